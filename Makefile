@@ -1,0 +1,39 @@
+# `make demo` and `make test` need Python 3.11 or newer, make and a package registry; nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test lint bench soak lock
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(STAMP)
+
+demo: install
+	$(BIN)/finbench demo
+
+test: lint
+	$(BIN)/pytest -m "not soak"
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	$(BIN)/finbench speed
+
+soak: install
+	$(BIN)/pytest -m soak
+
+# Chooses the newest versions that pyproject.toml allows, with the hashes of all their files.
+lock: install
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --upgrade \
+	  --extra akshare --extra dev pyproject.toml --output-file requirements.lock

@@ -1,0 +1,20 @@
+"""What the gateway needs of an adapter: one method."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from adapters.normalise import Answer
+from manifests import Manifest, Scalar
+
+
+class Adapter(Protocol):
+    """Reaches one kind of upstream. Never retries, never caches, holds no state of a call."""
+
+    async def fetch(
+        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
+    ) -> Answer:
+        """One attempt. Cancellation ends it upstream too.
+
+        Raises `UpstreamFault`; `timeout_s` is what the caller will wait at most.
+        """
+        ...

@@ -1,0 +1,207 @@
+"""AkShare from asyncio: a few worker processes, each with a small pool of threads.
+
+This side never imports akshare. A call takes a turn at its upstream host, then a free thread of a
+worker. The worker bounds every socket by the call's deadline; a worker that still holds a call some
+time after its deadline is killed and replaced, and what else ran in it fails as `crashed`. Workers
+start on first use, get no secrets in their environment, and end with their parent.
+"""
+
+import asyncio
+import importlib.util
+import os
+import subprocess
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from itertools import count
+from typing import Any
+
+import anyio
+import orjson
+
+from adapters.akshare_worker import LENGTHS, frame
+from adapters.credential import credential_arguments
+from adapters.fault import UpstreamFault
+from adapters.host import HostLimits, registrable_domain
+from adapters.normalise import Answer
+from manifests import AkShareBinding, Manifest, Scalar
+
+GRACE_S = 2.0
+"""How long after its deadline a call may still hold a thread."""
+
+START_S = 60.0
+
+_ENVIRONMENT = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"),
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+)
+
+Reply = tuple[dict[str, Any], bytes]
+
+
+class AkShareAdapter:
+    """Runs AkShare functions. Made by `AkShareAdapter.open`."""
+
+    def __init__(
+        self,
+        hello: Mapping[str, Any],
+        workers: int,
+        per_host: int,
+        credentials: Mapping[str, str],
+    ) -> None:
+        self._workers = [_Worker(hello) for _ in range(workers)]
+        self._threads = asyncio.Semaphore(workers * hello["threads"])
+        self._hosts = HostLimits(per_host)
+        self._credentials = credentials
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        functions: Sequence[str],
+        *,
+        base_url: str | None = None,
+        workers: int = 2,
+        threads: int = 16,
+        per_host: int = 16,
+        credentials: Mapping[str, str] | None = None,
+    ) -> AsyncIterator["AkShareAdapter"]:
+        """`functions` may be called and no others; `base_url` redirects all their requests."""
+        hello = {"functions": functions, "base_url": base_url, "threads": threads}
+        adapter = cls(hello, workers, per_host, credentials or {})
+        try:
+            yield adapter
+        finally:
+            with anyio.CancelScope(shield=True):
+                await asyncio.gather(*(worker.stop() for worker in adapter._workers))
+
+    async def fetch(
+        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
+    ) -> Answer:
+        if importlib.util.find_spec("akshare") is None:
+            raise UpstreamFault(
+                "not_configured", "AkShare is not installed: pip install 'finport[akshare]'"
+            )
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        with ExitStack() as turns:
+            for turn in (self._hosts.of(registrable_domain(manifest.upstream)), self._threads):
+                await turn.acquire()
+                turns.callback(turn.release)
+            worker = min(self._workers, key=lambda w: len(w.calls))
+            call = await worker.send(
+                manifest, self._complete(manifest, arguments, deadline), deadline
+            )
+            # The turns stay taken until the worker lets go, also when this caller is cancelled.
+            held = turns.pop_all()
+            call.add_done_callback(lambda _: held.close())
+        head, data = await asyncio.shield(call)
+        if "fault" in head:
+            raise UpstreamFault(**head["fault"])
+        columns = head["columns"]
+        return Answer(data, None if columns is None else tuple(columns), head["rows"])
+
+    def _complete(
+        self, manifest: Manifest, arguments: Mapping[str, Scalar], deadline: float
+    ) -> dict[str, Scalar]:
+        left = deadline - asyncio.get_running_loop().time()
+        timeouts = {p.name: left for p in manifest.parameters if p.filled_by == "deadline"}
+        return {**arguments, **credential_arguments(manifest, self._credentials), **timeouts}
+
+
+class _Worker:
+    """One worker process, started when first needed and again after it ended."""
+
+    def __init__(self, hello: Mapping[str, Any]) -> None:
+        self.calls: dict[int, asyncio.Future[Reply]] = {}
+        self._hello = hello
+        self._starting = asyncio.Lock()
+        self._process: Process | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._ids = count()
+
+    async def send(
+        self, manifest: Manifest, arguments: Mapping[str, Scalar], deadline: float
+    ) -> asyncio.Future[Reply]:
+        """Hand one call over; the future holds its reply, or a fault if the worker ends."""
+        async with self._starting:
+            if self._process is None:
+                self._process = await self._start()
+        loop = asyncio.get_running_loop()
+        call, number = loop.create_future(), next(self._ids)
+        self.calls[number] = call
+        stuck = loop.call_at(deadline + GRACE_S, self.kill)
+        call.add_done_callback(lambda _: stuck.cancel())
+        assert isinstance(manifest.binding, AkShareBinding)  # noqa: S101 - narrows the type
+        job = {
+            "id": number,
+            "function": manifest.binding.function,
+            "arguments": arguments,
+            "timeout_s": deadline - loop.time(),
+        }
+        _input(self._process).write(frame(job))
+        return call
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def stop(self) -> None:
+        """Close the worker's input, upon which it ends whatever it does."""
+        if self._process is not None and self._listening is not None:
+            _input(self._process).close()
+            with anyio.move_on_after(GRACE_S):
+                await asyncio.shield(self._listening)
+            self.kill()
+            await self._listening
+
+    async def _start(self) -> Process:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "adapters.akshare_worker"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
+        )
+        _input(process).write(frame(self._hello))
+        try:
+            with anyio.fail_after(START_S):
+                head, _ = await _read(process)
+        except (TimeoutError, asyncio.IncompleteReadError):
+            head = {"failed": "the AkShare worker did not start"}
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        if "failed" in head:
+            process.kill()
+            raise UpstreamFault("not_configured", head["failed"])
+        self._listening = asyncio.create_task(self._listen(process))
+        return process
+
+    async def _listen(self, process: Process) -> None:
+        """Deliver replies until the worker ends; then fail what it still held."""
+        try:
+            while True:
+                head, data = await _read(process)
+                self.calls.pop(head["id"]).set_result((head, data))
+        except asyncio.IncompleteReadError:
+            self._process = None
+            message = "the worker process that ran the call ended"
+            fault = {"kind": "crashed", "message": message, "retryable": True}
+            lost, self.calls = self.calls, {}
+            for call in lost.values():
+                call.set_result(({"fault": fault}, b""))
+            await process.wait()
+
+
+def _input(process: Process) -> asyncio.StreamWriter:
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    return process.stdin
+
+
+async def _read(process: Process) -> Reply:
+    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    head, body = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
+    text = await process.stdout.readexactly(head)
+    return orjson.loads(text), await process.stdout.readexactly(body)

@@ -1,0 +1,29 @@
+"""What the upstreams of AkShare send back, made up but well formed.
+
+Each payload has the field names, nesting, encoding and file format that AkShare reads from the real
+host, so its own parser turns the reply into a real frame. `PAYLOADS` finds the payload of a request
+by host and path; `FUNCTIONS` names the AkShare functions it serves whole. All values are invented.
+"""
+
+from collections.abc import Mapping
+
+from adapters.double.akshare_eastmoney import EASTMONEY
+from adapters.double.akshare_economy import ECONOMY
+from adapters.double.akshare_market import MARKET
+from adapters.double.shapes import Payload
+
+PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY}
+
+FUNCTIONS: frozenset[str] = frozenset({
+    "stock_zh_a_hist", "fund_etf_hist_em", "index_zh_a_hist", "stock_hk_hist", "stock_us_hist",
+    "stock_hsgt_fund_min_em", "stock_zt_pool_em", "stock_lhb_detail_em",
+    "stock_lhb_stock_detail_date_em", "stock_value_em", "stock_comment_detail_scrd_focus_em",
+    "rate_interbank", "futures_inventory_em", "bond_zh_cov_value_analysis", "bond_zh_us_rate",
+    "stock_zh_index_hist_csindex", "index_hist_cni", "stock_margin_sse", "stock_margin_szse",
+    "bond_cash_summary_sse", "bond_deal_summary_sse", "bond_china_close_return",
+    "repo_rate_query", "currency_boc_sina", "futures_zh_daily_sina", "option_sse_list_sina",
+    "crypto_bitcoin_cme", "macro_fx_sentiment", "article_epu_index", "index_eri", "index_yw",
+    "index_price_cflp", "amac_person_fund_org_list", "bond_cb_jsl", "fx_quote_baidu",
+    "stock_info_global_cls", "macro_info_ws", "stock_hot_follow_xq", "stock_hot_tweet_xq",
+    "stock_hot_deal_xq",
+})  # fmt: skip

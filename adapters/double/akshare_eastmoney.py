@@ -1,0 +1,254 @@
+"""What the Eastmoney hosts send back: price bars, market lists and data centre reports."""
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from adapters.double.shapes import (
+    BASE,
+    HISTORY,
+    MOST,
+    STOCKS,
+    Payload,
+    Query,
+    Reply,
+    Row,
+    as_json,
+    bar_days,
+    closes,
+    near,
+    price_bars,
+    read_day,
+    walk,
+)
+
+# --- push2 family of Eastmoney -------------------------------------------------------------------
+
+
+def _kline(query: Query, rng: random.Random) -> Reply:
+    """Price bars of one security: eleven values to a comma-separated line."""
+    market, _, code = query.get("secid", "1.600901").partition(".")
+    first, klt = read_day(query.get("beg")), query.get("klt", "101")
+    level, digits, lot = 14.0, 2, 100
+    if market in {"105", "106", "107", "116"}:
+        level, lot = (28.0 if market == "116" else 180.0), 1
+    elif market in {"2", "47"} or code[:3] == "399" or (market, code[:3]) == ("1", "000"):
+        level = 3600.0
+    elif code[:1] in {"1", "5"}:
+        level, digits = 1.3, 3
+    days = bar_days(first, read_day(query.get("end")), MOST if first else HISTORY, klt)
+    lines = [
+        f"{bar.day},{bar.open:.{digits}f},{bar.close:.{digits}f},{bar.high:.{digits}f},"
+        f"{bar.low:.{digits}f},{bar.volume},{bar.volume * lot * (bar.open + bar.close) / 2:.2f},"
+        f"{(bar.high - bar.low) / bar.before * 100:.2f},{bar.change:.2f},"
+        f"{bar.close - bar.before:.{digits}f},{bar.volume / 5e5:.2f}"
+        for bar in price_bars(rng, days, level, digits)
+    ]
+    data = {"code": code, "market": int(market or 1), "decimal": digits, "klines": lines}
+    return as_json({"rc": 0, "rt": 17, "data": data})
+
+
+def _codes(query: Query, rng: random.Random) -> Reply:
+    """The one-page list from which AkShare learns the market of an index code."""
+    markets = {"000001": 1, "000016": 1, "000300": 1, "000859": 2, "000905": 1, "399001": 0}
+    rows = [{"f3": round(rng.gauss(0, 1), 2), "f12": c, "f13": m} for c, m in markets.items()]
+    return as_json({"rc": 0, "data": {"total": len(rows), "diff": rows}})
+
+
+def _connect(query: Query, rng: random.Random) -> Reply:
+    """Minute net inflows of the northbound and southbound links; the total is the sum."""
+    clock = [f"{9 + m // 60}:{m % 60:02}" for m in (*range(30, 151), *range(241, 361))]
+    data: dict[str, object] = {"s2nDate": BASE.isoformat(), "n2sDate": BASE.isoformat()}
+    for way in ("s2n", "n2s"):
+        one, two, lines = 0.0, 0.0, list[str]()
+        for moment in clock:
+            one, two = one + rng.gauss(0, 4e3), two + rng.gauss(0, 4e3)
+            left = f"{5.2e6 - one:.2f},{two:.2f},{5.2e6 - two:.2f}"
+            lines.append(f"{moment},{one:.2f},{left},{one + two:.2f},0,0,0,0")
+        data[way] = lines
+    return as_json({"rc": 0, "data": data})
+
+
+def _limit_up(query: Query, rng: random.Random) -> Reply:
+    """Stocks that closed at their upper limit on a day, prices in thousandths."""
+    pool = list[Row]()
+    for code, name, industry in rng.sample(STOCKS, 9):
+        wide, runs = code.startswith(("300", "688")), rng.randint(1, 4)
+        price, cap = round(rng.uniform(5, 60), 2), rng.uniform(2e9, 4e10)
+        pool.append(
+            {"c": code, "m": int(code[0] == "6"), "n": name, "p": round(price * 1000)}
+            | {"zdp": round(rng.uniform(19.9, 20.1) if wide else rng.uniform(9.9, 10.1), 4)}
+            | {"amount": round(cap * rng.uniform(0.02, 0.2)), "ltsz": round(cap, 2)}
+            | {"tshare": round(cap * 1.3, 2), "hs": round(rng.uniform(2, 20), 4), "lbc": runs}
+            | {"fbt": 93000 + rng.randint(0, 59), "lbt": 145000 + rng.randint(0, 59)}
+            | {"fund": round(cap * rng.uniform(0.001, 0.02)), "zbc": rng.randint(0, 3)}
+            | {"hybk": industry, "zttj": {"days": runs, "ct": runs}}
+        )
+    return as_json({"rc": 0, "data": {"tc": len(pool), "qdate": query.get("date"), "pool": pool}})
+
+
+# --- Eastmoney data centre: one address, many reports ---------------------------------------------
+
+
+def _billboard(query: Query, rng: random.Random) -> Sequence[Row]:
+    """Dragon-Tiger list entries between the two dates of the filter."""
+    rows = list[Row]()
+    low, high = _asked(query, "TRADE_DATE>"), _asked(query, "TRADE_DATE<")
+    for day in bar_days(read_day(low), read_day(high), 40):
+        for code, name, _ in rng.sample(STOCKS, 5):
+            total = round(rng.uniform(1e8, 3e9), 2)
+            buy, sell = (round(total * rng.uniform(0.03, 0.25), 2) for _ in "bs")
+            rows.append(
+                {"SECURITY_CODE": code, "SECUCODE": f"{code}.{'SH' if code[0] == '6' else 'SZ'}"}
+                | {"SECURITY_NAME_ABBR": name, "TRADE_DATE": f"{day} 00:00:00"}
+                | {"EXPLAIN": "机构买入,成功率45%", "EXPLANATION": "日涨幅偏离值达到7%的前5只证券"}
+                | near(rng, CLOSE_PRICE=(5, 60), CHANGE_RATE=(-10, 10), TURNOVERRATE=(2, 30))
+                | {"BILLBOARD_NET_AMT": round(buy - sell, 2), "BILLBOARD_BUY_AMT": buy}
+                | {"BILLBOARD_SELL_AMT": sell, "BILLBOARD_DEAL_AMT": round(buy + sell, 2)}
+                | {"ACCUM_AMOUNT": total, "DEAL_NET_RATIO": round((buy - sell) / total * 100, 4)}
+                | {"DEAL_AMOUNT_RATIO": round((buy + sell) / total * 100, 4)}
+                | near(rng, FREE_MARKET_CAP=(2e9, 5e10), D1_CLOSE_ADJCHRATE=(-10, 10))
+                | {f"D{n}_CLOSE_ADJCHRATE": round(rng.uniform(-20, 20), 4) for n in (2, 5, 10)}
+                | {"SECURITY_TYPE_CODE": "058001001"}
+            )
+    return sorted(rows, key=lambda row: str(row["SECURITY_CODE"]))
+
+
+def _board_dates(query: Query, rng: random.Random) -> Sequence[Row]:
+    """Days on which one stock was on the Dragon-Tiger list, newest first."""
+    code, days = _asked(query, "SECURITY_CODE"), sorted(rng.sample(bar_days(), 12), reverse=True)
+    return [
+        {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "TR_DATE": str(day)}
+        for day in days
+    ]
+
+
+def _interbank(query: Query, rng: random.Random) -> Sequence[Row]:
+    """An interbank rate with its change in basis points, newest first."""
+    days, names = bar_days(), ("MARKET_CODE", "CURRENCY_CODE", "INDICATOR_ID")
+    market, currency, term = (_asked(query, name) for name in names)
+    rates = [round(rate, 4) for rate in walk(rng, len(days) + 1, 1.7, 0.02)]
+    return [
+        {"REPORT_DATE": f"{day} 00:00:00", "REPORT_PERIOD": term, "IR_RATE": rate}
+        | {"CHANGE_RATE": round((rate - before) * 100, 2), "INDICATOR_ID": term}
+        | {"LATEST_RECORD": int(day == days[-1]), "MARKET": market, "MARKET_CODE": market}
+        | {"CURRENCY": currency, "CURRENCY_CODE": currency}
+        for day, before, rate in zip(days, rates, rates[1:], strict=False)
+    ][::-1]
+
+
+def _valuation(query: Query, rng: random.Random) -> Sequence[Row]:
+    """Daily valuation of one stock, newest first; market value is price times shares."""
+    total, code = rng.randint(3, 90) * 10**7, _asked(query, "SECURITY_CODE")
+    free, earned = round(total * 0.8), rng.uniform(0.4, 2)
+    return [
+        {"SECURITY_CODE": code, "TRADE_DATE": f"{bar.day} 00:00:00", "CLOSE_PRICE": bar.close}
+        | {"CHANGE_RATE": round(bar.change, 4), "TOTAL_SHARES": total, "FREE_SHARES_A": free}
+        | {"TOTAL_MARKET_CAP": round(bar.close * total, 2)}
+        | {"NOTLIMITED_MARKETCAP_A": round(bar.close * free, 2)}
+        | {"PE_TTM": round(bar.close / earned, 4), "PE_LAR": round(bar.close / earned * 1.1, 4)}
+        | {"PB_MRQ": round(bar.close / 9, 4), "PEG_CAR": round(rng.uniform(0.5, 3), 4)}
+        | {"PCF_OCF_TTM": round(bar.close / 2, 4), "PS_TTM": round(bar.close / 5, 4)}
+        for bar in reversed(price_bars(rng, bar_days(), 22))
+    ]
+
+
+def _focus(query: Query, rng: random.Random) -> Sequence[Row]:
+    """User attention to one stock over the last thirty weekdays, newest first."""
+    code, days = _asked(query, "SECURITY_CODE"), bar_days(most=30)
+    return [
+        {"SECURITY_CODE": code, "TRADE_DATE": f"{day} 00:00:00", "MARKET_FOCUS": round(value, 1)}
+        for day, value in zip(days, walk(rng, 30, 78, 0.01), strict=True)
+    ][::-1]
+
+
+def _products(query: Query, rng: random.Random) -> Sequence[Row]:
+    """Futures products by Chinese name."""
+    names = {"A": "豆一", "CU": "沪铜", "RB": "螺纹钢", "AU": "沪金", "M": "豆粕", "I": "铁矿石"}
+    return [{"TRADE_MARKET_CODE": "1", "TRADE_CODE": c, "TRADE_TYPE": n} for c, n in names.items()]
+
+
+def _warrants(query: Query, rng: random.Random) -> Sequence[Row]:
+    """Warehouse stock of one futures product with its daily change, newest first."""
+    code, days = _asked(query, "SECURITY_CODE"), bar_days()
+    stock = [round(value) for value in walk(rng, len(days) + 1, 24000, 0.01)]
+    return [
+        {"SECURITY_CODE": code, "TRADE_DATE": str(day), "ON_WARRANT_NUM": now, "ADDCHANGE": now - b}
+        for day, b, now in zip(days, stock, stock[1:], strict=False)
+    ][::-1]
+
+
+def _convertible(query: Query, rng: random.Random) -> Sequence[Row]:
+    """Daily value of one convertible bond; the premiums follow from the three prices."""
+    rows = list[Row]()
+    for bar in price_bars(rng, bar_days(), 118, 3):
+        pure, swap = round(96 + len(rows) * 0.01, 4), round(bar.close * rng.uniform(0.8, 0.9), 4)
+        rows.append(
+            {"DATE": f"{bar.day} 00:00:00", "FCLOSE": bar.close, "PUREBONDVALUE": pure}
+            | {"SWAPVALUE": swap, "PUREBONDOR": round((bar.close / pure - 1) * 100, 4)}
+            | {"SWAPOR": round((bar.close / swap - 1) * 100, 4)}
+        )
+    return rows
+
+
+def _treasury(query: Query, rng: random.Random) -> Sequence[Row]:
+    """Chinese and US treasury yields and growth, newest first; the spread is 10 less 2 years."""
+    days, rows = bar_days(most=500), list[Row]()
+    china, us = walk(rng, len(days), 1.5, 0.006), walk(rng, len(days), 3.9, 0.008)
+    for day, low, high in zip(days, china, us, strict=True):
+        cn = [round(low + more, 4) for more in (0, 0.15, 0.3, 0.55)]
+        shut = day.month % 3 == 0 and closes(day, "103")  # growth comes by quarter
+        am = [round(high + more, 2) for more in (0, 0.1, 0.4, 0.8)]
+        rows.append(
+            {"SOLAR_DATE": f"{day} 00:00:00", "EMM00588704": cn[0], "EMM00166462": cn[1]}
+            | {"EMM00166466": cn[2], "EMM00166469": cn[3], "EMM01276014": round(cn[2] - cn[0], 4)}
+            | {"EMG00001306": am[0], "EMG00001308": am[1], "EMG00001310": am[2]}
+            | {"EMG00001312": am[3], "EMG01339436": round(am[2] - am[0], 2)}
+            | {"EMM00000024": round(rng.uniform(4, 6), 1) if shut else None}
+            | {"EMG00159635": round(rng.uniform(1, 4), 1) if shut else None}
+        )
+    return rows[::-1]
+
+
+_REPORTS: Mapping[str, Callable[[Query, random.Random], Sequence[Row]]] = {
+    "RPT_DAILYBILLBOARD_DETAILSNEW": _billboard,
+    "RPT_LHB_BOARDDATE": _board_dates,
+    "RPT_IMP_INTRESTRATEN": _interbank,
+    "RPT_VALUEANALYSIS_DET": _valuation,
+    "RPT_STOCK_MARKETFOCUS": _focus,
+    "RPT_FUTU_POSITIONCODE": _products,
+    "RPT_FUTU_STOCKDATA": _warrants,
+    "RPTA_WEB_KZZ_LS": _convertible,
+    "RPTA_WEB_TREASURYYIELD": _treasury,
+}
+
+
+def _asked(query: Query, name: str) -> str:
+    """Read the value that a data centre filter such as (CODE="x")(DAY>='y') gives a field."""
+    found = re.search(rf"{name}=[\"']([^\"']*)", query.get("filter", ""))
+    return found[1] if found else ""
+
+
+def _report(query: Query, rng: random.Random) -> Reply:
+    """One data centre report, whole on its first page; an unknown one is refused like upstream."""
+    make = _REPORTS.get(query.get("reportName") or query.get("type", ""))
+    if make is None:
+        refusal = {"success": False, "message": "报表配置不存在", "code": 9501}
+        return as_json({"version": None, "result": None} | refusal)
+    rows = make(query, rng)
+    result = {"pages": 1, "data": rows, "count": len(rows)}
+    return as_json({"version": "1", "result": result, "success": True, "message": "ok", "code": 0})
+
+
+_KLINE = "/api/qt/stock/kline/get"
+EASTMONEY: Mapping[tuple[str, str], Payload] = {
+    ("push2his.eastmoney.com", _KLINE): _kline,
+    ("33.push2his.eastmoney.com", _KLINE): _kline,
+    ("63.push2his.eastmoney.com", _KLINE): _kline,
+    ("80.push2.eastmoney.com", "/api/qt/clist/get"): _codes,
+    ("push2.eastmoney.com", "/api/qt/kamtbs.rtmin/get"): _connect,
+    ("push2ex.eastmoney.com", "/getTopicZTPool"): _limit_up,
+    ("datacenter.eastmoney.com", "/api/data/get"): _report,
+    ("datacenter-web.eastmoney.com", "/api/data/get"): _report,
+    ("datacenter-web.eastmoney.com", "/api/data/v1/get"): _report,
+}

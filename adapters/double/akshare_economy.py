@@ -1,0 +1,229 @@
+"""What the sources on the real economy, funds, bonds, currencies, news and moods send back."""
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
+
+from adapters.double.shapes import (
+    BASE,
+    MONEY,
+    STOCKS,
+    Payload,
+    Query,
+    Reply,
+    Row,
+    as_csv,
+    as_json,
+    as_xlsx,
+    bar_days,
+    months,
+    near,
+    walk,
+)
+
+# --- Indexes of the real economy -----------------------------------------------------------------
+
+_EPU_TEXT = "SCMP_China US Europe Korea Spain Japan UK Canada Australia Brazil India Mexico Russia"
+_EPU_BOOK = "Ireland Chile Colombia Netherlands Singapore Sweden FKT_Greece"
+
+
+def _uncertainty(query: Query, rng: random.Random) -> list[Sequence[str | float]]:
+    """Monthly economic policy uncertainty of one country, under a heading."""
+    when = months(300)
+    points = zip(when, walk(rng, len(when), 150, 0.12), strict=True)
+    head = ["Year", "Month", "Policy_Uncertainty_Index"]
+    return [head, *([day.year, day.month, round(max(value, 12), 3)] for day, value in points)]
+
+
+def _epu_text(query: Query, rng: random.Random) -> Reply:
+    """The index of one country as text."""
+    return as_csv(_uncertainty(query, rng))
+
+
+def _epu_book(query: Query, rng: random.Random) -> Reply:
+    """The index of one country as an Excel file."""
+    return as_xlsx(_uncertainty(query, rng))
+
+
+def _emission(query: Query, rng: random.Random) -> Reply:
+    """Emission-rights index of Zhejiang by month or quarter."""
+    when = months(72) if query.get("cycle") == "MONTH" else months(24, 3)
+    rows = [
+        {"indexValue": round(value, 2), "stage": {"publishTime": f"{day} 00:00:00"}}
+        for day, value in zip(when, walk(rng, len(when), 1200, 0.05), strict=True)
+    ]
+    return as_json({"code": 200, "data": rows})
+
+
+def _emission_trade(query: Query, rng: random.Random) -> Reply:
+    """Emission rights traded in the same periods: quantity and cost."""
+    size = [rng.randint(200, 4000) for _ in range(72 if query.get("cycle") == "MONTH" else 24)]
+    rows = [{"totalQuantity": n, "totalCost": round(n * rng.uniform(0.8, 1.4), 2)} for n in size]
+    return as_json({"code": 200, "data": rows})
+
+
+def _indexes(*names: str) -> Payload:
+    """Make the payload of the Yiwu indexes with these names, newest first."""
+
+    def answer(query: Query, rng: random.Random) -> Reply:
+        when = months(120)
+        paths = [walk(rng, len(when), 105, 0.02) for _ in names]
+        rows = [
+            {"indextimeno": str(day)}
+            | {n: round(p[at], 2) for n, p in zip(names, paths, strict=True)}
+            for at, day in enumerate(when)
+        ]
+        return as_json({"code": 0, "data": rows[::-1]})
+
+    return answer
+
+
+def _freight(query: Query, rng: random.Random) -> Reply:
+    """Road freight prices: fixed base, on the period before and on the year before."""
+    gap = {"3": 1, "4": 3, "5": 12}.get(query.get("exponentTypeId", "2"))
+    when = months(40, gap) if gap else bar_days(klt="102", most=120)
+    charts = {
+        f"chart{n}": {
+            "xLebal": [str(day) for day in when],
+            "yLebal": [f"{value:.2f}" for value in walk(rng, len(when), level, 0.005)],
+        }
+        for n, level in ((1, 1000), (2, 100), (3, 100))
+    }
+    return as_json(charts)
+
+
+# --- funds, bonds, currencies, news, moods -------------------------------------------------------
+
+
+def _fund_staff(query: Query, rng: random.Random) -> Reply:
+    """Registered staff of fund houses, on one page."""
+    rows = list[Row]()
+    for _, name, _ in STOCKS:
+        staff = rng.randint(80, 900)
+        rows.append(
+            {"orgName": f"{name}基金管理有限公司", "orgType": "公募基金管理公司"}
+            | {"workerTotalNum": staff, "operNum": int(staff * 0.9), "salesmanNum": staff // 10}
+            | {"investmentManagerNum": staff // 20, "fundManagerNum": staff // 9}
+        )
+    return as_json({"content": rows, "totalElements": len(rows), "totalPages": 1})
+
+
+def _convertibles(query: Query, rng: random.Random) -> Reply:
+    """All convertible bonds; value, premium and double-low follow from the prices."""
+    rows = list[Row]()
+    for at, (code, name, _) in enumerate(STOCKS):
+        price, share = round(rng.uniform(98, 160), 3), round(rng.uniform(5, 60), 2)
+        strike = round(share * rng.uniform(0.8, 1.4), 2)
+        worth = round(share / strike * 100, 2)
+        premium, left = round((price / worth - 1) * 100, 2), round(rng.uniform(0.5, 5.8), 2)
+        ends = BASE + timedelta(days=int(left * 365))
+        cell: dict[str, object] = {
+            "bond_id": f"{113900 + at}",
+            "bond_nm": f"{name[2:]}转债",
+            "price": price,
+        }
+        cell |= near(rng, increase_rt=(-3, 3), sincrease_rt=(-5, 5), pb=(0.6, 5), volume=(1e3, 9e4))
+        cell |= {"stock_id": code, "stock_nm": name, "sprice": share, "convert_price": strike}
+        cell |= {"convert_value": worth, "premium_rt": premium, "dblow": round(price + premium, 2)}
+        cell |= {"rating_cd": rng.choice(["AAA", "AA+", "AA", "AA-"]), "maturity_dt": str(ends)}
+        cell |= {"put_convert_price": round(strike * 0.7, 2), "year_left": left}
+        cell |= {"force_redeem_price": round(strike * 1.3, 2)}
+        cell |= near(rng, convert_amt_ratio=(1, 20), curr_iss_amt=(2, 60), turnover_rt=(0.2, 40))
+        rows.append({"id": cell["bond_id"], "cell": cell | near(rng, ytm_rt=(-8, 3))})
+    return as_json({"page": 1, "rows": rows, "total": len(rows)})
+
+
+def _currency_rank(query: Query, rng: random.Random) -> Reply:
+    """Currencies quoted against the yuan or the dollar, all on the first page."""
+    yuan, rows = query.get("type", "rmb") == "rmb", list[Row]()
+    for name, (code, level) in MONEY.items():
+        if code == "USD" and not yuan:
+            continue
+        before = level / (100 if yuan else 712)
+        price = before * (1 + rng.gauss(0, 0.003))
+        cells = {"最新价": f"{price:.4f}", "涨跌额": f"{price - before:.4f}"}
+        cells |= {"涨跌幅": f"{(price / before - 1) * 100:+.2f}%"}
+        rows.append(
+            {"code": code + ("CNY" if yuan else "USD")}
+            | {"name": f"{name}兑{'人民币' if yuan else '美元'}"}
+            | {"market": "global", "list": [{"text": t, "value": v} for t, v in cells.items()]}
+            | {"status": "", "icon1": "", "icon2": "", "financeType": "foreign"}
+        )
+    return as_json({"ResultCode": "0", "Result": [] if query.get("pn", "0") != "0" else rows})
+
+
+_CLOSE = int(datetime.combine(BASE, time(8), UTC).timestamp())  # 16:00 in Shanghai
+
+
+def _flashes(query: Query, rng: random.Random) -> Reply:
+    """Twenty news flashes of the base day, ten minutes apart, a fifth of them important."""
+    rows = list[Row]()
+    for at in range(20):
+        _, name, industry = rng.choice(STOCKS)
+        title = f"{industry}板块{rng.choice(['走强', '震荡', '回落'])}"
+        row = {"id": 2_000_000 - at, "title": title, "level": "B" if at % 5 == 0 else "C"}
+        change = f"{name}涨跌幅{rng.uniform(-5, 5):+.2f}%"
+        rows.append(row | {"content": f"【{title}】{change}。", "ctime": _CLOSE - at * 600})
+    return as_json({"error": 0, "data": {"roll_data": rows}})
+
+
+def _calendar(query: Query, rng: random.Random) -> Reply:
+    """Macro releases of one day: actual, forecast and previous value, now and then a revision."""
+    start = int(query.get("start", _CLOSE))
+    events = [("中国", "CPI同比"), ("美国", "核心PCE物价指数年率"), ("欧元区", "制造业PMI终值")]
+    events += [("日本", "失业率"), ("英国", "GDP季率终值"), ("德国", "工厂订单月率")]
+    rows = list[Row]()
+    for at, (country, title) in enumerate(events):
+        past = round(rng.uniform(0, 6), 1)
+        soon, now = (round(past + rng.gauss(0, 0.4), 1) for _ in "ab")
+        rows.append(
+            {"id": at, "public_date": start + 3600 * (8 + at), "country": country, "title": title}
+            | {"importance": rng.randint(1, 3), "actual": str(now), "forecast": str(soon)}
+            | {"previous": str(past), "revised": str(past) if at == 2 else ""}
+            | {"uri": f"https://wallstreetcn.com/calendar/{at}"}
+        )
+    return as_json({"code": 20000, "message": "OK", "data": {"items": rows}})
+
+
+def _crowd(query: Query, rng: random.Random) -> Reply:
+    """Stocks ranked by followers, posts or deals, whichever `order_by` names."""
+    rows = [
+        {"symbol": f"{'SH' if code[0] == '6' else 'SZ'}{code}", "name": name}
+        | {kind: rng.randint(10**4, 3 * 10**6) for kind in ("follow", "tweet", "deal")}
+        | {f"{kind}7d": rng.randint(10, 9000) for kind in ("follow", "tweet", "deal")}
+        | near(rng, current=(4, 80))
+        for code, name, _ in STOCKS
+    ]
+    rows.sort(key=lambda row: float(str(row.get(query.get("order_by", "follow"), 0))), reverse=True)
+    return as_json({"data": {"count": len(rows), "list": rows}, "error_code": 0})
+
+
+_YIWU = "/yiwuindex/v1/active/industry/class/history"
+_PRICES = [
+    f"{kind}priceindex" for kind in ["total", "stockdeal", "netdeal", "orderdeal", "outdeal"]
+]
+ECONOMY: Mapping[tuple[str, str], Payload] = {
+    **{
+        ("www.policyuncertainty.com", f"/media/{name}_Policy_Uncertainty_Data.csv"): _epu_text
+        for name in _EPU_TEXT.split()
+    },
+    **{
+        ("www.policyuncertainty.com", f"/media/{name}_Policy_Uncertainty_Data.xlsx"): _epu_book
+        for name in _EPU_BOOK.split()
+    },
+    ("www.policyuncertainty.com", "/media/HK_EPU_Data_Annotated.xlsx"): _epu_book,
+    ("zs.zjpwq.net", "/pwq-index-webapi/indexData"): _emission,
+    ("zs.zjpwq.net", "/pwq-index-webapi/dataStatistics"): _emission_trade,
+    ("apiserver.chinagoods.com", f"{_YIWU}/bi"): _indexes(
+        "totalindex", "scopeindex", "benifitindex", "confidentindex"
+    ),
+    ("apiserver.chinagoods.com", f"{_YIWU}/piweek"): _indexes(*_PRICES),
+    ("apiserver.chinagoods.com", f"{_YIWU}/month"): _indexes(*_PRICES),
+    ("index.0256.cn", "/expcenter_trend.action"): _freight,
+    ("gs.amac.org.cn", "/amac-infodisc/api/pof/personOrg"): _fund_staff,
+    ("www.jisilu.cn", "/data/cbnew/cb_list_new/"): _convertibles,
+    ("finance.pae.baidu.com", "/api/getforeignrank"): _currency_rank,
+    ("www.cls.cn", "/v1/roll/get_roll_list"): _flashes,
+    ("api-one-wscn.awtmt.com", "/apiv1/finance/macrodatas"): _calendar,
+    ("xueqiu.com", "/service/v5/stock/screener/screen"): _crowd,
+}

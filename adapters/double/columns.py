@@ -1,0 +1,77 @@
+"""Tables made from a manifest's columns, for AkShare tools whose upstream the double doesn't speak.
+
+A column's name says what stands in it; where it says nothing, its type does.
+"""
+
+import random
+from collections.abc import Mapping
+from datetime import timedelta
+
+from adapters.double.shapes import BASE
+from manifests import Column, Manifest
+
+ROWS = 20
+
+_NAMES = ("Alpha", "Borealis", "Cygnus", "Dorado", "Eridanus", "Fornax", "Grus", "Hydra")
+
+# What a column holds, by words in its name; the first match wins.
+_KINDS = (
+    ("date", ("日期", "时间", "date", "time", "月份", "季度", "年度", "报告期", "年份")),
+    ("percent", ("%", "率", "幅", "占比", "比例", "percent", "收益", "yield")),
+    ("code", ("代码", "code", "symbol", "合约", "编号")),
+    (
+        "name",
+        ("名称", "name", "简称", "机构", "行业", "板块", "公司", "股东", "品种", "地区", "类型"),
+    ),
+    ("count", ("序号", "数量", "家数", "volume", "成交量", "持仓", "排名", "次数", "count")),
+    ("amount", ("额", "市值", "资产", "收入", "利润", "规模", "amount", "value")),
+    (
+        "price",
+        ("价", "开盘", "收盘", "最高", "最低", "均线", "净值", "price", "open", "close", "指数"),
+    ),
+    ("text", ("标题", "内容", "说明", "链接", "url", "备注", "摘要", "item")),
+)
+
+
+def table(
+    manifest: Manifest, arguments: Mapping[str, str], rng: random.Random
+) -> list[dict[str, object]]:
+    """Records with the manifest's columns; a `symbol` that was asked for comes back."""
+    columns = manifest.columns or (Column(name="item"), Column(name="value", type="number"))
+    kinds = [(column.name, _kind(column)) for column in columns]
+    asked = arguments.get("symbol")
+    return [
+        {
+            name: asked if asked and kind == "code" else _value(kind, row, rng)
+            for name, kind in kinds
+        }
+        for row in range(ROWS)
+    ]
+
+
+def _kind(column: Column) -> str:
+    name = column.name.lower()
+    for kind, words in _KINDS:
+        if any(word in name for word in words):
+            return kind
+    return {"integer": "count", "string": "text"}.get(column.type or "", "price")
+
+
+def _value(kind: str, row: int, rng: random.Random) -> object:
+    match kind:
+        case "date":
+            return (BASE - timedelta(days=ROWS - 1 - row)).isoformat()
+        case "percent":
+            return round(rng.gauss(0, 2.5), 2)
+        case "code":
+            return f"{rng.randrange(600000, 605000)}"
+        case "name":
+            return _NAMES[row % len(_NAMES)]
+        case "count":
+            return rng.randrange(1, 100_000)
+        case "amount":
+            return round(rng.lognormvariate(18, 1.5), 2)
+        case "text":
+            return f"simulated {row + 1}"
+        case _:
+            return round(rng.lognormvariate(3, 0.6), 2)

@@ -1,0 +1,108 @@
+"""The double's server: who is asked decides who answers.
+
+A request names the host it was meant for in a header. RapidAPI hosts are answered from their
+manifests, AkShare's hosts with payloads of their own shape, and `/tables/{tool}` gives a table made
+from a manifest's columns. Equal requests get equal answers for one seed; faults are drawn in the
+order of arrival.
+"""
+
+import asyncio
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import orjson
+from aiohttp import web
+
+from adapters.double import akshare, columns, rapidapi
+from adapters.host import ORIGINAL_HOST
+from manifests import Catalog, Manifest, RapidApiBinding
+
+DAY_S = 86_400.0
+
+CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
+"""Query fields in which AkShare sends the time of day; answers don't depend on them."""
+
+CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
+"""Query fields in which AkShare sends the time of day; answers don't depend on them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How the double behaves: seconds until it answers, and shares of requests that go wrong."""
+
+    latency_s: float = 0.0
+    failure_rate: float = 0.0
+    hang_rate: float = 0.0
+
+
+class UpstreamDouble:
+    """A running double. `requests` counts what arrived, by (host, path)."""
+
+    def __init__(self, catalog: Catalog, seed: int, faults: Faults) -> None:
+        self.catalog = catalog
+        self.seed = seed
+        self.faults = faults
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.base_url = ""
+        self._luck = random.Random(seed)  # noqa: S311 - simulation
+        self._routes: defaultdict[str, list[tuple[re.Pattern[str], Manifest]]] = defaultdict(list)
+        for manifest in catalog:
+            if isinstance(manifest.binding, RapidApiBinding):
+                pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(manifest.binding.path))
+                self._routes[manifest.binding.host].append((re.compile(pattern), manifest))
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, catalog: Catalog, *, seed: int = 0, faults: Faults | None = None
+    ) -> AsyncIterator["UpstreamDouble"]:
+        """Serve on a free port of the loopback interface; `base_url` says where."""
+        double = cls(catalog, seed, faults or Faults())
+        app = web.Application(client_max_size=2**20)
+        app.router.add_route("*", "/{path:.*}", double._answer)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            double.base_url = "http://127.0.0.1:{1}".format(*runner.addresses[0])
+            yield double
+        finally:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        host = request.headers.get(ORIGINAL_HOST, request.headers.get("X-RapidAPI-Host", ""))
+        self.requests[host, request.path] += 1
+        if self._luck.random() < self.faults.hang_rate:
+            await asyncio.sleep(DAY_S)
+        await asyncio.sleep(self.faults.latency_s)
+        if self._luck.random() < self.faults.failure_rate:
+            return web.Response(status=503, text="simulated failure")
+        query = {**request.query, **(await request.post() if request.can_read_body else {})}
+        return self._payload(request, host, {k: str(v) for k, v in query.items()})
+
+    def _payload(self, request: web.Request, host: str, query: dict[str, str]) -> web.Response:
+        path = request.path
+        asked = sorted(item for item in query.items() if item[0] not in CLOCK)
+        rng = random.Random(f"{self.seed} {host} {path} {asked}")  # noqa: S311 - simulation
+        if not host and path.startswith("/tables/"):
+            manifest = self.catalog.get(path.removeprefix("/tables/"))
+            if manifest is not None:
+                return _json(columns.table(manifest, query, rng))
+        elif host in self._routes:
+            if not request.headers.get("X-RapidAPI-Key"):
+                return web.json_response({"message": "Invalid API key"}, status=401)
+            for pattern, manifest in self._routes[host]:
+                if pattern.fullmatch(path):
+                    return _json(rapidapi.document(manifest, path, query, rng))
+        elif (payload := akshare.PAYLOADS.get((host, path))) is not None:
+            reply = payload(query, rng)
+            return web.Response(body=reply.body, headers={"Content-Type": reply.content_type})
+        return web.Response(status=404, text=f"the double has nothing for {host}{path}")
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=orjson.dumps(value), content_type="application/json")

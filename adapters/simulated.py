@@ -1,0 +1,42 @@
+"""AkShare when the upstream is simulated.
+
+Functions whose upstream the double speaks run as real AkShare code against it; all others are
+answered from their manifest's columns. Both reach the double over HTTP.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import aiohttp
+from yarl import URL
+
+from adapters.akshare import AkShareAdapter
+from adapters.double import FUNCTIONS
+from adapters.http import get
+from adapters.normalise import Answer, from_json
+from manifests import AkShareBinding, Manifest, Scalar
+
+
+class SimulatedAkShare:
+    """Sends each AkShare tool the way the double can answer it. Made by `SimulatedAkShare.open`."""
+
+    def __init__(self, real: AkShareAdapter, session: aiohttp.ClientSession, base_url: str) -> None:
+        self._real = real
+        self._session = session
+        self._base_url = base_url
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, real: AkShareAdapter, base_url: str) -> AsyncIterator["SimulatedAkShare"]:
+        async with aiohttp.ClientSession() as session:
+            yield cls(real, session, base_url)
+
+    async def fetch(
+        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
+    ) -> Answer:
+        binding = manifest.binding
+        if isinstance(binding, AkShareBinding) and binding.function in FUNCTIONS:
+            return await self._real.fetch(manifest, arguments, timeout_s)
+        url = URL(f"{self._base_url}/tables/{manifest.name}")
+        query = {name: str(value) for name, value in arguments.items()}
+        return from_json(await get(self._session, url.with_query(query), {}, timeout_s))

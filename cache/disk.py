@@ -1,0 +1,144 @@
+"""The disk tier: diskcache holding bytes and nothing else.
+
+Nothing is ever pickled or unpickled: a row of any other kind is refused on read, dropped and
+counted. Writes go behind, in batches, from a bounded queue; when the queue is full the newest write
+is left out and counted, since a cache may forget but may not stall its caller. Every touch of the
+database happens in one worker thread.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import anyio
+import diskcache
+
+from cache.entry import Entry
+
+T = TypeVar("T")
+Write = tuple[bytes, bytes, float]
+
+QUEUE = 4_096
+BATCH = 256
+
+_RAW = 1  # diskcache.core.MODE_RAW: the value stands in the row itself
+_NEVER_TO_FILES = 2**62
+
+
+class RefusedRow(ValueError):
+    """A row that is not plain bytes stood in the database."""
+
+
+class BytesDisk(diskcache.Disk):  # type: ignore[misc]
+    """Serialisation for diskcache that knows bytes only."""
+
+    def put(self, key: Any) -> tuple[sqlite3.Binary, Literal[True]]:
+        if not isinstance(key, bytes):
+            raise TypeError(f"keys are bytes, not {type(key).__name__}")
+        return sqlite3.Binary(key), True
+
+    def get(self, key: Any, raw: bool) -> bytes:
+        if not raw:
+            raise RefusedRow("a key that is not plain bytes")
+        return bytes(key)
+
+    def store(
+        self,
+        value: Any,
+        read: bool,
+        key: Any = None,  # noqa: ARG002 - diskcache's signature
+    ) -> tuple[int, int, None, sqlite3.Binary]:
+        if read or not isinstance(value, bytes):
+            raise TypeError(f"values are bytes, not {type(value).__name__}")
+        return 0, _RAW, None, sqlite3.Binary(value)
+
+    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> bytes:
+        if mode != _RAW or filename is not None or read or not isinstance(value, bytes):
+            raise RefusedRow(f"a row of mode {mode}")
+        return value
+
+
+class DiskTier:
+    """Entries by key on disk. Made by `DiskTier.open`; owned by one event loop."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-tier")
+        self._store: diskcache.Cache
+        self._queue: asyncio.Queue[Write | None] = asyncio.Queue()  # bounded by `put`
+        self.refused = 0
+        self.left_out = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, directory: Path, max_bytes: int) -> AsyncIterator["DiskTier"]:
+        """Open or create the database in `directory` (mode 0700); close flushes what is queued."""
+        tier = cls()
+        tier._store = await tier._run(_open, directory, max_bytes)
+        writer = asyncio.create_task(tier._write_behind())
+        try:
+            yield tier
+        finally:
+            tier._queue.put_nowait(None)
+            with anyio.CancelScope(shield=True):
+                await writer
+                await tier._run(tier._store.close)
+            tier._thread.shutdown()
+
+    async def get(self, key: str) -> Entry | None:
+        """The kept entry, or None. A row that can't be trusted is dropped and counted."""
+        return await self._run(self._read, key.encode())
+
+    def put(self, key: str, entry: Entry, lifetime_s: float) -> None:
+        """Queue one entry for writing."""
+        if self._queue.qsize() < QUEUE:
+            self._queue.put_nowait((key.encode(), entry.encode(), lifetime_s))
+        else:
+            self.left_out += 1
+
+    async def _run(self, work: Callable[..., T], *arguments: object) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, work, *arguments)
+
+    def _read(self, key: bytes) -> Entry | None:
+        try:
+            row = self._store.get(key)
+            return None if row is None else Entry.decode(row)
+        except (ValueError, sqlite3.DatabaseError):
+            self.refused += 1
+            self._store.delete(key)
+            return None
+
+    async def _write_behind(self) -> None:
+        """Write batches until None says that the tier closes."""
+        closing = False
+        while not closing:
+            batch = [await self._queue.get()]
+            while len(batch) < BATCH and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            closing = batch[-1] is None
+            await self._run(self._write, [write for write in batch if write is not None])
+
+    def _write(self, batch: list[Write]) -> None:
+        try:
+            with self._store.transact():
+                for key, row, lifetime_s in batch:
+                    self._store.set(key, row, expire=lifetime_s)
+        except (OSError, sqlite3.Error, diskcache.Timeout):
+            self.left_out += len(batch)
+
+
+def _open(directory: Path, max_bytes: int) -> diskcache.Cache:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    return diskcache.Cache(
+        str(directory),
+        disk=BytesDisk,
+        disk_min_file_size=_NEVER_TO_FILES,
+        size_limit=max_bytes,
+        eviction_policy="least-recently-stored",
+        statistics=0,
+    )

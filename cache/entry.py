@@ -1,0 +1,73 @@
+"""One kept answer: the ready JSON of `data` and what is known about where it came from.
+
+On disk an entry is one line of JSON, a newline, and the data as it goes out. A row that does not
+read as that is refused with `ValueError`, never guessed at.
+"""
+
+from dataclasses import dataclass, field
+
+import orjson
+
+FORMAT = 1
+
+
+@dataclass(slots=True, frozen=True)
+class Entry:
+    """A kept answer.
+
+    `data` of a table is an array with one record a line (`[{..},\\n{..}]`), so that rows can be cut
+    without decoding. `stored_at` is Unix time; `upstream` is `live` or `simulated`.
+    """
+
+    data: bytes
+    columns: tuple[str, ...] | None
+    rows: int | None
+    stored_at: float
+    latency_ms: float
+    upstream: str
+    heads: dict[int, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes that this entry holds, for the bounds of the tiers."""
+        return len(self.data) + sum(map(len, self.heads.values())) + 400
+
+    def head(self, rows: int) -> tuple[bytes, bool]:
+        """Data of at most `rows` records, and whether that left any out."""
+        if self.rows is None or self.rows <= rows:
+            return self.data, False
+        if rows not in self.heads:
+            self.heads.clear()  # one view a call site; callers seldom ask for two limits
+            self.heads[rows] = self.page(0, rows)
+        return self.heads[rows], True
+
+    def page(self, offset: int, limit: int) -> bytes:
+        """Records `offset` to `offset + limit` of a table, as a JSON array."""
+        if self.rows is None:
+            raise ValueError("only a table has pages")
+        records = self.data[1:-1].split(b",\n") if self.rows else []
+        return b"[" + b",\n".join(records[offset : offset + limit]) + b"]"
+
+    def encode(self) -> bytes:
+        head = {
+            "v": FORMAT,
+            "columns": self.columns,
+            "rows": self.rows,
+            "stored_at": self.stored_at,
+            "latency_ms": self.latency_ms,
+            "upstream": self.upstream,
+        }
+        return orjson.dumps(head) + b"\n" + self.data
+
+    @classmethod
+    def decode(cls, row: bytes) -> "Entry":
+        """Inverse of `encode`. Raises `ValueError`."""
+        head, newline, data = row.partition(b"\n")
+        fields = orjson.loads(head)
+        if not newline or not isinstance(fields, dict) or fields.pop("v", None) != FORMAT:
+            raise ValueError(f"not an entry of format {FORMAT}")
+        try:
+            columns = fields.pop("columns")
+            return cls(data=data, columns=None if columns is None else tuple(columns), **fields)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an entry: {error}") from None

@@ -1,0 +1,95 @@
+"""Single flight: identical work in progress is done once and shared by all who wait for it.
+
+Each caller waits under its own deadline and may be cancelled alone; the work goes on for the
+others, under the latest deadline among those who joined. When nobody waits any more the work is
+cancelled.
+`Flights` owns the tasks and ends them when it closes.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Late(TimeoutError):
+    """A caller's deadline passed first; `attempts` is how often the work had tried by then."""
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__(f"late after {attempts} attempts")
+        self.attempts = attempts
+
+
+class Flight(Generic[T]):
+    """One piece of work under way.
+
+    `deadline` is loop time and may move back as callers join; the work counts its `attempts`.
+    """
+
+    __slots__ = ("attempts", "deadline", "task", "waiters")
+
+    def __init__(self, deadline: float) -> None:
+        self.attempts = 0
+        self.deadline = deadline
+        self.task: asyncio.Task[T]
+        self.waiters = 0
+
+
+class Flights(Generic[T]):
+    """The flights of one event loop, by key."""
+
+    def __init__(self) -> None:
+        self._flights: dict[str, Flight[T]] = {}
+        self._ending: set[asyncio.Task[T]] = set()
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    async def join(
+        self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
+    ) -> T:
+        """The outcome of `work`, started here unless it is under way.
+
+        Raises `Late` at `deadline` (loop time), and whatever the work raised.
+        """
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = Flight(deadline)
+            flight.task = asyncio.create_task(work(flight))
+            flight.task.add_done_callback(partial(self._land, key, flight))
+        else:
+            flight.deadline = max(flight.deadline, deadline)
+        flight.waiters += 1
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await asyncio.shield(flight.task)
+        except TimeoutError:
+            raise Late(flight.attempts) from None
+        finally:
+            flight.waiters -= 1
+            if not flight.waiters:
+                self._abandon(key, flight)
+
+    async def close(self) -> None:
+        """End all work; its callers are cancelled."""
+        tasks = {flight.task for flight in self._flights.values()} | self._ending
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _abandon(self, key: str, flight: Flight[T]) -> None:
+        """Nobody waits any more: end the work, and let the next caller start anew."""
+        if not flight.task.done():
+            self._ending.add(flight.task)
+            flight.task.cancel()
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+
+    def _land(self, key: str, flight: Flight[T], task: asyncio.Task[T]) -> None:
+        self._ending.discard(task)
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+        if not task.cancelled():
+            task.exception()  # also seen when every waiter has gone

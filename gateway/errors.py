@@ -1,0 +1,106 @@
+"""Errors as values: one enum of codes, and for each the HTTP status, whose fault it is, and whether
+to try again. What adapters raise is mapped here and nowhere else.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from adapters.fault import Kind, UpstreamFault
+
+Fault = Literal["agent", "tool", "quota", "gateway"]
+
+
+class ErrorCode(StrEnum):
+    """Every way in which a call can fail."""
+
+    UNKNOWN_TOOL = "unknown_tool"
+    UNAVAILABLE = "unavailable"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    INVALID_REQUEST = "invalid_request"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    NOT_FOUND = "not_found"
+    TOO_LARGE = "too_large"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    UPSTREAM_ERROR = "upstream_error"
+    UPSTREAM_INVALID = "upstream_invalid"
+    UPSTREAM_EMPTY = "upstream_empty"
+    NOT_SUBSCRIBED = "not_subscribed"
+    NOT_CONFIGURED = "not_configured"
+    INTERNAL = "internal"
+
+    @property
+    def http_status(self) -> int:
+        return _RULES[self][0]
+
+    @property
+    def fault(self) -> Fault:
+        return _RULES[self][1]
+
+    @property
+    def retryable(self) -> bool:
+        return _RULES[self][2]
+
+
+_RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
+    ErrorCode.UNKNOWN_TOOL: (404, "agent", False),
+    ErrorCode.UNAVAILABLE: (410, "tool", False),
+    ErrorCode.INVALID_ARGUMENTS: (422, "agent", False),
+    ErrorCode.INVALID_REQUEST: (400, "agent", False),
+    ErrorCode.METHOD_NOT_ALLOWED: (405, "agent", False),
+    ErrorCode.NOT_FOUND: (404, "agent", False),
+    ErrorCode.TOO_LARGE: (413, "agent", False),
+    ErrorCode.RATE_LIMITED: (429, "quota", True),
+    ErrorCode.TIMEOUT: (504, "tool", True),
+    ErrorCode.UPSTREAM_ERROR: (502, "tool", True),
+    ErrorCode.UPSTREAM_INVALID: (502, "tool", False),
+    ErrorCode.UPSTREAM_EMPTY: (502, "tool", False),
+    ErrorCode.NOT_SUBSCRIBED: (502, "tool", False),
+    ErrorCode.NOT_CONFIGURED: (503, "gateway", False),
+    ErrorCode.INTERNAL: (500, "gateway", False),
+}
+
+_FROM_KIND: dict[Kind, ErrorCode] = {
+    "timeout": ErrorCode.TIMEOUT,
+    "unreachable": ErrorCode.UPSTREAM_ERROR,
+    "status": ErrorCode.UPSTREAM_ERROR,
+    "invalid": ErrorCode.UPSTREAM_INVALID,
+    "empty": ErrorCode.UPSTREAM_EMPTY,
+    "too_large": ErrorCode.TOO_LARGE,
+    "rate_limited": ErrorCode.RATE_LIMITED,
+    "not_subscribed": ErrorCode.NOT_SUBSCRIBED,
+    "not_configured": ErrorCode.NOT_CONFIGURED,
+    "crashed": ErrorCode.UPSTREAM_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallError:
+    """Why a call failed. `message` says what was wrong and, where it can, what would be right."""
+
+    code: ErrorCode
+    message: str
+    retry_after_s: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    by: Fault | None = None
+
+    @property
+    def fault(self) -> Fault:
+        return self.by or self.code.fault
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "message": self.message,
+            "fault": self.fault,
+            "retryable": self.code.retryable,
+            "retry_after_s": self.retry_after_s,
+            "details": self.details,
+        }
+
+    @classmethod
+    def from_fault(cls, fault: UpstreamFault) -> "CallError":
+        """The one place where an adapter's fault becomes an error of the road."""
+        by: Fault | None = "tool" if fault.kind == "too_large" else None
+        return cls(_FROM_KIND[fault.kind], fault.message, fault.retry_after_s, by=by)

@@ -1,0 +1,131 @@
+"""The trace: one record a call, appended to a file of JSON lines.
+
+Records go into a bounded buffer; one writer encodes them in batches and appends them off the event
+loop. When the buffer is full producers wait: nothing is dropped. A file that can't be written ends
+the stream: every later `put` raises `TraceError`, so that nothing goes on unrecorded.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import anyio
+import orjson
+from anyio import to_thread
+
+BOUND = 8_192
+BATCH = 512
+
+
+class TraceError(Exception):
+    """Records could not be written; the text names the file and the reason."""
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """One call, as it ended.
+
+    `at` is Unix time at its start; `host` the upstream; `source` and `upstream` are those of the
+    result's provenance; `code`, `fault` and `message` are None for a call that succeeded; `bytes`
+    is the size of the data given back. Credentials among the arguments are redacted.
+    """
+
+    call_id: str
+    at: float
+    tool: str
+    host: str | None
+    arguments: dict[str, Any]
+    ok: bool
+    code: str | None
+    fault: str | None
+    message: str | None
+    source: str | None
+    upstream: str | None
+    age_s: float
+    attempts: int
+    elapsed_ms: float
+    rows: int | None
+    bytes: int
+    episode: str | None
+    step: int | None
+
+
+class JsonLines:
+    """An append-only file of records (dataclasses or JSON objects). Made by `JsonLines.open`."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
+        self._file = file
+        self._buffer: deque[Any] = deque()
+        self._filled = asyncio.Event()
+        self._room = asyncio.Event()
+        self._closing = False
+        self._failure: TraceError | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path) -> AsyncIterator["JsonLines"]:
+        """Append to `path`; closing writes what is buffered. Raises `TraceError`."""
+        try:
+            file = await to_thread.run_sync(lambda: path.open("ab", buffering=0))
+        except OSError as error:
+            raise TraceError(f"{path}: {error.strerror}") from error
+        lines = cls(path, file)
+        writer = asyncio.create_task(lines._write())
+        try:
+            yield lines
+        finally:
+            lines._closing = True
+            lines._filled.set()
+            with anyio.CancelScope(shield=True):
+                await writer
+            file.close()
+        if lines._failure is not None:
+            raise lines._failure
+
+    @property
+    def full(self) -> bool:
+        return len(self._buffer) >= BOUND
+
+    def put(self, record: Any) -> None:
+        """Buffer one record; whoever can wait calls `room` when `full` says so.
+
+        Raises `TraceError` once writing has failed.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._buffer.append(record)
+        self._filled.set()
+
+    async def room(self) -> None:
+        """Wait until the buffer has room, or writing has failed."""
+        while self.full and self._failure is None:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _write(self) -> None:
+        """Append batches until the stream closes, then what is left."""
+        while self._failure is None and (self._buffer or not self._closing):
+            await self._filled.wait()
+            self._filled.clear()
+            while self._buffer and self._failure is None:
+                size = min(BATCH, len(self._buffer))
+                text = _encode(self._buffer.popleft() for _ in range(size))
+                await to_thread.run_sync(self._append, text)
+                self._room.set()
+
+    def _append(self, text: bytes) -> None:
+        try:
+            view = memoryview(text)
+            while view:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            self._failure = TraceError(f"{self.path}: {error.strerror}")
+
+
+def _encode(records: Iterable[Any]) -> bytes:
+    return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)

@@ -1,0 +1,28 @@
+"""What a tool is: the manifest model, 760 manifests as data files, the catalogue over them."""
+
+from manifests.catalog import Catalog, CatalogError
+from manifests.manifest import (
+    AkShareBinding,
+    Column,
+    Manifest,
+    Parameter,
+    RapidApiBinding,
+    Scalar,
+    Source,
+)
+from manifests.signature import ArgumentError, Problem, Signature
+
+__all__ = [
+    "AkShareBinding",
+    "ArgumentError",
+    "Catalog",
+    "CatalogError",
+    "Column",
+    "Manifest",
+    "Parameter",
+    "Problem",
+    "RapidApiBinding",
+    "Scalar",
+    "Signature",
+    "Source",
+]

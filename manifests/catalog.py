@@ -1,0 +1,123 @@
+"""The catalogue: all manifests by name.
+
+Files hold a JSON array of manifests, one file per RapidAPI host and one per AkShare family (the
+first word of the function name). A file that does not validate stops loading with its name and the
+reason; two tools never share a name.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+from rapidfuzz import fuzz, process
+
+from manifests.manifest import Manifest
+
+DATA = Path(__file__).parent / "data"
+
+_FILE: TypeAdapter[list[Manifest]] = TypeAdapter(list[Manifest])
+
+
+class CatalogError(Exception):
+    """A manifest file can't be read; the text names the file and what is wrong in it."""
+
+
+class Catalog:
+    """An immutable set of manifests."""
+
+    def __init__(self, manifests: Iterable[Manifest]) -> None:
+        self._by_name: dict[str, Manifest] = {}
+        for manifest in manifests:
+            if manifest.name in self._by_name:
+                raise CatalogError(f"two tools are named {manifest.name}")
+            self._by_name[manifest.name] = manifest
+
+    @classmethod
+    def load(cls, path: Path = DATA) -> "Catalog":
+        """Read one manifest file, or every `*.json` below a folder.
+
+        Raises `CatalogError`.
+        """
+        files = [path] if path.is_file() else sorted(path.rglob("*.json"))
+        if not files:
+            raise CatalogError(f"{path}: no manifest files (*.json) here")
+        return cls(manifest for file in files for manifest in read(file))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Manifest]:
+        return iter(self._by_name.values())
+
+    def get(self, name: str) -> Manifest | None:
+        return self._by_name.get(name)
+
+    def nearest(self, name: str, limit: int = 5) -> list[str]:
+        """Names that resemble `name`, the most similar first."""
+        found = process.extract(
+            name, self._by_name.keys(), scorer=fuzz.WRatio, limit=limit, score_cutoff=60
+        )
+        return [match for match, _, _ in found]
+
+    def select(
+        self,
+        words: str = "",
+        *,
+        source: str | None = None,
+        domain: str | None = None,
+        timeliness: str | None = None,
+        intent: str | None = None,
+    ) -> list[Manifest]:
+        """Manifests that carry the given tags and contain every word in name or description."""
+        wanted = words.lower().split()
+        return [
+            m
+            for m in self
+            if (source is None or m.source == source)
+            and (domain is None or domain in m.regulatory_domains)
+            and (timeliness is None or m.timeliness == timeliness)
+            and (intent is None or m.intent_type == intent)
+            and all(word in f"{m.name} {m.description}".lower() for word in wanted)
+        ]
+
+    @cached_property
+    def revision(self) -> str:
+        """Hash over the revisions of all tools, independent of their order."""
+        lines = sorted(f"{m.name} {m.revision}" for m in self)
+        return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
+def read(file: Path) -> list[Manifest]:
+    """The manifests in one file. Raises `CatalogError`."""
+    try:
+        return _FILE.validate_json(file.read_bytes())
+    except OSError as error:
+        raise CatalogError(f"{file.name}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        text = f"{file.name}: {first['msg']}" + (f" at {place}" if place else "")
+        raise CatalogError(text) from error
+
+
+def write(file: Path, manifests: Iterable[Manifest]) -> None:
+    """Write a manifest file in its one form: tools by name, a parameter a line."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    tools = ",\n".join(_text(m) for m in sorted(manifests, key=lambda m: m.name))
+    file.write_text(f"[\n{tools}\n]\n", encoding="utf-8")
+
+
+def _text(manifest: Manifest) -> str:
+    fields = manifest.model_dump(mode="json", exclude_defaults=True)
+    fields["binding"] = {"source": manifest.source, **fields["binding"]}
+    lines = []
+    for name, value in fields.items():
+        if name == "parameters":
+            rows = ",\n".join(f"   {orjson.dumps(p).decode()}" for p in value)
+            lines.append(f'  "parameters": [\n{rows}\n  ]')
+        else:
+            lines.append(f'  "{name}": {orjson.dumps(value).decode()}')
+    return " {\n" + ",\n".join(lines) + "\n }"

@@ -1,0 +1,176 @@
+"""The manifest: everything that is known about one tool before it is called.
+
+A manifest is immutable and self-contained. Its `revision` changes exactly when something changes
+that may change an answer (name, parameters, binding): a cached answer never outlives its meaning.
+"""
+
+import re
+from functools import cached_property
+from hashlib import blake2b
+from typing import Annotated, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Scalar = str | int | float | bool
+Source = Literal["rapidapi", "akshare"]
+Timeliness = Literal["realtime", "daily", "weekly", "monthly", "as_filed", "periodic", "static"]
+Intent = Literal["informational", "advisory", "transactional"]
+Domain = Literal[
+    "equity",
+    "bond",
+    "fund",
+    "forex",
+    "derivatives",
+    "macro",
+    "economic_policy",
+    "sentiment_trading",
+    "esg",
+    "crypto",
+]
+ScalarType = Literal["string", "number", "integer", "boolean"]
+
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Parameter(_Model):
+    """One argument of a tool.
+
+    `filled_by` says who gives the value: the `agent`; the gateway from the operator's `credential`
+    settings; or the gateway from what is left of the call's `deadline`. `withdrawn` says why the
+    installed upstream no longer takes a parameter that the benchmark's catalogue names.
+    """
+
+    name: str
+    type: ScalarType
+    description: str
+    required: bool = False
+    default: Scalar | None = None
+    example: Scalar | None = None
+    format: str | None = None
+    enum: tuple[Scalar, ...] | None = None
+    filled_by: Literal["agent", "credential", "deadline"] = "agent"
+    withdrawn: str | None = None
+
+
+class Column(_Model):
+    """One column of a tabular answer."""
+
+    name: str
+    type: ScalarType | None = None
+
+
+class RapidApiBinding(_Model):
+    """How arguments become an HTTP request.
+
+    `path` holds placeholders named after parameters; `query` and `headers` map parameter names to
+    the names that the upstream wants.
+    """
+
+    source: Literal["rapidapi"] = "rapidapi"
+    host: str
+    method: Literal["GET"] = "GET"
+    path: str
+    query: dict[str, str] = Field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (self.host,)
+
+
+class AkShareBinding(_Model):
+    """Which AkShare function answers, from which upstream hosts, and whether it walks pages."""
+
+    source: Literal["akshare"] = "akshare"
+    function: str
+    hosts: tuple[str, ...] = ()
+    paged: bool = False
+
+
+class Manifest(_Model):
+    """One tool: what it returns, what it takes, how it is reached.
+
+    `timeliness`, `intent_type` and `regulatory_domains` are the finance tags as FinToolBench
+    publishes them (arXiv 2603.08262). `unavailable` is the reason why the tool can't be called now.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    description: str
+    timeliness: Timeliness
+    intent_type: Intent
+    regulatory_domains: tuple[Domain, ...]
+    parameters: tuple[Parameter, ...] = ()
+    columns: tuple[Column, ...] = ()
+    binding: Annotated[RapidApiBinding | AkShareBinding, Field(discriminator="source")]
+    unavailable: str | None = None
+
+    @property
+    def source(self) -> Source:
+        return self.binding.source
+
+    @property
+    def upstream(self) -> str:
+        """The host that this tool mainly calls; `unknown` where none is on record."""
+        return self.binding.hosts[0] if self.binding.hosts else "unknown"
+
+    @cached_property
+    def revision(self) -> str:
+        """Hash (16 hex digits) of what may change an answer."""
+        content = self.model_dump(
+            mode="json", include={"name": True, "binding": True, "parameters": {"__all__": _KEYED}}
+        )
+        return blake2b(
+            orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=8
+        ).hexdigest()
+
+    def sample(self) -> dict[str, Scalar]:
+        """Arguments for an example call: every required parameter, by its example."""
+        return {
+            p.name: p.example
+            for p in self.parameters
+            if p.required and p.filled_by == "agent" and p.example is not None
+        }
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> "Manifest":
+        names = [p.name for p in self.parameters]
+        if len(set(names)) != len(names):
+            raise ValueError(f"{self.name}: a parameter is named twice")
+        for p in self.parameters:
+            for field, value in (("default", p.default), ("example", p.example)):
+                if value is not None and not is_of(value, p.type):
+                    raise ValueError(f"{self.name}.{p.name}: {field} {value!r} is no {p.type}")
+                if value is not None and p.enum is not None and value not in p.enum:
+                    raise ValueError(f"{self.name}.{p.name}: {field} {value!r} is not in its enum")
+            if p.required and p.filled_by == "agent" and p.example is None:
+                raise ValueError(f"{self.name}.{p.name}: required, but without an example")
+        if isinstance(self.binding, RapidApiBinding):
+            sent = {*PLACEHOLDER.findall(self.binding.path), *self.binding.query}
+            sent |= set(self.binding.headers)
+            if sent != set(names):
+                odd = ", ".join(sorted(sent ^ set(names)))
+                raise ValueError(f"{self.name}: binding and parameters disagree on {odd}")
+        return self
+
+
+_KEYED = {"name", "type", "default", "filled_by", "withdrawn"}
+
+
+def is_of(value: object, type_: ScalarType) -> bool:
+    """Whether `value` is exactly of the manifest type `type_` (a boolean is no number)."""
+    if isinstance(value, bool):
+        return type_ == "boolean"
+    match type_:
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            return isinstance(value, int)
+        case "number":
+            return isinstance(value, int | float)
+        case "boolean":
+            return False
