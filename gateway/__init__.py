@@ -1,10 +1,27 @@
-"""The road every call takes, and the doors that lead onto it."""
+"""The road every call takes, and the doors that lead onto it.
 
-from gateway.call import CallContext, Gateway
-from gateway.errors import CallError, ErrorCode
-from gateway.result import Result
-from gateway.settings import GatewaySettings
-from gateway.trace import CallRecord
+Public names are imported on first use, so that the command line answers at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.call import CallContext, Gateway
+    from gateway.errors import CallError, ErrorCode
+    from gateway.result import Result
+    from gateway.settings import GatewaySettings
+    from gateway.trace import CallRecord
+
+_HOMES = {
+    "CallContext": "call",
+    "CallError": "errors",
+    "CallRecord": "trace",
+    "ErrorCode": "errors",
+    "Gateway": "call",
+    "GatewaySettings": "settings",
+    "Result": "result",
+}
 
 __all__ = [
     "CallContext",
@@ -15,3 +32,9 @@ __all__ = [
     "GatewaySettings",
     "Result",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"gateway.{_HOMES[name]}"), name)

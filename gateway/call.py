@@ -24,14 +24,11 @@ from gateway.errors import CallError, ErrorCode
 from gateway.execute import execute
 from gateway.result import ProvenanceSource, Result
 from gateway.settings import GatewaySettings
-from gateway.trace import CallRecord, JsonLines, TraceError
+from gateway.trace import CallRecord, Trace, TraceError, redacted
 from gateway.upstream import open_upstream
 from manifests import ArgumentError, Catalog, Manifest, Scalar, Signature, Source
 
 log = logging.getLogger("finport")
-
-REDACTED = "[redacted]"
-_CREDENTIAL_WORDS = ("key", "token", "cookie", "secret", "password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class Gateway:
         adapters: Mapping[Source, Adapter],
         disk: DiskTier,
         flights: Flights[Outcome],
-        trace: JsonLines | None,
+        trace: Trace | None,
     ) -> None:
         self.settings = settings
         self.catalog = catalog
@@ -98,7 +95,7 @@ class Gateway:
         settings: GatewaySettings | None = None,
         *,
         catalog: Catalog | None = None,
-        trace: JsonLines | None = None,
+        trace: Trace | None = None,
     ) -> AsyncIterator["Gateway"]:
         """A running gateway; leaving ends everything that it started.
 
@@ -230,7 +227,7 @@ class Gateway:
         self, result: Result, plan: Plan | None, arguments: Mapping[str, Any], context: CallContext
     ) -> None:
         error = result.error
-        self.outcomes[error.code if error else result.source] += 1
+        self.outcomes[error.code.value if error else result.source] += 1
         if self._trace is None:
             return
         record = CallRecord(
@@ -238,9 +235,9 @@ class Gateway:
             at=round(time.time() - result.elapsed_ms / 1e3, 3),
             tool=result.tool,
             host=plan.manifest.upstream if plan else None,
-            arguments=_redacted(arguments),
+            arguments=redacted(arguments),
             ok=error is None,
-            code=error.code if error else None,
+            code=error.code.value if error else None,
             fault=error.fault if error else None,
             message=error.message if error else None,
             source=None if error else result.source,
@@ -270,11 +267,3 @@ def _unbound(plan: Plan | None, error: ArgumentError) -> CallError:
         "allowed": plan.signature.allowed() if plan else {},
     }
     return CallError(ErrorCode.INVALID_ARGUMENTS, str(error), details=details)
-
-
-def _redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments without the values of those that are credentials by their name."""
-    return {
-        name: REDACTED if any(word in name.lower() for word in _CREDENTIAL_WORDS) else value
-        for name, value in arguments.items()
-    }

@@ -7,11 +7,11 @@ the stream: every later `put` raises `TraceError`, so that nothing goes on unrec
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import anyio
 import orjson
@@ -19,6 +19,9 @@ from anyio import to_thread
 
 BOUND = 8_192
 BATCH = 512
+
+REDACTED = "[redacted]"
+CREDENTIAL_WORDS = ("key", "token", "cookie", "secret", "password")
 
 
 class TraceError(Exception):
@@ -52,6 +55,17 @@ class CallRecord:
     bytes: int
     episode: str | None
     step: int | None
+
+
+class Trace(Protocol):
+    """Takes records, in order. A producer that can wait calls `room` when the trace is `full`."""
+
+    @property
+    def full(self) -> bool: ...
+
+    def put(self, record: CallRecord) -> None: ...
+
+    async def room(self) -> None: ...
 
 
 class JsonLines:
@@ -129,3 +143,11 @@ class JsonLines:
 
 def _encode(records: Iterable[Any]) -> bytes:
     return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+
+
+def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments without the values of those that are credentials by their name."""
+    return {
+        name: REDACTED if any(word in name.lower() for word in CREDENTIAL_WORDS) else value
+        for name, value in arguments.items()
+    }

@@ -4,11 +4,14 @@ from manifests.catalog import Catalog, CatalogError
 from manifests.manifest import (
     AkShareBinding,
     Column,
+    Domain,
+    Intent,
     Manifest,
     Parameter,
     RapidApiBinding,
     Scalar,
     Source,
+    Timeliness,
 )
 from manifests.signature import ArgumentError, Problem, Signature
 
@@ -18,6 +21,8 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "Column",
+    "Domain",
+    "Intent",
     "Manifest",
     "Parameter",
     "Problem",
@@ -25,4 +30,5 @@ __all__ = [
     "Scalar",
     "Signature",
     "Source",
+    "Timeliness",
 ]

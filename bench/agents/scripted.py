@@ -1,0 +1,87 @@
+"""The scripted agent: plays the labelled tools of a task, and errs at seeded rates.
+
+It needs no model. What it does depends on seed, task, repeat and round alone, so a run can be
+played again. Its thinking time is simulated.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.agents.agent import Round, ToolCall, Turn
+from bench.suite import Task
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRates:
+    """Shares of episodes in which the agent errs, each in one way."""
+
+    no_call: float = 0.10
+    wrong_tool: float = 0.08
+    bad_arguments: float = 0.12
+
+
+class ScriptedAgent:
+    """One call a round in the labelled order, then an answer."""
+
+    name = "scripted"
+
+    def __init__(
+        self,
+        tools: Sequence[str],
+        *,
+        seed: int = 0,
+        rates: ErrorRates | None = None,
+        think_s: float = 0.0,
+    ) -> None:
+        """`tools` are the names to err towards; `think_s` is the mean time before each turn."""
+        self._tools = tools
+        self._seed = seed
+        self._rates = rates or ErrorRates()
+        self._think_s = think_s
+
+    async def act(self, task: Task, repeat: int, history: Sequence[Round]) -> Turn:
+        if self._think_s:
+            pause = random.Random(f"{self._seed} {task.id} {repeat} {len(history)}")  # noqa: S311
+            await asyncio.sleep(self._think_s * pause.uniform(0.5, 1.5))
+        calls = self._script(task, repeat)
+        if len(history) < len(calls):
+            return Turn(calls=(calls[len(history)],))
+        found = sum(reply.ok for made in history for reply in made.replies)
+        return Turn(answer=f"{found} of {len(calls)} calls answered")
+
+    def _script(self, task: Task, repeat: int) -> list[ToolCall]:
+        rng = random.Random(f"{self._seed} {task.id} {repeat}")  # noqa: S311 - simulation
+        calls = [ToolCall(call.name, dict(call.arguments)) for call in task.tools]
+        place, luck = rng.randrange(len(calls)), rng.random()
+        for rate, err in (
+            (self._rates.no_call, None),
+            (self._rates.wrong_tool, self._wrong_tool),
+            (self._rates.bad_arguments, self._bad_arguments),
+        ):
+            if luck < rate:
+                if err is None:
+                    return []
+                calls[place] = err(calls[place], rng)
+                return calls
+            luck -= rate
+        return calls
+
+    def _wrong_tool(self, call: ToolCall, rng: random.Random) -> ToolCall:
+        """Another tool, or a name that does not exist."""
+        name = rng.choice(self._tools) if rng.random() < 0.5 else f"{call.tool}_v2"
+        return ToolCall(name, call.arguments)
+
+    def _bad_arguments(self, call: ToolCall, rng: random.Random) -> ToolCall:
+        """An argument dropped, of the wrong type, or that does not exist."""
+        arguments = dict(call.arguments)
+        name = rng.choice(sorted(arguments)) if arguments else "symbol"
+        match rng.randrange(3) if arguments else 2:
+            case 0:
+                del arguments[name]
+            case 1:
+                arguments[name] = ["a", "list"]
+            case _:
+                arguments[f"{name}_name"] = "x"
+        return ToolCall(call.tool, arguments)

@@ -1,0 +1,167 @@
+"""`finbench`: the bench on the command line. Heavy imports stand in the commands that need them.
+
+Exit codes: 0 done, 1 the work failed, 2 usage.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.cli import echo_json, read_settings, run, simulation
+
+Command = Callable[..., None]
+
+
+@click.group()
+@click.version_option(package_name="finport")
+def main() -> None:
+    """Finport's bench: drive agents through the gateway and measure them."""
+
+
+def _share(name: str, default: float, text: str) -> Callable[[Command], Command]:
+    kind = click.FloatRange(0, 1)
+    return click.option(name, type=kind, default=default, show_default=True, help=text)
+
+
+@main.command("run")
+@click.argument("suite")
+@click.option("--dataset", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--agent", type=click.Choice(["scripted"]), default="scripted", show_default=True)
+@click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")
+@click.option("--episodes", type=click.IntRange(min=1), help="Default: one a task.")
+@click.option("--concurrency", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--think-s", type=click.FloatRange(min=0), default=0.0, help="Simulated thinking.")
+@_share("--no-call-rate", 0.10, "Share of episodes without a call.")
+@_share("--wrong-tool-rate", 0.08, "Share of episodes with a wrong tool.")
+@_share("--bad-arguments-rate", 0.12, "Share of episodes with bad arguments.")
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
+@simulation
+def run_suite(
+    suite: str,
+    dataset: Path | None,
+    agent: str,  # noqa: ARG001 - one choice so far
+    gateway: str,
+    episodes: int | None,
+    concurrency: int,
+    seed: int,
+    think_s: float,
+    no_call_rate: float,
+    wrong_tool_rate: float,
+    bad_arguments_rate: float,
+    out: Path | None,
+    as_json: bool,
+    **simulated: object,
+) -> None:
+    """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
+    from bench.agents import ErrorRates
+    from bench.live import closing, report
+    from bench.run import RunPlan
+    from bench.run import run as run_plan
+    from bench.run_dir import RunDirectoryError
+    from bench.suite import SuiteError, load_suite
+    from gateway.trace import TraceError
+
+    try:
+        loaded = load_suite(suite, dataset)
+    except SuiteError as error:
+        raise click.UsageError(str(error)) from error
+    settings = read_settings(**simulated)
+    plan = RunPlan(
+        suite=loaded,
+        gateway=gateway,
+        episodes=episodes or len(loaded.tasks),
+        concurrency=concurrency,
+        seed=seed,
+        think_s=think_s,
+        rates=ErrorRates(no_call_rate, wrong_tool_rate, bad_arguments_rate),
+    )
+    folder = out or Path("runs") / f"{suite}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+    async def once() -> int:
+        try:
+            about = await run_plan(plan, folder, settings, show=not as_json)
+        except (RunDirectoryError, TraceError) as error:
+            click.echo(f"finbench: {error}", err=True)
+            return 1
+        metrics = _metrics(folder)
+        if as_json:
+            echo_json(metrics)
+        else:
+            report(metrics, about)
+            closing(about, folder, driver=about["driver"])
+        return 0
+
+    run(once)
+
+
+@main.command()
+@click.argument("run_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True)
+def score(run_dir: Path, as_json: bool) -> None:
+    """Compute the metrics of RUN_DIR again, from its trace files alone."""
+    import orjson
+
+    from bench.live import report
+    from bench.metrics import RunMetrics
+    from bench.run_dir import RunDirectoryError, read_records
+
+    metrics = RunMetrics()
+    try:
+        for record in read_records(run_dir):
+            metrics.add(record)
+        about = orjson.loads((run_dir / "run.json").read_bytes())
+    except (RunDirectoryError, OSError, orjson.JSONDecodeError) as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        echo_json(metrics.result())
+    else:
+        report(metrics.result(), about)
+
+
+@main.command()
+@click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True)
+@click.option("--concurrency", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
+def demo(episodes: int, concurrency: int, out: Path | None) -> None:
+    """See Finport work: a gateway and a simulated upstream on free ports, and agents driven
+    through them over HTTP. Needs no key and no network.
+    """
+    from bench import demo as demonstration
+
+    folder = out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
+    run(lambda: demonstration.show(episodes, concurrency, folder))
+
+
+@main.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--json", "as_json", is_flag=True)
+def speed(names: tuple[str, ...], as_json: bool) -> None:
+    """Measure speed beside a bare baseline, in one run. NAME: `http`, `inprocess`; default all."""
+    from bench import speed as measurements
+
+    unknown = set(names) - set(measurements.ALL)
+    if unknown:
+        allowed = ", ".join(measurements.ALL)
+        raise click.UsageError(
+            f"no measurement is named {sorted(unknown)[0]!r}; there are: {allowed}"
+        )
+    results = {name: measurements.ALL[name]() for name in names or measurements.ALL}
+    if as_json:
+        echo_json(results)
+        return
+    for name, result in results.items():
+        click.echo(name)
+        for figure, value in result.items():
+            click.echo(f"  {figure}: {value:,.2f}")
+
+
+def _metrics(folder: Path) -> dict[str, Any]:
+    import orjson
+
+    metrics: dict[str, Any] = orjson.loads((folder / "metrics.json").read_bytes())
+    return metrics

@@ -1,0 +1,143 @@
+"""The driver: many episodes at once, each to its end, every one recorded.
+
+At most `concurrency` episodes are in flight and nothing else is held, so memory grows with what is
+in flight, never with what is done. Whatever an agent does, its episode ends in one record: in its
+answer, or in an error that says at which limit or by which fault.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import anyio
+from aiolimiter import AsyncLimiter
+
+from bench.agents import Agent, Round, ToolCall, Turn
+from bench.client import Reply, ToolClient
+from bench.record import OUTPUT_CHARS, EpisodeRecord, ToolCallRecord
+from bench.run_dir import RunDirectory
+from bench.suite import Suite, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one episode may use: rounds, calls in a round, seconds. Rounds as in FinToolBench."""
+
+    rounds: int = 5
+    calls_a_round: int = 16
+    wall_s: float = 600.0
+
+
+class Driver:
+    """Runs episodes of one suite with one agent."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        agent: Agent,
+        client: ToolClient,
+        run: RunDirectory,
+        *,
+        concurrency: int,
+        limits: Limits | None = None,
+        starts_per_s: float = 2_000.0,
+    ) -> None:
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.done = 0
+        self._suite = suite
+        self._agent = agent
+        self._client = client
+        self._run = run
+        self._concurrency = concurrency
+        self._limits = limits or Limits()
+        self._starts = AsyncLimiter(max(starts_per_s / 10, 1), 0.1)
+
+    async def run(self, episodes: int) -> None:
+        """Run `episodes` episodes: the suite's tasks in order, again from the first when through.
+
+        Raises `TraceError` when records can't be written; then nothing more is started.
+        """
+        work = iter(range(episodes))
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(self._concurrency, episodes)):
+                tasks.start_soon(self._work, work)
+
+    async def _work(self, numbers: Iterator[int]) -> None:
+        tasks = self._suite.tasks
+        for number in numbers:
+            await self._starts.acquire()
+            repeat, index = divmod(number, len(tasks))
+            self.in_flight += 1
+            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+            record = await self._episode(tasks[index], repeat)
+            self.in_flight -= 1
+            self.done += 1
+            self._run.episodes.put(record)
+            if self._run.episodes.full:
+                await self._run.episodes.room()
+
+    async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
+        record = EpisodeRecord(
+            episode=f"{task.id}.{repeat}",
+            id=task.id,
+            repeat=repeat,
+            source_dataset=self._suite.name,
+            category=task.category,
+            question=task.question,
+            setting=self._agent.name,
+            ground_truth=task.answer,
+            candidate_tools=[call.name for call in task.tools],
+            started_at=round(time.time(), 3),
+        )
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._limits.wall_s):
+                await self._play(task, record)
+        except TimeoutError:
+            record.error = f"limit: {self._limits.wall_s:g} s have passed"
+        except Exception as error:  # noqa: BLE001 - an agent's fault ends its own episode only
+            record.error = f"agent: {type(error).__name__}: {error}"
+        record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+        return record
+
+    async def _play(self, task: Task, record: EpisodeRecord) -> None:
+        history: list[Round] = []
+        while True:
+            turn = await self._agent.act(task, record.repeat, history)
+            if turn.response:
+                record.response.append(turn.response)
+            if not turn.calls:
+                record.execution_result = turn.answer
+                return
+            if len(history) == self._limits.rounds:
+                record.error = f"limit: {self._limits.rounds} rounds are used up"
+                return
+            history.append(await self._round(turn, record, step=len(history) + 1))
+
+    async def _round(self, turn: Turn, record: EpisodeRecord, step: int) -> Round:
+        calls = turn.calls[: self._limits.calls_a_round]
+        replies = await asyncio.gather(
+            *(self._client.call(c.tool, c.arguments, record.episode, step) for c in calls)
+        )
+        record.tool_calls.extend(_recorded(calls, replies, step))
+        return Round(turn, tuple(replies))
+
+
+def _recorded(
+    calls: Iterable[ToolCall], replies: Iterable[Reply], step: int
+) -> Iterator[ToolCallRecord]:
+    for call, reply in zip(calls, replies, strict=True):
+        yield ToolCallRecord(
+            step=step,
+            tool_name=call.tool,
+            parameters=call.arguments,
+            output=reply.output[:OUTPUT_CHARS] if reply.ok else {"error": reply.message},
+            ok=reply.ok,
+            code=reply.code,
+            fault=reply.fault,
+            source=reply.source,
+            call_id=reply.call_id,
+            elapsed_ms=reply.elapsed_ms,
+        )

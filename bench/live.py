@@ -1,0 +1,126 @@
+"""A run as it goes: a table that fills in on a terminal, plain lines elsewhere."""
+
+import asyncio
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from rich.console import Console
+from rich.live import Live as RichLive
+from rich.table import Table
+
+from bench.metrics import RunMetrics
+
+TERMINAL_EVERY_S = 0.25
+LINES_EVERY_S = 2.0
+
+
+class Progress(Protocol):
+    """What the driver tells of itself."""
+
+    in_flight: int
+    done: int
+
+
+class Live:
+    """Shows metrics and progress until it is left, and once more at the end."""
+
+    def __init__(self, metrics: RunMetrics, driver: Progress, episodes: int) -> None:
+        self._metrics = metrics
+        self._driver = driver
+        self._episodes = episodes
+        self._started = time.perf_counter()
+        console = Console()
+        self._rich = RichLive(console=console, auto_refresh=False) if console.is_terminal else None
+        self._every_s = TERMINAL_EVERY_S if self._rich else LINES_EVERY_S
+
+    def __enter__(self) -> Self:
+        if self._rich:
+            self._rich.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._show()
+        if self._rich:
+            self._rich.stop()
+
+    async def refresh_repeatedly(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            self._show()
+
+    def _show(self) -> None:
+        figures = self._figures()
+        if self._rich is None:
+            print("  ".join(f"{name} {value}" for name, value in figures.items()), flush=True)  # noqa: T201
+            return
+        table = Table(*figures, title="finbench")
+        table.add_row(*figures.values())
+        self._rich.update(table, refresh=True)
+
+    def _figures(self) -> dict[str, str]:
+        """Counts and rates so far; the costly parts of the metrics are left for the end."""
+        capability, traffic = self._metrics.capability.result(), self._metrics.traffic
+        calls, answered = traffic.latency_ms.count, traffic.sources.total()
+        elapsed_s = time.perf_counter() - self._started
+        return {
+            "episodes": f"{self._driver.done}/{self._episodes}",
+            "in flight": str(self._driver.in_flight),
+            "calls": str(calls),
+            "calls/s": f"{calls / elapsed_s:.0f}",
+            "cache hits": percent(traffic.sources["cached"] / answered if answered else None),
+            **{name: percent(capability[name]) for name in ("TIR", "TESR", "CER")},
+            "failed calls": str(traffic.codes.total()),
+            "seconds": f"{elapsed_s:.1f}",
+        }
+
+
+def percent(share: float | None) -> str:
+    return "undefined" if share is None else f"{share:.1%}"
+
+
+def report(metrics: dict[str, Any], about: dict[str, Any]) -> None:
+    """The metrics of a finished run as tables on standard output."""
+    console = Console(highlight=False)
+    traffic = metrics["traffic"]
+    capability = Table("metric", "value", "of", title=f"{about['suite']}: FinToolBench capability")
+    for name, part, whole in (
+        ("TIR", "invoked", "episodes"),
+        ("TESR", "passed", "episodes"),
+        ("CER", "passed", "invoked"),
+    ):
+        capability.add_row(name, percent(metrics[name]), f"{metrics[part]} / {metrics[whole]}")
+    for name in ("TESR_text", "CER_text"):
+        capability.add_row(name, percent(metrics[name]), "by words in the output")
+    console.print(capability)
+    console.print(
+        f"calls {traffic['calls']}, answered {traffic['answered']}: "
+        + ", ".join(f"{source} {n}" for source, n in traffic["sources"].items())
+        + f"; cache hit rate {percent(traffic['cache_hit_rate'])}"
+    )
+    console.print("failed: " + (", ".join(f"{c} {n}" for c, n in traffic["errors"].items()) or "0"))
+    for title, rows in (("slowest", "slowest"), ("most failing", "most_failing")):
+        tools = Table(f"{title} tools", "calls", "failed", "p50 ms", "p99 ms")
+        for row in traffic[rows]:
+            latency = row["latency_ms"]
+            figures = (row["calls"], row["failed"], latency["p50"], latency["p99"])
+            tools.add_row(row["tool"], *map(str, figures))
+        console.print(tools)
+
+
+def closing(about: dict[str, Any], folder: Path, **vitals: dict[str, Any]) -> None:
+    """How long the run took, how the processes fared, and where its files are."""
+    lines = [
+        f"{about['episodes']} episodes, at most {about['most_in_flight']} in flight, in "
+        f"{about['took_s']:.1f} s: {about['calls_per_s']:.0f} calls/s"
+    ]
+    for name, figures in vitals.items():
+        lag, peak = figures["loop_lag_ms"]["p99"], figures["peak_rss_bytes"] / 2**20
+        lines.append(f"{name}: event loop lag p99 {lag} ms, peak memory {peak:.0f} MiB")
+    print(*lines, f"run directory: {folder}", sep="\n")  # noqa: T201

@@ -1,0 +1,68 @@
+"""FinToolBench's capability metrics (arXiv 2603.08262, section 4, as its public evaluator counts).
+
+invoked: an episode with at least one call. passed: no episode error, at least one call, and no
+failed call among those of the last round (the highest `step`). TIR = invoked / N, TESR = passed /
+N, CER = passed / invoked (undefined where none invoked). Whether a call failed is known by its
+typed outcome; the `_text` variants guess it from the output as the public evaluator does.
+"""
+
+import re
+from typing import Any
+
+from bench.record import EpisodeRecord, ToolCallRecord
+
+_FAILED = re.compile("error|exception|traceback", re.IGNORECASE)
+
+
+class Capability:
+    """TIR, TESR and CER over episodes."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+        self.invoked = 0
+        self.passed = 0
+        self.passed_text = 0
+        self.errors = 0
+
+    def add(self, record: EpisodeRecord) -> None:
+        self.episodes += 1
+        self.errors += record.error is not None
+        if not record.tool_calls:
+            return
+        self.invoked += 1
+        if record.error is None:
+            last = max(call.step for call in record.tool_calls)
+            final = [call for call in record.tool_calls if call.step == last]
+            self.passed += all(call.ok for call in final)
+            self.passed_text += not any(failed_by_text(call) for call in final)
+
+    def merge(self, other: "Capability") -> None:
+        self.episodes += other.episodes
+        self.invoked += other.invoked
+        self.passed += other.passed
+        self.passed_text += other.passed_text
+        self.errors += other.errors
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "episodes": self.episodes,
+            "episode_errors": self.errors,
+            "invoked": self.invoked,
+            "passed": self.passed,
+            "TIR": _share(self.invoked, self.episodes),
+            "TESR": _share(self.passed, self.episodes),
+            "CER": _share(self.passed, self.invoked),
+            "TESR_text": _share(self.passed_text, self.episodes),
+            "CER_text": _share(self.passed_text, self.invoked),
+        }
+
+
+def failed_by_text(call: ToolCallRecord) -> bool:
+    """The public evaluator's rule: an object with a truthy `error`, or a telling word in a text."""
+    if isinstance(call.output, dict):
+        return bool(call.output.get("error"))
+    return _FAILED.search(call.output) is not None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 6) if whole else None

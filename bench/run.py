@@ -1,0 +1,113 @@
+"""A run from settings to files: what `finbench run` and `finbench demo` have in common."""
+
+import asyncio
+import contextlib
+import platform
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench.agents import ErrorRates, ScriptedAgent
+from bench.client import EmbeddedClient, HttpClient, ToolClient
+from bench.driver import Driver
+from bench.live import Live
+from bench.run_dir import RunDirectory
+from bench.suite import Suite
+from gateway import Gateway, GatewaySettings
+from gateway.limits import raise_file_limit
+from gateway.vitals import Vitals
+from manifests import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What to run. `gateway` is `embedded` or the URL of one that serves."""
+
+    suite: Suite
+    gateway: str
+    episodes: int
+    concurrency: int
+    seed: int
+    think_s: float
+    rates: ErrorRates
+
+    def about(self, catalog: Catalog) -> dict[str, Any]:
+        """The head of `run.json`: what another run must equal to be comparable."""
+        return {
+            "suite": self.suite.name,
+            "tasks": len(self.suite.tasks),
+            "agent": "scripted",
+            "agent_is_simulated": True,
+            "gateway": self.gateway,
+            "episodes": self.episodes,
+            "concurrency": self.concurrency,
+            "seed": self.seed,
+            "think_s": self.think_s,
+            "error_rates": asdict(self.rates),
+            "catalog_revision": catalog.revision,
+            "finport": version("finport"),
+            "python": platform.python_version(),
+            "started_at": round(time.time(), 3),
+        }
+
+
+async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool) -> dict[str, Any]:
+    """Run `plan` into the directory `out` and return the content of `run.json`.
+
+    `settings` are those of an embedded gateway. Raises `RunDirectoryError` and `TraceError`.
+    """
+    raise_file_limit()
+    catalog = Catalog.load()
+    agent = ScriptedAgent(
+        [m.name for m in catalog], seed=plan.seed, rates=plan.rates, think_s=plan.think_s
+    )
+    async with RunDirectory.open(out, plan.about(catalog)) as directory:
+        async with _client(plan, settings, catalog, directory) as client:
+            driver = Driver(plan.suite, agent, client, directory, concurrency=plan.concurrency)
+            started = time.perf_counter()
+            async with Vitals.watch() as vitals, _shown(directory, driver, plan, show):
+                await driver.run(plan.episodes)
+            took_s = time.perf_counter() - started
+        directory.about |= {
+            "took_s": round(took_s, 3),
+            "episodes_per_s": round(driver.done / took_s, 1),
+            "calls_per_s": round(directory.metrics.traffic.latency_ms.count / took_s, 1),
+            "most_in_flight": driver.most_in_flight,
+            "driver": vitals.result(),
+        }
+    return directory.about
+
+
+@asynccontextmanager
+async def _client(
+    plan: RunPlan, settings: GatewaySettings, catalog: Catalog, directory: RunDirectory
+) -> AsyncIterator[ToolClient]:
+    async with AsyncExitStack() as parts:
+        if plan.gateway == "embedded":
+            opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
+            yield EmbeddedClient(await parts.enter_async_context(opened))
+        else:
+            http = HttpClient.open(plan.gateway, directory.calls)
+            yield await parts.enter_async_context(http)
+
+
+@asynccontextmanager
+async def _shown(
+    directory: RunDirectory, driver: Driver, plan: RunPlan, show: bool
+) -> AsyncIterator[None]:
+    """Progress on the terminal while the context is open."""
+    if not show:
+        yield
+        return
+    with Live(directory.metrics, driver, plan.episodes) as live:
+        watcher = asyncio.create_task(live.refresh_repeatedly())
+        try:
+            yield
+        finally:
+            watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watcher

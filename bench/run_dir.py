@@ -1,0 +1,136 @@
+"""A run directory: everything that a run leaves behind.
+
+`calls.jsonl` and `episodes.jsonl` are append-only; `run.json` says what was run and, at the end,
+how long it took; `metrics.json` holds the metrics so far and is replaced as a whole, never seen
+half-written. A directory belongs to one run: one that already holds something is refused.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from anyio import to_thread
+
+from bench.metrics import RunMetrics
+from bench.record import EpisodeRecord, ToolCallRecord
+from gateway import CallRecord
+from gateway.trace import JsonLines
+
+METRICS_EVERY_S = 1.0
+
+
+class RunDirectoryError(Exception):
+    """The directory can't be used, or a file in it can't be read; the text says which and why."""
+
+
+class Stream:
+    """A file of records that also feeds the metrics. A `Trace` for the gateway."""
+
+    def __init__(self, lines: JsonLines, metrics: RunMetrics) -> None:
+        self._lines = lines
+        self._metrics = metrics
+        self.room = lines.room
+
+    @property
+    def full(self) -> bool:
+        return self._lines.full
+
+    def put(self, record: EpisodeRecord | CallRecord) -> None:
+        self._lines.put(record)
+        self._metrics.add(record)
+
+
+class RunDirectory:
+    """Streams of one run. Made by `RunDirectory.open`."""
+
+    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+        self.path = path
+        self.about = about
+        self.metrics = RunMetrics()
+        self.calls: Stream
+        self.episodes: Stream
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path, about: dict[str, Any]) -> AsyncIterator["RunDirectory"]:
+        """Create `path` and write into it until the context ends.
+
+        Raises `RunDirectoryError` where it holds something already, `TraceError` where it can't be
+        written.
+        """
+        run = cls(path, about)
+        await to_thread.run_sync(run._create)
+        async with AsyncExitStack() as parts:
+            for name in ("calls", "episodes"):
+                lines = await parts.enter_async_context(JsonLines.open(path / f"{name}.jsonl"))
+                setattr(run, name, Stream(lines, run.metrics))
+            await run.save()
+            saver = asyncio.create_task(run._save_repeatedly())
+            try:
+                yield run
+            finally:
+                saver.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await saver
+        await run.save()
+
+    def _create(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if any(self.path.iterdir()):
+                raise RunDirectoryError(f"{self.path} already holds something; name a new folder")
+        except OSError as error:
+            raise RunDirectoryError(f"{self.path}: {error.strerror}") from error
+
+    async def save(self) -> None:
+        """Replace `run.json` and `metrics.json`."""
+        texts = {"run.json": self.about, "metrics.json": self.metrics.result()}
+        for name, value in texts.items():
+            text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+            await to_thread.run_sync(_replace, self.path / name, text)
+
+    async def _save_repeatedly(self) -> None:
+        while True:
+            await asyncio.sleep(METRICS_EVERY_S)
+            await self.save()
+
+
+def _replace(path: Path, text: bytes) -> None:
+    part = path.with_suffix(".part")
+    part.write_bytes(text)
+    os.replace(part, path)
+
+
+def read_records(path: Path) -> Iterator[EpisodeRecord | CallRecord]:
+    """Every record in a run directory, as it was streamed. A torn last line is left out.
+
+    Raises `RunDirectoryError`.
+    """
+    for name, read in (("calls", _call), ("episodes", _episode)):
+        file = path / f"{name}.jsonl"
+        try:
+            lines = file.open("rb")
+        except OSError as error:
+            raise RunDirectoryError(f"{file}: {error.strerror}") from error
+        with lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    yield read(orjson.loads(line))
+                except (orjson.JSONDecodeError, TypeError, KeyError) as error:
+                    raise RunDirectoryError(f"{file}:{number}: not a record: {error}") from error
+
+
+def _call(fields: dict[str, Any]) -> CallRecord:
+    return CallRecord(**fields)
+
+
+def _episode(fields: dict[str, Any]) -> EpisodeRecord:
+    calls = [ToolCallRecord(**call) for call in fields.pop("tool_calls")]
+    return EpisodeRecord(**fields, tool_calls=calls)

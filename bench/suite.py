@@ -1,0 +1,67 @@
+"""Suites: named sets of tasks for agents.
+
+A suite file is JSON Lines, one task a line: `id`, `category`, `question`, the labelled `tools`
+(`name`, `arguments`) in the order of use, and the gold `answer` (empty where there is none).
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+BUILT_IN = Path(__file__).parent / "suites"
+
+
+class SuiteError(Exception):
+    """A suite can't be read; the text names the place and the reason."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LabelledCall(_Model):
+    """A call that solves part of a task, with sample arguments."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class Task(_Model):
+    """One question for an agent."""
+
+    id: str
+    category: str
+    question: str
+    tools: tuple[LabelledCall, ...]
+    answer: str = ""
+
+
+class Suite(_Model):
+    """A set of tasks under one name."""
+
+    name: str
+    tasks: tuple[Task, ...]
+
+
+def suite_names() -> list[str]:
+    """The suites that come with the project."""
+    return sorted(file.stem for file in BUILT_IN.glob("*.jsonl"))
+
+
+def load_suite(name: str, dataset: Path | None = None) -> Suite:
+    """A built-in suite, or the tasks of the file `dataset` under `name`. Raises `SuiteError`."""
+    path = dataset or BUILT_IN / f"{name}.jsonl"
+    if not path.is_file():
+        raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
+    tasks = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            tasks.append(Task.model_validate_json(line))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise SuiteError(f"{path.name}:{number}: {place}: {first['msg']}") from error
+    if not tasks:
+        raise SuiteError(f"{path.name} holds no tasks")
+    return Suite(name=name, tasks=tuple(tasks))

@@ -1,0 +1,28 @@
+"""Manifests as doors show them."""
+
+from typing import Any
+
+from manifests import Manifest
+
+
+def describe(manifest: Manifest) -> dict[str, Any]:
+    """The whole manifest, with a sample call."""
+    return {
+        **manifest.model_dump(mode="json", exclude_none=True),
+        "source": manifest.source,
+        "revision": manifest.revision,
+        "sample": manifest.sample(),
+    }
+
+
+def summarise(manifest: Manifest) -> dict[str, Any]:
+    """One line of the catalogue."""
+    return {
+        "name": manifest.name,
+        "source": manifest.source,
+        "description": manifest.description,
+        "timeliness": manifest.timeliness,
+        "intent_type": manifest.intent_type,
+        "regulatory_domains": manifest.regulatory_domains,
+        "unavailable": manifest.unavailable,
+    }

@@ -1,0 +1,220 @@
+"""The REST door, on aiohttp: thin over `Gateway.call`, with no logic of its own.
+
+Every answer is JSON, errors too; a call that fails before it can be made is recorded all the same.
+Bodies are bounded, and a client that goes away cancels what only it wanted.
+"""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import orjson
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gateway.call import CallContext, Gateway
+from gateway.describe import describe, summarise
+from gateway.errors import CallError, ErrorCode
+from gateway.result import Result
+from gateway.vitals import Vitals
+from manifests import Domain, Intent, Source, Timeliness
+
+MAX_BODY = 2**20
+DEFAULT = CallContext()
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+Q = TypeVar("Q", bound=_Query)
+
+
+class ToolsQuery(_Query):
+    """Query of `GET /v1/tools`. `cursor` continues a listing where its `next_cursor` said."""
+
+    q: str = ""
+    source: Source | None = None
+    domain: Domain | None = None
+    timeliness: Timeliness | None = None
+    intent: Intent | None = None
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: int = Field(0, ge=0)
+
+
+class ResultsQuery(_Query):
+    """Query of `GET /v1/results/{handle}`: which rows."""
+
+    offset: int = Field(0, ge=0)
+    limit: int = Field(100, ge=1, le=10_000)
+
+
+class CallQuery(_Query):
+    """Query of `POST /v1/tools/{name}`: what the caller asks for beside the answer."""
+
+    max_rows: int | None = Field(None, ge=1)
+    timeout_s: float | None = Field(None, gt=0)
+
+
+class Door:
+    """Request handlers over one gateway."""
+
+    def __init__(self, gateway: Gateway, vitals: Vitals) -> None:
+        self._gateway = gateway
+        self._vitals = vitals
+        self._started = time.monotonic()
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/v1/tools/{name}", self.tool)
+        app.router.add_get("/v1/tools", self.tools)
+        app.router.add_get("/v1/results/{handle}", self.results)
+        app.router.add_get("/healthz", self.health)
+        app.router.add_route("*", "/{path:.*}", self.nowhere)
+        return app
+
+    async def tool(self, request: web.Request) -> web.Response:
+        """POST calls the tool, GET shows its manifest."""
+        name = request.match_info["name"]
+        if request.method == "POST":
+            return await self._call(request, name)
+        if request.method in ("GET", "HEAD"):
+            manifest = self._gateway.catalog.get(name)
+            if manifest is not None:
+                return _json(describe(manifest))
+            return _answer(await self._gateway.call(name, {}))
+        text = f"{request.method} is not served here; POST calls the tool, GET shows its manifest"
+        result = await self._gateway.refuse(name, CallError(ErrorCode.METHOD_NOT_ALLOWED, text))
+        return _answer(result, {"Allow": "GET, HEAD, POST"})
+
+    async def _call(self, request: web.Request, name: str) -> web.Response:
+        try:
+            body = await request.read()
+            arguments = orjson.loads(body) if body else {}
+            if not isinstance(arguments, dict):
+                raise _Refused("the body must be a JSON object")
+            context = DEFAULT
+            if request.query_string:
+                query = _parsed(CallQuery, request.query)
+                context = CallContext(deadline_s=query.timeout_s, max_rows=query.max_rows)
+        except web.HTTPRequestEntityTooLarge:
+            text = f"the body is over {MAX_BODY} bytes"
+            refused = CallError(ErrorCode.TOO_LARGE, text)
+            return _answer(await self._gateway.refuse(name, refused), {"Connection": "close"})
+        except orjson.JSONDecodeError as error:
+            refused = CallError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}")
+            return _answer(await self._gateway.refuse(name, refused))
+        except _Refused as refusal:
+            return _answer(await self._gateway.refuse(name, refusal.error))
+        return _answer(await self._gateway.call(name, arguments, context))
+
+    async def tools(self, request: web.Request) -> web.Response:
+        """The catalogue, by tags and words, in pages."""
+        try:
+            query = _parsed(ToolsQuery, request.query)
+        except _Refused as refusal:
+            return _problem(refusal.error)
+        found = self._gateway.catalog.select(
+            query.q,
+            source=query.source,
+            domain=query.domain,
+            timeliness=query.timeliness,
+            intent=query.intent,
+        )
+        end = query.cursor + query.limit
+        return _json(
+            {
+                "total": len(found),
+                "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
+                "next_cursor": str(end) if end < len(found) else None,
+            }
+        )
+
+    async def results(self, request: web.Request) -> web.Response:
+        """Rows of the whole table behind a shortened result."""
+        handle = request.match_info["handle"]
+        try:
+            query = _parsed(ResultsQuery, request.query)
+        except _Refused as refusal:
+            return _problem(refusal.error)
+        entry = await self._gateway.recall(handle)
+        if entry is None or entry.rows is None:
+            return _problem(CallError(ErrorCode.NOT_FOUND, "no kept table has this handle"))
+        head = orjson.dumps({"handle": handle, "columns": entry.columns, "rows": entry.rows})
+        body = b'%b,"offset":%d,"data":%b}' % (
+            head[:-1],
+            query.offset,
+            entry.page(query.offset, query.limit),
+        )
+        return web.Response(body=body, content_type="application/json")
+
+    async def health(self, _: web.Request) -> web.Response:
+        """That the gateway serves, what calls ended as, and how the process is doing."""
+        return _json(
+            {
+                "status": "ok",
+                "upstream": self._gateway.settings.upstream,
+                "tools": len(self._gateway.catalog),
+                "uptime_s": round(time.monotonic() - self._started, 3),
+                "calls": dict(self._gateway.outcomes),
+                **self._vitals.result(),
+            }
+        )
+
+    async def nowhere(self, request: web.Request) -> web.Response:
+        text = f"{request.method} {request.path[:200]} is not served; see GET /v1/tools"
+        return _problem(CallError(ErrorCode.NOT_FOUND, text))
+
+
+@asynccontextmanager
+async def serve(gateway: Gateway, host: str, port: int) -> AsyncIterator[str]:
+    """Serve the REST door; gives its base URL. Port 0 takes a free one. Raises `OSError`."""
+    async with Vitals.watch() as vitals:
+        runner = web.AppRunner(
+            Door(gateway, vitals).application(),
+            access_log=None,
+            handler_cancellation=True,
+            shutdown_timeout=5.0,
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+            bound = runner.addresses[0]
+            yield f"http://{bound[0]}:{bound[1]}"
+        finally:
+            await runner.cleanup()
+
+
+class _Refused(Exception):
+    def __init__(self, message: str) -> None:
+        self.error = CallError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _parsed(model: type[Q], query: Mapping[str, str]) -> Q:
+    try:
+        return model.model_validate(dict(query))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        allowed = ", ".join(model.model_fields)
+        text = f"query {'.'.join(map(str, first['loc']))}: {first['msg']}; allowed: {allowed}"
+        raise _Refused(text) from None
+
+
+def _answer(result: Result, headers: dict[str, str] | None = None) -> web.Response:
+    status = 200
+    if result.error is not None:
+        status = result.error.code.http_status
+        if result.error.retry_after_s is not None:
+            headers = {**(headers or {}), "Retry-After": f"{result.error.retry_after_s:.0f}"}
+    return web.Response(
+        body=result.to_json(), status=status, headers=headers, content_type="application/json"
+    )
+
+
+def _problem(error: CallError) -> web.Response:
+    return _json({"ok": False, "error": error.to_dict()}, error.code.http_status)
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
