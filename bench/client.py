@@ -15,7 +15,8 @@ import orjson
 from yarl import URL
 
 from gateway import CallContext, CallRecord, Gateway
-from gateway.trace import Trace, redacted
+from gateway.bind import redacted
+from gateway.trace import Trace
 
 CONNECTIONS = 256
 

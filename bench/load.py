@@ -51,7 +51,7 @@ async def measure(url: str, body: bytes, connections: int, seconds: float) -> fl
     """Answers a second to POSTs of `body`. Raises `LoadError`, `OSError`."""
     parts = urlsplit(url)
     request = (
-        f"POST {parts.path}?{parts.query} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+        f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode() + body
     loop = asyncio.get_running_loop()

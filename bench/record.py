@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass(slots=True)
+@dataclass  # without slots, as `CallRecord`
 class ToolCallRecord:
     """One call as the agent saw it.
 
@@ -27,7 +27,7 @@ class ToolCallRecord:
     elapsed_ms: float
 
 
-@dataclass(slots=True)
+@dataclass
 class EpisodeRecord:
     """One episode. `error` is why it ended early, None for one that ran to its answer.
 

@@ -33,8 +33,8 @@ from bench.run_dir import Stream
 from gateway import Gateway, GatewaySettings
 from gateway.trace import JsonLines
 
-TOOL, ARGUMENTS = "stock_zh_a_hist", {"symbol": "600519", "start_date": "20240101"}
-ROWS = 10
+TOOL = "stock_zh_a_hist"
+ARGUMENTS = {"symbol": "600519", "start_date": "20240101", "end_date": "20240115"}
 CONNECTIONS = 64
 ROUND_S = 2.0
 ROUNDS = 5
@@ -45,7 +45,7 @@ Figures = dict[str, float]
 
 async def http() -> Figures:
     """Calls a second of both servers in turns, and the ratio of each pair."""
-    path = f"/v1/tools/{TOOL}?max_rows={ROWS}"
+    path = f"/v1/tools/{TOOL}"
     body = orjson.dumps(ARGUMENTS)
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         async with served_gateway(Path(folder) / "cache", latency_s=0, failure_rate=0) as url:

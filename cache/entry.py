@@ -12,6 +12,17 @@ FORMAT = 1
 
 
 @dataclass(slots=True, frozen=True)
+class View:
+    """What of an entry is given back: its data, whether that left rows out, and `columns`, `rows`
+    and `truncated` as the inside of a JSON object.
+    """
+
+    data: bytes
+    truncated: bool
+    about: bytes
+
+
+@dataclass(slots=True, frozen=True)
 class Entry:
     """A kept answer.
 
@@ -25,21 +36,23 @@ class Entry:
     stored_at: float
     latency_ms: float
     upstream: str
-    heads: dict[int, bytes] = field(default_factory=dict, compare=False, repr=False)
+    views: dict[int, "View"] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def size(self) -> int:
-        """Bytes that this entry holds, for the bounds of the tiers."""
-        return len(self.data) + sum(map(len, self.heads.values())) + 400
+        """Bytes that this entry may hold with one view, for the bounds of the tiers."""
+        return 2 * len(self.data) + 600
 
-    def head(self, rows: int) -> tuple[bytes, bool]:
-        """Data of at most `rows` records, and whether that left any out."""
-        if self.rows is None or self.rows <= rows:
-            return self.data, False
-        if rows not in self.heads:
-            self.heads.clear()  # one view a call site; callers seldom ask for two limits
-            self.heads[rows] = self.page(0, rows)
-        return self.heads[rows], True
+    def view(self, rows: int) -> "View":
+        """The entry cut to at most `rows` records. The last view asked for is kept."""
+        view = self.views.get(rows)
+        if view is None:
+            self.views.clear()
+            whole = self.rows is None or self.rows <= rows
+            data = self.data if whole else self.page(0, rows)
+            about = {"columns": self.columns, "rows": self.rows, "truncated": not whole}
+            view = self.views[rows] = View(data, not whole, orjson.dumps(about)[1:-1])
+        return view
 
     def page(self, offset: int, limit: int) -> bytes:
         """Records `offset` to `offset + limit` of a table, as a JSON array."""

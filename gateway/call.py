@@ -18,15 +18,16 @@ from itertools import count
 from typing import Any
 
 from adapters.adapter import Adapter
-from cache import DiskTier, Entry, Flight, Flights, MemoryTier, call_key, key_prefix, lifetime_s
+from cache import DiskTier, Entry, Flight, Flights, MemoryTier
 from cache.flight import Late
+from gateway.bind import Binder, BoundCall, Refused
 from gateway.errors import CallError, ErrorCode
 from gateway.execute import execute
 from gateway.result import ProvenanceSource, Result
 from gateway.settings import GatewaySettings
-from gateway.trace import CallRecord, Trace, TraceError, redacted
+from gateway.trace import CallRecord, Trace, TraceError
 from gateway.upstream import open_upstream
-from manifests import ArgumentError, Catalog, Manifest, Scalar, Signature, Source
+from manifests import Catalog, Source
 
 log = logging.getLogger("finport")
 
@@ -45,14 +46,7 @@ class CallContext:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A tool made ready for calls, on first use."""
-
-    manifest: Manifest
-    signature: Signature
-    key_prefix: bytes
-    lifetime_s: float
+DEFAULT_CONTEXT = CallContext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +79,9 @@ class Gateway:
         self._disk = disk
         self._flights = flights
         self._trace = trace
-        self._plans: dict[str, Plan] = {}
-        self._call_ids = (f"{os.getpid():x}-{time.time_ns():x}-{n:x}" for n in count(1))
+        self._binder = Binder(catalog)
+        self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
+        self._call_numbers = count(1)
 
     @classmethod
     @asynccontextmanager
@@ -114,101 +109,71 @@ class Gateway:
     async def call(
         self,
         tool: str,
-        arguments: Mapping[str, Any],
-        context: CallContext = CallContext(),
+        arguments: Mapping[str, Any] | bytes,
+        context: CallContext = DEFAULT_CONTEXT,
     ) -> Result:
-        """Answer one call; see the module's promise."""
+        """Answer one call, as the module promises; `arguments` may be an object's JSON text."""
         started = time.perf_counter()
-        result = Result(tool, next(self._call_ids))
-        plan: Plan | None = None
+        result = Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
+        bound, given = None, None
         try:
-            found = self._plans.get(tool) or self._resolve(tool)
-            if isinstance(found, CallError):
-                result.error = found
-            else:
-                plan = found
-                arguments = plan.signature.bind(arguments)
-                await self._answer(result, plan, arguments, context)
-        except ArgumentError as error:
-            result.error = _unbound(plan, error)
+            bound = self._binder.bind(tool, arguments)
+            await self._answer(result, bound, context)
+        except Refused as refused:
+            result.error, given = refused.error, refused.arguments
         except Exception:
             log.exception("call %s failed inside the gateway", result.call_id)
             message = f"the gateway failed; its log has the details under {result.call_id}"
             result.error = CallError(ErrorCode.INTERNAL, message)
         result.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
-        await self._record(result, plan, arguments, context)
+        await self._record(result, bound, given, context)
         return result
 
     async def refuse(self, tool: str, error: CallError) -> Result:
         """A result, and a record, for a call that failed at a door before it could be made."""
-        result = Result(tool, next(self._call_ids), error=error)
-        await self._record(result, None, {}, CallContext())
+        result = Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}", error=error)
+        await self._record(result, None, None, DEFAULT_CONTEXT)
         return result
 
     async def recall(self, handle: str) -> Entry | None:
         """The whole kept answer behind a result's handle, or None when it is no longer kept."""
         return self._memory.get(handle) or await self._disk.get(handle)
 
-    def _resolve(self, tool: str) -> Plan | CallError:
-        manifest = self.catalog.get(tool)
-        if manifest is None:
-            nearest = self.catalog.nearest(tool[:64])
-            hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
-            return CallError(
-                ErrorCode.UNKNOWN_TOOL,
-                f"no tool is named {tool[:64]!r}{hint}",
-                details={"nearest": nearest},
-            )
-        if manifest.unavailable is not None:
-            return CallError(
-                ErrorCode.UNAVAILABLE, f"{tool} is unavailable: {manifest.unavailable}"
-            )
-        prefix = key_prefix(tool, manifest.revision)
-        plan = Plan(manifest, Signature(manifest), prefix, lifetime_s(manifest.timeliness))
-        self._plans[tool] = plan
-        return plan
-
-    async def _answer(
-        self, result: Result, plan: Plan, arguments: Mapping[str, Scalar], context: CallContext
-    ) -> None:
-        key = call_key(plan.key_prefix, arguments)
+    async def _answer(self, result: Result, bound: BoundCall, context: CallContext) -> None:
         now = time.time()
-        entry = self._memory.get(key)
-        if entry is not None and now - entry.stored_at < plan.lifetime_s:
+        entry = self._memory.get(bound.key)
+        if entry is not None and now - entry.stored_at < bound.plan.lifetime_s:
             result.source = "cached"
         else:
-            outcome = await self._miss(plan, key, arguments, context)
+            outcome = await self._miss(bound, context)
             entry, result.error = outcome.entry, outcome.error
             result.source, result.attempts = outcome.source, outcome.attempts
             if entry is None:
                 return
-        result.entry = entry
+        result.view = entry.view(context.max_rows or self.settings.max_rows)
+        result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
+        result.handle = bound.key if result.view.truncated else None
         result.age_s = round(max(now - entry.stored_at, 0.0), 3)
-        result.data, result.truncated = entry.head(context.max_rows or self.settings.max_rows)
-        result.handle = key if result.truncated else None
 
-    async def _miss(
-        self, plan: Plan, key: str, arguments: Mapping[str, Scalar], context: CallContext
-    ) -> Outcome:
+    async def _miss(self, bound: BoundCall, context: CallContext) -> Outcome:
         limit = min(context.deadline_s or self.settings.deadline_s, self.settings.deadline_s)
         deadline = asyncio.get_running_loop().time() + limit
         try:
-            return await self._flights.join(key, deadline, partial(self._fly, plan, key, arguments))
+            return await self._flights.join(bound.key, deadline, partial(self._fly, bound))
         except Late as late:
             message = f"no answer within the call's {limit:g} s"
             return Outcome(error=CallError(ErrorCode.TIMEOUT, message), attempts=late.attempts)
 
-    async def _fly(
-        self, plan: Plan, key: str, arguments: Mapping[str, Scalar], flight: Flight[Outcome]
-    ) -> Outcome:
+    async def _fly(self, bound: BoundCall, flight: Flight[Outcome]) -> Outcome:
         """Disk, else upstream; what comes is kept."""
-        entry = await self._disk.get(key)
+        plan = bound.plan
+        entry = await self._disk.get(bound.key)
         if entry is not None and time.time() - entry.stored_at < plan.lifetime_s:
-            self._memory.put(key, entry)
+            self._memory.put(bound.key, entry)
             return Outcome(entry, source="cached")
         adapter = self._adapters[plan.manifest.source]
         started = time.perf_counter()
-        answer = await execute(adapter, plan.manifest, arguments, flight, self.settings)
+        answer = await execute(adapter, plan.manifest, bound.arguments, flight, self.settings)
         if isinstance(answer, CallError):
             return Outcome(error=answer, attempts=flight.attempts)
         entry = Entry(
@@ -219,13 +184,18 @@ class Gateway:
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
             upstream=self.settings.upstream,
         )
-        self._memory.put(key, entry)
-        self._disk.put(key, entry, plan.lifetime_s)
+        self._memory.put(bound.key, entry)
+        self._disk.put(bound.key, entry, plan.lifetime_s)
         return Outcome(entry, source=self.settings.upstream, attempts=flight.attempts)
 
     async def _record(
-        self, result: Result, plan: Plan | None, arguments: Mapping[str, Any], context: CallContext
+        self,
+        result: Result,
+        bound: BoundCall | None,
+        given: Mapping[str, Any] | None,
+        context: CallContext,
     ) -> None:
+        """One record a call; `given` are the arguments of one that did not bind."""
         error = result.error
         self.outcomes[error.code.value if error else result.source] += 1
         if self._trace is None:
@@ -234,18 +204,18 @@ class Gateway:
             call_id=result.call_id,
             at=round(time.time() - result.elapsed_ms / 1e3, 3),
             tool=result.tool,
-            host=plan.manifest.upstream if plan else None,
-            arguments=redacted(arguments),
+            host=bound.plan.host if bound else None,
+            arguments=bound.arguments if bound else given or {},
             ok=error is None,
             code=error.code.value if error else None,
             fault=error.fault if error else None,
             message=error.message if error else None,
             source=None if error else result.source,
-            upstream=result.entry.upstream if result.entry else None,
+            upstream=result.upstream,
             age_s=result.age_s,
             attempts=result.attempts,
             elapsed_ms=result.elapsed_ms,
-            rows=result.entry.rows if result.entry else None,
+            rows=result.rows,
             bytes=len(result.data),
             episode=context.episode,
             step=context.step,
@@ -255,15 +225,4 @@ class Gateway:
             if self._trace.full:
                 await self._trace.room()
         except TraceError as fault:  # no answer goes out unrecorded
-            result.entry, result.error = None, CallError(ErrorCode.INTERNAL, str(fault))
-
-
-def _unbound(plan: Plan | None, error: ArgumentError) -> CallError:
-    details = {
-        "problems": [
-            {"argument": p.argument, "problem": p.problem, "expected": p.expected}
-            for p in error.problems
-        ],
-        "allowed": plan.signature.allowed() if plan else {},
-    }
-    return CallError(ErrorCode.INVALID_ARGUMENTS, str(error), details=details)
+            result.view, result.error = None, CallError(ErrorCode.INTERNAL, str(fault))

@@ -13,7 +13,7 @@ import orjson
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gateway.call import CallContext, Gateway
+from gateway.call import DEFAULT_CONTEXT, CallContext, Gateway
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.result import Result
@@ -21,7 +21,6 @@ from gateway.vitals import Vitals
 from manifests import Domain, Intent, Source, Timeliness
 
 MAX_BODY = 2**20
-DEFAULT = CallContext()
 
 
 class _Query(BaseModel):
@@ -91,10 +90,7 @@ class Door:
     async def _call(self, request: web.Request, name: str) -> web.Response:
         try:
             body = await request.read()
-            arguments = orjson.loads(body) if body else {}
-            if not isinstance(arguments, dict):
-                raise _Refused("the body must be a JSON object")
-            context = DEFAULT
+            context = DEFAULT_CONTEXT
             if request.query_string:
                 query = _parsed(CallQuery, request.query)
                 context = CallContext(deadline_s=query.timeout_s, max_rows=query.max_rows)
@@ -102,12 +98,9 @@ class Door:
             text = f"the body is over {MAX_BODY} bytes"
             refused = CallError(ErrorCode.TOO_LARGE, text)
             return _answer(await self._gateway.refuse(name, refused), {"Connection": "close"})
-        except orjson.JSONDecodeError as error:
-            refused = CallError(ErrorCode.INVALID_REQUEST, f"the body is not JSON: {error}")
-            return _answer(await self._gateway.refuse(name, refused))
         except _Refused as refusal:
             return _answer(await self._gateway.refuse(name, refusal.error))
-        return _answer(await self._gateway.call(name, arguments, context))
+        return _answer(await self._gateway.call(name, body, context))
 
     async def tools(self, request: web.Request) -> web.Response:
         """The catalogue, by tags and words, in pages."""

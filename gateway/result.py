@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import orjson
 
-from cache import Entry
+from cache import View
 from gateway.errors import CallError
 
 ProvenanceSource = Literal["live", "cached", "simulated"]
@@ -26,11 +26,12 @@ class Result:
     elapsed_ms: float = 0.0
     attempts: int = 0
     error: CallError | None = None
-    entry: Entry | None = None
-    data: bytes = b"null"
-    truncated: bool = False
+    view: View | None = None
+    rows: int | None = None
+    columns: tuple[str, ...] | None = None
     handle: str | None = None
     source: ProvenanceSource = "live"
+    upstream: str | None = None
     age_s: float = 0.0
 
     @property
@@ -38,37 +39,33 @@ class Result:
         return self.error is None
 
     @property
+    def data(self) -> bytes:
+        return b"null" if self.view is None else self.view.data
+
+    @property
+    def truncated(self) -> bool:
+        return self.view is not None and self.view.truncated
+
+    @property
     def value(self) -> Any:
         """The decoded answer: a list of records for a table, any JSON value for a document."""
         return orjson.loads(self.data)
 
-    def provenance(self) -> dict[str, Any]:
-        return {
-            "source": self.source,
-            "upstream": self.entry.upstream if self.entry else None,
-            "age_s": self.age_s,
-            "snapshot": None,
-            "attempts": self.attempts,
-            "elapsed_ms": self.elapsed_ms,
-            "call_id": self.call_id,
-        }
-
     def to_json(self) -> bytes:
         """The envelope. Kept answers are joined from bytes, never decoded and encoded again."""
-        tool = orjson.dumps(self.tool)
-        if self.error is not None or self.entry is None:
+        if self.error is not None or self.view is None:
             error = self.error.to_dict() if self.error else None
-            return b'{"ok":false,"tool":%b,%b' % (
-                tool,
-                orjson.dumps({"error": error, "call_id": self.call_id})[1:],
-            )
-        rest = orjson.dumps(
-            {
-                "columns": self.entry.columns,
-                "rows": self.entry.rows,
-                "truncated": self.truncated,
-                "handle": self.handle,
-                "provenance": self.provenance(),
-            }
+            fields = {"ok": False, "tool": self.tool, "error": error, "call_id": self.call_id}
+            return orjson.dumps(fields)
+        # A tool that answered has a name from the catalogue, and provenance is plain ASCII.
+        return b'{"ok":true,"tool":"%b","data":%b,%b,"handle":%b,"provenance":%b}' % (
+            self.tool.encode(),
+            self.view.data,
+            self.view.about,
+            b"null" if self.handle is None else b'"%b"' % self.handle.encode(),
+            (
+                f'{{"source":"{self.source}","upstream":"{self.upstream}","age_s":{self.age_s},'
+                f'"snapshot":null,"attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'
+                f'"call_id":"{self.call_id}"}}'
+            ).encode(),
         )
-        return b'{"ok":true,"tool":%b,"data":%b,%b' % (tool, self.data, rest[1:])

@@ -1,0 +1,126 @@
+"""The first three steps of the road: which tool is meant, what the arguments mean, and the key.
+
+All of it is a pure function of tool and arguments. Callers that send JSON text mostly send the same
+text again, so what a short text means is remembered.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from cache import call_key, key_prefix, lifetime_s
+from gateway.errors import CallError, ErrorCode
+from manifests import ArgumentError, Catalog, Manifest, Scalar, Signature
+
+REMEMBERED = 4_096
+"""Texts remembered, and the size in bytes of the longest."""
+
+REDACTED = "[redacted]"
+
+_CREDENTIAL = re.compile(r"(\w*[_-])?(api_?key|key|token|cookie|secret|password)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A tool made ready for calls, on first use."""
+
+    manifest: Manifest
+    signature: Signature
+    host: str
+    key_prefix: bytes
+    lifetime_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A call that can be made: its tool, its canonical arguments, its key."""
+
+    plan: Plan
+    arguments: Mapping[str, Scalar]
+    key: str
+
+
+class Refused(Exception):
+    """The call can't be made. `arguments` are those given, fit for a record."""
+
+    def __init__(self, error: CallError, arguments: Mapping[str, Any] | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.arguments = redacted(arguments or {})
+
+
+class Binder:
+    """Binds calls to the tools of one catalogue."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._plans: dict[str, Plan] = {}
+        self._remembered = lru_cache(REMEMBERED)(self._bind_text)
+
+    def bind(self, tool: str, arguments: Mapping[str, Any] | bytes) -> BoundCall:
+        """The call that `arguments`, or their JSON text, mean. Raises `Refused`."""
+        if not isinstance(arguments, bytes):
+            return self._bind(tool, arguments)
+        bind = self._remembered if len(arguments) <= REMEMBERED else self._bind_text
+        return bind(tool, arguments)
+
+    def _bind_text(self, tool: str, text: bytes) -> BoundCall:
+        try:
+            arguments = orjson.loads(text or b"{}")
+        except orjson.JSONDecodeError as error:
+            raise _unreadable(f"the arguments are not JSON: {error}") from None
+        if not isinstance(arguments, dict):
+            raise _unreadable("the arguments must be one JSON object")
+        return self._bind(tool, arguments)
+
+    def _bind(self, tool: str, given: Mapping[str, Any]) -> BoundCall:
+        plan = self._plans.get(tool) or self._resolve(tool, given)
+        try:
+            arguments = plan.signature.bind(given)
+        except ArgumentError as error:
+            details = {
+                "problems": [
+                    {"argument": p.argument, "problem": p.problem, "expected": p.expected}
+                    for p in error.problems
+                ],
+                "allowed": plan.signature.allowed(),
+            }
+            unbound = CallError(ErrorCode.INVALID_ARGUMENTS, str(error), details=details)
+            raise Refused(unbound, given) from None
+        return BoundCall(plan, arguments, call_key(plan.key_prefix, arguments))
+
+    def _resolve(self, tool: str, given: Mapping[str, Any]) -> Plan:
+        manifest = self._catalog.get(tool)
+        if manifest is None:
+            nearest = self._catalog.nearest(tool[:64])
+            hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
+            text = f"no tool is named {tool[:64]!r}{hint}"
+            unknown = CallError(ErrorCode.UNKNOWN_TOOL, text, details={"nearest": nearest})
+            raise Refused(unknown, given)
+        if manifest.unavailable is not None:
+            text = f"{tool} is unavailable: {manifest.unavailable}"
+            raise Refused(CallError(ErrorCode.UNAVAILABLE, text), given)
+        plan = self._plans[tool] = Plan(
+            manifest,
+            Signature(manifest),
+            manifest.upstream,
+            key_prefix(tool, manifest.revision),
+            lifetime_s(manifest.timeliness),
+        )
+        return plan
+
+
+def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as a caller wrote them, without the values of what is named like a credential."""
+    return {
+        name: REDACTED if _CREDENTIAL.fullmatch(name) else value
+        for name, value in arguments.items()
+    }
+
+
+def _unreadable(message: str) -> Refused:
+    return Refused(CallError(ErrorCode.INVALID_REQUEST, message))

@@ -1,0 +1,124 @@
+"""What tests share: the catalogue, an upstream double, a gateway in front of it, and its HTTP door.
+
+The road under test is the real one: real adapters, real worker processes, a real HTTP server. Only
+the upstream is a double, and it speaks HTTP.
+"""
+
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from hypothesis import settings as hypothesis_settings
+from pydantic import SecretStr
+
+from adapters.double import Faults, UpstreamDouble
+from gateway import Gateway, GatewaySettings, http
+from gateway.trace import Trace
+from manifests import Catalog
+
+hypothesis_settings.register_profile("finport", deadline=None, max_examples=200)
+hypothesis_settings.load_profile("finport")
+
+PLANTED_KEY = "planted-rapidapi-key-0451"
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("FINPORT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    return Catalog.load()
+
+
+@pytest.fixture(scope="session")
+def facts() -> list[dict[str, Any]]:
+    """The published facts about the 760 tools."""
+    path = Path(__file__).parents[2] / "shared" / "data" / "tools.jsonl"
+    if not path.is_file():
+        pytest.skip("the facts file stands beside the checkout in ../shared, and is not here")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@dataclass
+class Road:
+    """A gateway whose live upstreams are the double."""
+
+    gateway: Gateway
+    double: UpstreamDouble
+    settings: GatewaySettings
+
+
+@asynccontextmanager
+async def open_road(
+    catalog: Catalog,
+    folder: Path,
+    faults: Faults | None = None,
+    trace: Trace | None = None,
+    **settings: Any,
+) -> AsyncIterator[Road]:
+    """The road with `upstream = live` and every base URL pointing at a double."""
+    async with AsyncExitStack() as parts:
+        double = await parts.enter_async_context(UpstreamDouble.open(catalog, faults=faults))
+        chosen = GatewaySettings(
+            **{
+                "cache_dir": folder / "cache",
+                "rapidapi_keys": (SecretStr(PLANTED_KEY),),
+                "rapidapi_base_url": double.base_url,
+                "akshare_base_url": double.base_url,
+                "akshare_workers": 1,
+                **settings,
+            }
+        )
+        opened = Gateway.open(chosen, catalog=catalog, trace=trace)
+        yield Road(await parts.enter_async_context(opened), double, chosen)
+
+
+@pytest.fixture
+async def road(catalog: Catalog, tmp_path: Path) -> AsyncIterator[Road]:
+    async with open_road(catalog, tmp_path) as opened:
+        yield opened
+
+
+@dataclass
+class Door:
+    """The HTTP door of a road, and a client for it."""
+
+    url: str
+    road: Road
+    client: aiohttp.ClientSession
+
+    async def call(self, tool: str, arguments: object) -> tuple[int, dict[str, Any]]:
+        url = f"{self.url}/v1/tools/{tool}"
+        async with self.client.post(url, data=json.dumps(arguments)) as response:
+            return response.status, await response.json()
+
+
+@pytest.fixture
+async def door(road: Road) -> AsyncIterator[Door]:
+    async with http.serve(road.gateway, "127.0.0.1", 0) as url, aiohttp.ClientSession() as client:
+        yield Door(url, road, client)
+
+
+@pytest.fixture
+def json_lines(tmp_path: Path) -> Iterator[Any]:
+    """Reads a file of JSON lines below the test's folder."""
+
+    def read(name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+
+    return read  # type: ignore[return-value]

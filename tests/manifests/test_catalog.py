@@ -1,0 +1,158 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manifests import AkShareBinding, Catalog, CatalogError, Manifest, RapidApiBinding, Signature
+from manifests.catalog import DATA, read, write
+from manifests.manifest import PLACEHOLDER
+
+
+def test_there_are_760_tools_of_two_sources_on_42_hosts(catalog: Catalog) -> None:
+    assert len(catalog) == 760
+    assert len(catalog.select(source="rapidapi")) == 261
+    assert len(catalog.select(source="akshare")) == 499
+    assert len({m.upstream for m in catalog.select(source="rapidapi")}) == 42
+
+
+def test_the_functions_that_akshare_lost_are_present_and_say_why(catalog: Catalog) -> None:
+    lost = {m.name: m.unavailable for m in catalog if m.unavailable}
+    assert len(lost) == 8
+    assert "stock_comment_detail_scrd_desire_daily_em" in lost
+    assert "stock_individual_fund_flow_rank_async" in lost
+    assert sum(name.startswith("get_qhkc_") for name in lost) == 6
+    assert set(lost.values()) == {"AkShare 1.19.5 no longer has this function"}
+
+
+def test_names_tags_and_parameters_are_those_published(
+    catalog: Catalog, facts: list[dict[str, Any]]
+) -> None:
+    ours = {
+        m.name: (
+            m.source,
+            m.timeliness,
+            m.intent_type,
+            list(m.regulatory_domains),
+            [p.name for p in m.parameters],
+        )
+        for m in catalog
+    }
+    published = {
+        f["name"]: (
+            f["source"],
+            f["timeliness"],
+            f["intent_type"],
+            f["regulatory_domains"],
+            [p["name"] for p in f["params"]],
+        )
+        for f in facts
+    }
+    assert ours == published
+
+
+def test_rapidapi_bindings_are_those_published(
+    catalog: Catalog, facts: list[dict[str, Any]]
+) -> None:
+    checked = 0
+    for fact in facts:
+        manifest = catalog.get(fact["name"])
+        assert manifest is not None
+        binding = manifest.binding
+        if isinstance(binding, RapidApiBinding):
+            assert (binding.host, binding.method, binding.path) == (
+                fact["host"],
+                fact["method"],
+                fact["path"],
+            )
+            assert sorted(binding.query.values()) == sorted(fact["query"])
+            checked += 1
+    assert checked == 261
+
+
+def test_every_available_tool_has_a_sample_call_that_binds(catalog: Catalog) -> None:
+    for manifest in catalog:
+        Signature(manifest).bind(manifest.sample())
+
+
+def test_every_akshare_sample_call_fits_the_installed_function(catalog: Catalog) -> None:
+    akshare = pytest.importorskip("akshare", reason="the akshare extra is not installed")
+    import inspect
+
+    checked = 0
+    for manifest in catalog:
+        if isinstance(manifest.binding, AkShareBinding) and manifest.unavailable is None:
+            function = getattr(akshare, manifest.binding.function)
+            arguments = Signature(manifest).bind(manifest.sample())
+            filled = {p.name: "x" for p in manifest.parameters if p.filled_by != "agent"}
+            inspect.signature(function).bind(**arguments, **filled)
+            checked += 1
+    assert checked == 491
+
+
+def test_files_are_in_their_one_form(tmp_path: Path) -> None:
+    for file in sorted(DATA.rglob("*.json")):
+        write(tmp_path / file.name, read(file))
+        assert (tmp_path / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_credentials_are_never_an_agents_business(catalog: Catalog) -> None:
+    hidden = {p.name for m in catalog for p in m.parameters if p.filled_by == "credential"}
+    assert hidden == {"apikey", "api_key", "token", "cookie"}
+    agents = {p.name for m in catalog for p in m.parameters if p.filled_by == "agent"}
+    assert not agents & hidden
+
+
+def test_nearest_names_help_with_a_misspelt_one(catalog: Catalog) -> None:
+    assert catalog.nearest("stock_zh_a_hits")[0] == "stock_zh_a_hist"
+    assert catalog.nearest("0") == []
+
+
+def test_select_needs_every_word_and_every_tag(catalog: Catalog) -> None:
+    found = catalog.select("treasury yield", source="akshare", domain="bond")
+    assert [m.name for m in found] == ["bond_zh_us_rate"]
+    assert catalog.select("treasury yield", domain="crypto") == []
+
+
+def test_the_revision_depends_on_what_changes_answers_only() -> None:
+    fields: dict[str, Any] = {
+        "name": "t",
+        "description": "One.",
+        "timeliness": "daily",
+        "intent_type": "informational",
+        "regulatory_domains": ("equity",),
+        "binding": {"source": "akshare", "function": "t"},
+    }
+    one = Manifest.model_validate(fields)
+    assert Manifest.model_validate({**fields, "description": "Two."}).revision == one.revision
+    moved = {**fields, "binding": {"source": "akshare", "function": "u"}}
+    assert Manifest.model_validate(moved).revision != one.revision
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[{", "bad.json: Invalid JSON"),
+        ('[{"name": "a b"}]', "bad.json: String should match pattern"),
+        ('[{"nam": "x"}]', "bad.json: Field required at 0.name"),
+    ],
+)
+def test_a_bad_file_is_named_with_the_reason(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(CatalogError, match=complaint):
+        Catalog.load(tmp_path)
+
+
+def test_an_empty_folder_and_a_doubled_name_are_refused(tmp_path: Path, catalog: Catalog) -> None:
+    with pytest.raises(CatalogError, match="no manifest files"):
+        Catalog.load(tmp_path)
+    twin = catalog.get("get_coin")
+    assert twin is not None
+    with pytest.raises(CatalogError, match="two tools are named get_coin"):
+        Catalog([twin, twin])
+
+
+def test_placeholders_in_paths_are_parameters(catalog: Catalog) -> None:
+    for manifest in catalog:
+        if isinstance(manifest.binding, RapidApiBinding):
+            names = {p.name for p in manifest.parameters}
+            assert set(PLACEHOLDER.findall(manifest.binding.path)) <= names
