@@ -200,7 +200,21 @@ def _cme_bitcoin(query: Query, rng: random.Random) -> Reply:
 
 def _sentiment(query: Query, rng: random.Random) -> Reply:
     """Share of long positions by currency pair, every four hours of the asked days."""
-    pairs = ["AUDUSD", "EURUSD", "GBPUSD", "USDCAD", "USDJPY", "XAUUSD"]
+    pairs = [
+        "AUDJPY",
+        "AUDUSD",
+        "EURAUD",
+        "EURJPY",
+        "EURUSD",
+        "GBPJPY",
+        "GBPUSD",
+        "NZDUSD",
+        "USDCAD",
+        "USDCHF",
+        "USDJPY",
+        "USDX",
+        "XAUUSD",
+    ]
     values = dict[str, dict[str, str]]()
     for day in bar_days(read_day(query.get("start_date")), read_day(query.get("end_date")), 60):
         for hour in range(0, 24, 4):

@@ -1,3 +1,4 @@
+import json
 import math
 from typing import Any
 
@@ -17,7 +18,7 @@ def manifest(*parameters: dict[str, Any], path: str | None = None) -> Manifest:
     if path is not None:
         binding = {"source": "rapidapi", "host": "h", "path": path}
     return Manifest.model_validate_json(
-        __import__("json").dumps(
+        json.dumps(
             {
                 "name": "t",
                 "description": "x",
@@ -116,7 +117,7 @@ def test_only_the_gateway_sets_credentials_and_deadlines() -> None:
     for name in ("api_key", "timeout"):
         with pytest.raises(ArgumentError, match=f"{name}: is set by the gateway, leave it out"):
             signature.bind({name: "mine"})
-    with pytest.raises(ArgumentError, match="old: is no longer taken.*gone since 1.19"):
+    with pytest.raises(ArgumentError, match=r"old: is no longer taken.*gone since 1\.19"):
         signature.bind({"old": "x"})
 
 
@@ -161,10 +162,9 @@ def test_every_spelling_of_a_whole_number_is_one_value(number: int) -> None:
 def test_bind_refuses_or_binds_and_never_breaks(arguments: dict[str, Any]) -> None:
     try:
         bound = ALL_TYPES.bind(arguments)
-    except ArgumentError as error:
-        assert error.problems
-    else:
-        assert set(bound) <= set(NAMES)
+    except ArgumentError:
+        return
+    assert set(bound) <= set(NAMES)
 
 
 def test_defaults_of_every_tool_bind_to_themselves(catalog: Catalog) -> None:

@@ -1,0 +1,181 @@
+"""Real AkShare code in real worker processes, its requests redirected to the upstream double."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("akshare", reason="the akshare extra is not installed")
+
+from adapters.akshare import AkShareAdapter
+from adapters.double import FUNCTIONS, Faults, UpstreamDouble
+from adapters.fault import UpstreamFault
+from manifests import AkShareBinding, Catalog, Manifest, Signature
+
+pytestmark = pytest.mark.anyio
+
+
+def tool(catalog: Catalog, name: str) -> Manifest:
+    manifest = catalog.get(name)
+    assert manifest is not None
+    return manifest
+
+
+def names(catalog: Catalog) -> list[str]:
+    return [m.binding.function for m in catalog if isinstance(m.binding, AkShareBinding)]
+
+
+def process_of(adapter: AkShareAdapter) -> int:
+    """Process id of the adapter's only worker."""
+    (worker,) = adapter._workers
+    assert worker._process is not None
+    return worker._process.pid
+
+
+def is_running(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+def environment_of(process: int) -> bytes:
+    return Path(f"/proc/{process}/environ").read_bytes()
+
+
+@pytest.fixture(scope="module")
+async def adapter(catalog: Catalog) -> AsyncIterator[AkShareAdapter]:
+    async with (
+        UpstreamDouble.open(catalog) as double,
+        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as opened,
+    ):
+        yield opened
+
+
+def test_the_double_speaks_for_at_least_12_functions_over_6_hosts(catalog: Catalog) -> None:
+    assert len(FUNCTIONS) >= 12
+    assert len({tool(catalog, name).upstream for name in FUNCTIONS}) >= 6
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+async def test_real_akshare_parses_the_doubles_payload(
+    catalog: Catalog, adapter: AkShareAdapter, name: str
+) -> None:
+    manifest = tool(catalog, name)
+    arguments = Signature(manifest).bind(manifest.sample())
+    answer = await adapter.fetch(manifest, arguments, 20)
+    value = json.loads(answer.data)
+    assert value
+    if answer.rows is not None and manifest.columns:
+        assert answer.columns == tuple(column.name for column in manifest.columns)
+        assert answer.rows == len(value)
+    again = await adapter.fetch(manifest, arguments, 20)
+    assert again == answer, "one request, one answer"
+
+
+async def test_only_functions_of_the_catalogue_are_ever_called(
+    catalog: Catalog, adapter: AkShareAdapter
+) -> None:
+    manifest = tool(catalog, "stock_zh_a_hist")
+    for function in ("pd", "os", "__import__", "stock_zh_a_spot_em.__globals__"):
+        foreign = manifest.model_copy(
+            update={"binding": AkShareBinding(function=function, hosts=("x.com",))}
+        )
+        with pytest.raises(UpstreamFault, match="has no function") as caught:
+            await adapter.fetch(foreign, {}, 5)
+        assert caught.value.kind == "not_configured"
+
+
+async def test_an_exception_in_akshare_is_a_fault_without_a_trace(
+    catalog: Catalog, adapter: AkShareAdapter
+) -> None:
+    manifest = tool(catalog, "futures_inventory_em")
+    with pytest.raises(UpstreamFault) as caught:
+        await adapter.fetch(manifest, {"symbol": "没有这个品种"}, 10)
+    assert caught.value.kind == "invalid"
+    assert "Traceback" not in caught.value.message
+
+
+async def test_a_failing_upstream_is_told_from_an_answer_that_cannot_be_read(
+    catalog: Catalog,
+) -> None:
+    async with (
+        UpstreamDouble.open(catalog, faults=Faults(failure_rate=1.0)) as double,
+        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+    ):
+        manifest = tool(catalog, "stock_zh_a_hist")
+        with pytest.raises(UpstreamFault, match="HTTP 503") as caught:
+            await adapter.fetch(manifest, {"symbol": "600519"}, 10)
+    assert (caught.value.kind, caught.value.retryable) == ("status", True)
+
+
+async def test_a_hang_ends_in_the_worker_too(catalog: Catalog) -> None:
+    async with (
+        UpstreamDouble.open(catalog, faults=Faults(hang_rate=1.0)) as double,
+        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+    ):
+        manifest = tool(catalog, "stock_zh_a_hist")
+        (worker,) = adapter._workers
+        await _fails(adapter, manifest, 3.0)  # also starts the process
+        process = process_of(adapter)
+        started = time.perf_counter()
+        await _fails(adapter, manifest, 0.5)
+        assert time.perf_counter() - started < 0.6
+        assert worker.calls == {}
+        assert process_of(adapter) == process, "its socket timed out; it had not to be killed"
+    assert not is_running(process)
+
+
+async def _fails(adapter: AkShareAdapter, manifest: Manifest, timeout_s: float) -> None:
+    with pytest.raises(UpstreamFault) as caught:
+        await adapter.fetch(manifest, {"symbol": "600519"}, timeout_s)
+    assert caught.value.kind == "timeout"
+
+
+async def test_a_killed_worker_fails_its_calls_and_is_replaced(catalog: Catalog) -> None:
+    async with (
+        UpstreamDouble.open(catalog, faults=Faults(latency_s=0.3)) as double,
+        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+    ):
+        manifest = tool(catalog, "stock_zh_a_hist")
+        await adapter.fetch(manifest, {"symbol": "600519"}, 10)
+        call = asyncio.create_task(adapter.fetch(manifest, {"symbol": "000001"}, 10))
+        await asyncio.sleep(0.1)
+        process = process_of(adapter)
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(UpstreamFault) as caught:
+            await call
+        assert (caught.value.kind, caught.value.retryable) == ("crashed", True)
+        answer = await adapter.fetch(manifest, {"symbol": "000001"}, 10)
+        assert answer.rows
+        assert process_of(adapter) != process
+
+
+async def test_no_secret_stands_in_the_workers_environment(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINPORT_RAPIDAPI_KEYS", "planted")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
+    async with (
+        UpstreamDouble.open(catalog) as double,
+        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+    ):
+        await adapter.fetch(tool(catalog, "index_eri"), {}, 10)
+        assert b"planted" not in environment_of(process_of(adapter))
+
+
+async def test_at_most_so_many_calls_are_under_way_per_host(catalog: Catalog) -> None:
+    async with (
+        UpstreamDouble.open(catalog, faults=Faults(latency_s=0.2)) as double,
+        AkShareAdapter.open(
+            names(catalog), base_url=double.base_url, workers=1, per_host=2
+        ) as adapter,
+    ):
+        manifest = tool(catalog, "stock_zh_a_hist")
+        await adapter.fetch(manifest, {"symbol": "600519"}, 10)
+        started = time.perf_counter()
+        codes = ("600000", "600001", "600002", "600003")
+        await asyncio.gather(*(adapter.fetch(manifest, {"symbol": c}, 10) for c in codes))
+        assert time.perf_counter() - started >= 0.4, "two by two"

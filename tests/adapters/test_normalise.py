@@ -1,0 +1,90 @@
+import json
+import math
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.fault import UpstreamFault
+from adapters.normalise import from_json, from_object
+
+pd = pytest.importorskip("pandas", reason="pandas comes with the akshare extra")
+
+plain = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9)
+flat_records = st.lists(st.dictionaries(st.text(max_size=5), plain), min_size=1, max_size=6)
+
+
+@given(flat_records)
+def test_a_list_of_flat_records_is_a_table_with_one_record_a_line(
+    records: list[dict[str, Any]],
+) -> None:
+    answer = from_json(json.dumps(records).encode())
+    assert json.loads(answer.data) == records
+    assert answer.rows == len(records)
+    assert answer.columns is not None
+    assert set(answer.columns) == {name for record in records for name in record}
+    assert [json.loads(line) for line in answer.data[1:-1].split(b",\n")] == records
+
+
+@given(st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_any_json_value_is_answered_unchanged(value: Any) -> None:
+    assert json.loads(from_json(json.dumps(value).encode()).data) == value
+
+
+@pytest.mark.parametrize("body", [b'{"a":1}', b"[]", b'[{"a":{}}]', b"[1]", b'"x"', b"null"])
+def test_what_is_no_list_of_flat_records_is_a_document(body: bytes) -> None:
+    answer = from_json(body)
+    assert (answer.columns, answer.rows) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [(b" \n", "empty"), (b'{"a":NaN}', "invalid"), (b"\xff", "invalid")]
+)
+def test_what_cannot_be_read_is_a_fault(body: bytes, kind: str) -> None:
+    with pytest.raises(UpstreamFault) as caught:
+        from_json(body)
+    assert caught.value.kind == kind
+
+
+def test_a_frame_becomes_records() -> None:
+    frame = pd.DataFrame(
+        {
+            "日期": [date(2024, 1, 31), date(2024, 2, 1)],
+            "价": [1.5, math.nan],
+            "时": pd.to_datetime(["2024-01-31 09:30", None]),
+            "n": pd.array([1, None], dtype="Int64"),
+        }
+    )
+    answer = from_object(frame)
+    assert answer.columns == ("日期", "价", "时", "n")
+    assert json.loads(answer.data) == [
+        {"日期": "2024-01-31", "价": 1.5, "时": "2024-01-31T09:30:00", "n": 1},
+        {"日期": "2024-02-01", "价": None, "时": None, "n": None},
+    ]
+
+
+def test_doubled_column_names_and_data_in_the_index_are_kept() -> None:
+    frame = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"], index=["x", "y"])
+    answer = from_object(frame)
+    assert json.loads(answer.data) == [
+        {"index": "x", "a": 1, "a_2": 2},
+        {"index": "y", "a": 3, "a_2": 4},
+    ]
+
+
+def test_columns_in_two_levels_get_one_name() -> None:
+    frame = pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")]))
+    assert from_object(frame).columns == ("a_b",)
+
+
+def test_several_frames_a_series_a_text_and_nothing() -> None:
+    frame = pd.DataFrame({"a": [1]})
+    assert json.loads(from_object((frame, frame)).data) == [[{"a": 1}], [{"a": 1}]]
+    assert json.loads(from_object({"one": frame}).data) == {"one": [{"a": 1}]}
+    assert json.loads(from_object(pd.Series([7], name="a")).data) == [{"a": 7}]
+    assert json.loads(from_object("text").data) == "text"
+    assert from_object(pd.DataFrame()).rows == 0
+    with pytest.raises(UpstreamFault, match="returned nothing"):
+        from_object(None)

@@ -1,0 +1,66 @@
+import pickle
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cache import DiskTier, Entry
+
+pytestmark = pytest.mark.anyio
+
+ENTRY = Entry(b'[{"a":1},\n{"a":2}]', ("a",), 2, 1_700_000_000.0, 5.0, "live")
+
+
+class Mine:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self.mark,)
+
+
+async def test_entries_outlive_the_process_and_the_folder_is_private(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    async with DiskTier.open(folder, 2**20) as tier:
+        assert await tier.get("k") is None
+        for number in range(1_000):
+            tier.put(f"k{number}", ENTRY, lifetime_s=60)
+    async with DiskTier.open(folder, 2**20) as tier:
+        assert [await tier.get(f"k{n}") for n in (0, 500, 999)] == [ENTRY] * 3
+        assert tier.refused == tier.left_out == 0
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+async def test_an_expired_entry_is_gone(tmp_path: Path) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        tier.put("k", ENTRY, lifetime_s=-1)
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        assert await tier.get("k") is None
+
+
+@pytest.mark.parametrize(
+    "column", ["mode = 4", "mode = 2, filename = '../../etc/passwd'", "mode = 3"]
+)
+async def test_a_planted_row_is_refused_counted_and_never_run(tmp_path: Path, column: str) -> None:
+    mark = tmp_path / "mark"
+    async with DiskTier.open(tmp_path / "cache", 2**20) as tier:
+        tier.put("k", ENTRY, lifetime_s=60)
+    with sqlite3.connect(tmp_path / "cache" / "cache.db") as database:
+        row = pickle.dumps(Mine(mark))
+        database.execute(f"UPDATE Cache SET value = ?, {column}", (row,))  # noqa: S608 - own text
+    database.close()
+    async with DiskTier.open(tmp_path / "cache", 2**20) as tier:
+        assert await tier.get("k") is None
+        assert tier.refused == 1
+        assert await tier.get("k") is None
+        assert tier.refused == 1, "the row was dropped"
+    assert not mark.exists()
+
+
+async def test_a_full_queue_leaves_out_and_counts(tmp_path: Path) -> None:
+    async with DiskTier.open(tmp_path, 2**24) as tier:
+        for number in range(6_000):  # no chance to write in between
+            tier.put(f"k{number}", ENTRY, lifetime_s=60)
+        assert tier.left_out == 6_000 - 4_096

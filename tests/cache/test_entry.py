@@ -1,0 +1,68 @@
+import json
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cache import Entry, MemoryTier
+
+records = st.lists(st.dictionaries(st.text(max_size=4), st.text() | st.integers(0, 9)), max_size=8)
+
+
+def table(rows: list[dict[str, object]]) -> Entry:
+    data = b"[" + b",\n".join(orjson.dumps(row) for row in rows) + b"]"
+    return Entry(data, ("a",), len(rows), 1_700_000_000.5, 12.5, "simulated")
+
+
+@given(records)
+def test_an_entry_survives_the_disk_form(rows: list[dict[str, object]]) -> None:
+    entry = table(rows)
+    assert Entry.decode(entry.encode()) == entry
+
+
+@given(records, st.integers(0, 9), st.integers(1, 9))
+def test_a_page_is_a_slice_of_the_rows(
+    rows: list[dict[str, object]], offset: int, limit: int
+) -> None:
+    assert json.loads(table(rows).page(offset, limit)) == rows[offset : offset + limit]
+
+
+@given(records, st.integers(1, 9))
+def test_a_view_says_whether_it_left_rows_out(rows: list[dict[str, object]], limit: int) -> None:
+    view = table(rows).view(limit)
+    assert json.loads(view.data) == rows[:limit]
+    assert view.truncated == (len(rows) > limit)
+    assert json.loads(b"{" + view.about + b"}") == {
+        "columns": ["a"],
+        "rows": len(rows),
+        "truncated": len(rows) > limit,
+    }
+
+
+def test_a_document_has_no_pages_and_is_never_cut() -> None:
+    document = Entry(b'{"a":1}', None, None, 0.0, 0.0, "live")
+    assert document.view(1).data == document.data
+    with pytest.raises(ValueError, match="only a table has pages"):
+        document.page(0, 1)
+
+
+@pytest.mark.parametrize("row", [b"", b"[]\n[]", b'{"v":2}\n[]', b'{"v":1}\n[]', b'{"v":1,"x":2}'])
+def test_a_row_that_is_no_entry_is_refused(row: bytes) -> None:
+    with pytest.raises(ValueError, match=r"entry|JSON|Input|input|unexpected"):
+        Entry.decode(row)
+
+
+def test_memory_is_bounded_and_forgets_the_least_recently_used() -> None:
+    entry = table([{"a": "x" * 1_000}])
+    memory = MemoryTier(max_bytes=3 * entry.size)
+    for key in ("one", "two", "three"):
+        memory.put(key, entry)
+    assert memory.get("one") is entry
+    memory.put("four", entry)
+    assert memory.get("two") is None
+    assert len(memory) == 3
+    assert memory.bytes == 3 * entry.size
+    memory.put("huge", table([{"a": "x" * 10_000}]))
+    assert memory.get("huge") is None
+    assert len(memory) == 3
