@@ -182,6 +182,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
             raise click.ClickException(f"no tool is named {words[1]!r}; nearest: {nearest}")
         echo_json(describe(manifest)) if as_json else _show(manifest)
         return
+    _check(tags)
     found = catalog.select(" ".join(words), **tags)
     if as_json:
         echo_json({"total": len(found), "tools": [summarise(m) for m in found[:limit]]})
@@ -189,6 +190,19 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
     for manifest in found[:limit]:
         click.echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
     click.echo(f"{min(limit, len(found))} of {len(found)} tools")
+
+
+def _check(tags: dict[str, str | None]) -> None:
+    """Refuse a tag that no tool can carry."""
+    from typing import get_args
+
+    from manifests import Domain, Intent, Source, Timeliness
+
+    kinds = {"source": Source, "domain": Domain, "timeliness": Timeliness, "intent": Intent}
+    for name, value in tags.items():
+        allowed = get_args(kinds[name])
+        if value is not None and value not in allowed:
+            raise click.UsageError(f"--{name} {value} is not one of {', '.join(allowed)}")
 
 
 def _show(manifest: "Manifest") -> None:

@@ -64,7 +64,9 @@ class UpstreamDouble:
         double = cls(catalog, seed, faults or Faults())
         app = web.Application(client_max_size=2**20)
         app.router.add_route("*", "/{path:.*}", double._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
+        )
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()

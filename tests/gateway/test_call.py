@@ -1,0 +1,239 @@
+"""The road, through `Gateway.call`, with real adapters against the upstream double."""
+
+import asyncio
+import importlib.util
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from adapters.double import Faults
+from gateway import CallContext, Gateway, GatewaySettings
+from gateway.trace import JsonLines, TraceError
+from manifests import Catalog
+from tests.conftest import PLANTED_KEY, Road, open_road
+
+pytestmark = pytest.mark.anyio
+
+HIST = ("stock_zh_a_hist", {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"})
+COIN = ("get_coin", {"uuid": "Qwsogvtv82FCd"})
+KLINE = ("push2his.eastmoney.com", "/api/qt/stock/kline/get")
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [HIST, COIN])
+async def test_the_first_answer_is_live_and_the_second_cached(
+    road: Road, tool: str, arguments: dict[str, Any]
+) -> None:
+    first = await road.gateway.call(tool, arguments)
+    second = await road.gateway.call(tool, arguments)
+    assert (first.ok, first.source, first.upstream, first.attempts) == (True, "live", "live", 1)
+    assert (second.source, second.attempts, second.data) == ("cached", 0, first.data)
+    assert road.double.requests.total() == 1
+
+
+async def test_a_simulated_answer_says_so_also_when_it_is_cached(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, akshare_workers=1)
+    async with Gateway.open(settings, catalog=catalog) as gateway:
+        for tool, arguments in (HIST, COIN, ("amac_fund_info", {})):
+            first = await gateway.call(tool, arguments)
+            second = await gateway.call(tool, arguments)
+            assert (first.source, first.upstream) == ("simulated", "simulated")
+            assert (second.source, second.upstream) == ("cached", "simulated")
+    async with Gateway.open(settings, catalog=catalog) as gateway:
+        again = await gateway.call(*HIST)
+        assert (again.source, again.upstream) == ("cached", "simulated"), "from disk"
+    live = GatewaySettings(cache_dir=tmp_path)
+    async with Gateway.open(live, catalog=catalog) as gateway:
+        assert not (await gateway.call(*COIN)).ok, "no simulated answer passes for a live one"
+
+
+async def test_two_spellings_of_one_call_are_one_call(road: Road) -> None:
+    await road.gateway.call("stock_zh_a_hist", {"symbol": "600519", "end_date": "20240131"})
+    same = await road.gateway.call(
+        "stock_zh_a_hist", b'{"end_date": 20240131, "symbol": 600519, "period": "daily"}'
+    )
+    assert same.source == "cached"
+
+
+async def test_64_identical_calls_at_once_are_one_upstream_request(road: Road) -> None:
+    results = await asyncio.gather(*(road.gateway.call(*HIST) for _ in range(64)))
+    assert {result.ok for result in results} == {True}
+    assert len({result.data for result in results}) == 1
+    assert road.double.requests == {KLINE: 1}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [HIST, COIN])
+async def test_a_hanging_upstream_is_a_timeout_on_time_and_leaves_nothing(
+    catalog: Catalog, tmp_path: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    async with open_road(catalog, tmp_path, Faults(hang_rate=1.0)) as road:
+        await road.gateway.call(tool, arguments, CallContext(deadline_s=3.0))  # starts the worker
+        before = len(asyncio.all_tasks())
+        started = time.perf_counter()
+        result = await road.gateway.call(tool, arguments, CallContext(deadline_s=1.0))
+        assert time.perf_counter() - started == pytest.approx(1.0, rel=0.1)
+        assert result.error is not None
+        assert (result.error.code, result.error.fault, result.attempts) == ("timeout", "tool", 1)
+        await asyncio.sleep(0.1)
+        assert len(road.gateway._flights) == 0
+        assert len(asyncio.all_tasks()) <= before
+
+
+async def test_a_caller_that_goes_away_does_not_take_the_others_along(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_road(catalog, tmp_path, Faults(latency_s=0.2)) as road:
+        first, second = (asyncio.create_task(road.gateway.call(*COIN)) for _ in "ab")
+        await asyncio.sleep(0.05)
+        first.cancel()
+        assert (await second).ok
+        assert road.double.requests.total() == 1
+
+
+async def test_failures_are_retried_and_then_reported_and_never_kept(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_road(catalog, tmp_path, Faults(failure_rate=1.0)) as road:
+        for _ in range(2):
+            result = await road.gateway.call(*COIN)
+            assert result.error is not None
+            assert (result.error.code, result.attempts) == ("upstream_error", 3)
+        assert road.double.requests.total() == 6
+
+
+async def test_a_retry_heals_a_passing_failure(catalog: Catalog, tmp_path: Path) -> None:
+    async with open_road(catalog, tmp_path, Faults(failure_rate=0.3)) as road:
+        results = [await road.gateway.call("get_coin", {"uuid": str(n)}) for n in range(30)]
+    assert sum(result.ok for result in results) >= 25
+    assert {result.attempts for result in results} >= {1, 2}
+
+
+async def test_rows_are_limited_and_the_whole_stays_reachable(road: Road) -> None:
+    context = CallContext(max_rows=5)
+    result = await road.gateway.call(*HIST, context)
+    assert (len(result.value), result.rows, result.truncated) == (5, 23, True)
+    assert result.handle is not None
+    entry = await road.gateway.recall(result.handle)
+    assert entry is not None
+    assert entry.rows == 23
+    whole = await road.gateway.call(*HIST)
+    assert (len(whole.value), whole.truncated, whole.handle) == (23, False, None)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code", "telling"),
+    [
+        ("stock_zh_a_hits", {}, "unknown_tool", "did you mean stock_zh_a_hist"),
+        ("", {}, "unknown_tool", "no tool is named ''"),
+        ("x" * 5_000, {}, "unknown_tool", "no tool is named"),
+        ("get_qhkc_index", {}, "unavailable", "AkShare 1.19.5 no longer has"),
+        ("get_coin", {}, "invalid_arguments", "uuid: is missing, expected string"),
+        ("get_coin", {"id": 1}, "invalid_arguments", "id: is no argument of this tool, allowed: u"),
+        ("get_coin", {"uuid": []}, "invalid_arguments", "uuid: is an array, expected string"),
+        ("get_coin", {"uuid": ".."}, "invalid_arguments", "'..' is no path segment"),
+        ("get_coin", b"{", "invalid_request", "the arguments are not JSON"),
+        ("get_coin", b"[]", "invalid_request", "must be one JSON object"),
+        ("stock_zh_a_hist", {"period": "hourly"}, "invalid_arguments", "'daily', 'weekly'"),
+    ],
+)
+async def test_bad_calls_get_a_clear_error(
+    road: Road, tool: str, arguments: dict[str, Any] | bytes, code: str, telling: str
+) -> None:
+    result = await road.gateway.call(tool, arguments)
+    assert result.error is not None
+    assert result.error.code == code
+    assert result.error.fault == ("tool" if code == "unavailable" else "agent")
+    assert telling in result.error.message
+    assert "Traceback" not in result.error.message
+    assert road.double.requests.total() == 0
+
+
+async def test_a_live_rapidapi_call_without_a_key_names_the_setting(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    settings = GatewaySettings(cache_dir=tmp_path)
+    async with Gateway.open(settings, catalog=catalog) as gateway:
+        error = (await gateway.call(*COIN)).error
+    assert error is not None
+    assert (error.code, error.fault) == ("not_configured", "gateway")
+    assert "FINPORT_RAPIDAPI_KEYS" in error.message
+
+
+async def test_without_akshare_the_extra_is_named(
+    road: Road, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The one thing that no local server can stand for: a machine without the package.
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    error = (await road.gateway.call(*HIST)).error
+    assert error is not None
+    assert error.code == "not_configured"
+    assert "finport[akshare]" in error.message
+
+
+async def test_every_call_leaves_one_record_and_no_secret(
+    catalog: Catalog, tmp_path: Path, json_lines: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    async with (
+        JsonLines.open(tmp_path / "trace.jsonl") as trace,
+        open_road(catalog, tmp_path, trace=trace) as road,
+    ):
+        await road.gateway.call(*COIN, CallContext(episode="e1", step=2))
+        await road.gateway.call(*COIN)
+        await road.gateway.call("nothing_like_it", {"a": 1})
+        await road.gateway.call("busca_por_simbolo", {"apikey": "planted-by-agent"})
+        await road.gateway.call("get_coin", b"{")
+    records = json_lines("trace.jsonl")
+    assert [record["code"] for record in records] == [
+        None,
+        None,
+        "unknown_tool",
+        "invalid_arguments",
+        "invalid_request",
+    ]
+    first = records[0]
+    assert (first["tool"], first["source"], first["episode"], first["step"]) == (
+        "get_coin",
+        "live",
+        "e1",
+        2,
+    )
+    assert first["host"] == "coinranking1.p.rapidapi.com"
+    assert first["arguments"]["uuid"] == "Qwsogvtv82FCd"
+    assert records[3]["arguments"] == {"apikey": "[redacted]"}
+    assert len({record["call_id"] for record in records}) == 5
+    assert PLANTED_KEY.startswith("planted")
+    assert not [name for name, content in _files(tmp_path) if b"planted" in content]
+
+
+def _files(folder: Path) -> list[tuple[str, bytes]]:
+    return [(file.name, file.read_bytes()) for file in folder.rglob("*") if file.is_file()]
+
+
+async def test_a_trace_that_cannot_be_written_answers_nothing(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async def two_calls() -> None:
+        async with (
+            JsonLines.open(Path("/dev/full")) as trace,
+            open_road(catalog, tmp_path, trace=trace) as road,
+        ):
+            await road.gateway.call(*COIN)
+            await asyncio.sleep(0.1)
+            result = await road.gateway.call(*COIN)
+            assert result.error is not None
+            assert result.error.code == "internal"
+            assert "No space left on device" in result.error.message
+
+    with pytest.raises(TraceError, match="No space left on device"):
+        await two_calls()
+
+
+async def test_keys_are_secret_in_settings() -> None:
+    settings = GatewaySettings(rapidapi_keys=(SecretStr(PLANTED_KEY),))
+    assert PLANTED_KEY not in repr(settings)
+    assert PLANTED_KEY not in settings.model_dump_json()
