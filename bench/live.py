@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.live import Live as RichLive
 from rich.table import Table
@@ -60,7 +61,7 @@ class Live:
         if self._rich is None:
             print("  ".join(f"{name} {value}" for name, value in figures.items()), flush=True)  # noqa: T201
             return
-        table = Table(*figures, title="finbench")
+        table = Table(*figures, box=SIMPLE)
         table.add_row(*figures.values())
         self._rich.update(table, refresh=True)
 
@@ -72,12 +73,11 @@ class Live:
         return {
             "episodes": f"{self._driver.done}/{self._episodes}",
             "in flight": str(self._driver.in_flight),
-            "calls": str(calls),
             "calls/s": f"{calls / elapsed_s:.0f}",
-            "cache hits": percent(traffic.sources["cached"] / answered if answered else None),
+            "hits": percent(traffic.sources["cached"] / answered if answered else None),
             **{name: percent(capability[name]) for name in ("TIR", "TESR", "CER")},
-            "failed calls": str(traffic.codes.total()),
-            "seconds": f"{elapsed_s:.1f}",
+            "failed": str(traffic.codes.total()),
+            "time": f"{elapsed_s:.1f}s",
         }
 
 
@@ -89,7 +89,9 @@ def report(metrics: dict[str, Any], about: dict[str, Any]) -> None:
     """The metrics of a finished run as tables on standard output."""
     console = Console(highlight=False)
     traffic = metrics["traffic"]
-    capability = Table("metric", "value", "of", title=f"{about['suite']}: FinToolBench capability")
+    capability = Table(
+        "metric", "value", "of", title=f"{about['suite']}: FinToolBench capability", box=SIMPLE
+    )
     for name, part, whole in (
         ("TIR", "invoked", "episodes"),
         ("TESR", "passed", "episodes"),
@@ -106,7 +108,7 @@ def report(metrics: dict[str, Any], about: dict[str, Any]) -> None:
     )
     console.print("failed: " + (", ".join(f"{c} {n}" for c, n in traffic["errors"].items()) or "0"))
     for title, rows in (("slowest", "slowest"), ("most failing", "most_failing")):
-        tools = Table(f"{title} tools", "calls", "failed", "p50 ms", "p99 ms")
+        tools = Table(f"{title} tools", "calls", "failed", "p50 ms", "p99 ms", box=SIMPLE)
         for row in traffic[rows]:
             latency = row["latency_ms"]
             figures = (row["calls"], row["failed"], latency["p50"], latency["p99"])

@@ -74,6 +74,7 @@ class Gateway:
         self.settings = settings
         self.catalog = catalog
         self.outcomes: Counter[str] = Counter()
+        self._max_rows = settings.max_rows
         self._adapters = adapters
         self._memory = MemoryTier(settings.memory_bytes)
         self._disk = disk
@@ -114,46 +115,56 @@ class Gateway:
     ) -> Result:
         """Answer one call, as the module promises; `arguments` may be an object's JSON text."""
         started = time.perf_counter()
-        result = Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
+        result = self._result(tool)
         bound, given = None, None
         try:
             bound = self._binder.bind(tool, arguments)
-            await self._answer(result, bound, context)
+            now = time.time()
+            entry = self._memory.get(bound.key)
+            if entry is not None and now - entry.stored_at < bound.plan.lifetime_s:
+                result.source = "cached"
+                self._answer(result, bound, entry, now, context)
+            else:
+                outcome = await self._miss(bound, context)
+                result.source, result.attempts = outcome.source, outcome.attempts
+                result.error = outcome.error
+                if outcome.entry is not None:
+                    self._answer(result, bound, outcome.entry, now, context)
         except Refused as refused:
             result.error, given = refused.error, refused.arguments
         except Exception:
             log.exception("call %s failed inside the gateway", result.call_id)
             message = f"the gateway failed; its log has the details under {result.call_id}"
             result.error = CallError(ErrorCode.INTERNAL, message)
-        result.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
-        await self._record(result, bound, given, context)
+        result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
+        self.outcomes[result.error.code.value if result.error else result.source] += 1
+        if self._trace is not None:
+            await self._record(self._trace, result, bound, given, context)
         return result
 
     async def refuse(self, tool: str, error: CallError) -> Result:
         """A result, and a record, for a call that failed at a door before it could be made."""
-        result = Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}", error=error)
-        await self._record(result, None, None, DEFAULT_CONTEXT)
+        result = self._result(tool)
+        result.error = error
+        self.outcomes[error.code.value] += 1
+        if self._trace is not None:
+            await self._record(self._trace, result, None, None, DEFAULT_CONTEXT)
         return result
 
     async def recall(self, handle: str) -> Entry | None:
         """The whole kept answer behind a result's handle, or None when it is no longer kept."""
         return self._memory.get(handle) or await self._disk.get(handle)
 
-    async def _answer(self, result: Result, bound: BoundCall, context: CallContext) -> None:
-        now = time.time()
-        entry = self._memory.get(bound.key)
-        if entry is not None and now - entry.stored_at < bound.plan.lifetime_s:
-            result.source = "cached"
-        else:
-            outcome = await self._miss(bound, context)
-            entry, result.error = outcome.entry, outcome.error
-            result.source, result.attempts = outcome.source, outcome.attempts
-            if entry is None:
-                return
-        result.view = entry.view(context.max_rows or self.settings.max_rows)
+    def _result(self, tool: str) -> Result:
+        return Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
+
+    def _answer(
+        self, result: Result, bound: BoundCall, entry: Entry, now: float, context: CallContext
+    ) -> None:
+        result.view = entry.view(context.max_rows or self._max_rows)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
         result.handle = bound.key if result.view.truncated else None
-        result.age_s = round(max(now - entry.stored_at, 0.0), 3)
+        result.age_s = max(int((now - entry.stored_at) * 1e3), 0) / 1e3
 
     async def _miss(self, bound: BoundCall, context: CallContext) -> Outcome:
         limit = min(context.deadline_s or self.settings.deadline_s, self.settings.deadline_s)
@@ -190,6 +201,7 @@ class Gateway:
 
     async def _record(
         self,
+        trace: Trace,
         result: Result,
         bound: BoundCall | None,
         given: Mapping[str, Any] | None,
@@ -197,9 +209,6 @@ class Gateway:
     ) -> None:
         """One record a call; `given` are the arguments of one that did not bind."""
         error = result.error
-        self.outcomes[error.code.value if error else result.source] += 1
-        if self._trace is None:
-            return
         record = CallRecord(
             call_id=result.call_id,
             at=round(time.time() - result.elapsed_ms / 1e3, 3),
@@ -221,8 +230,8 @@ class Gateway:
             step=context.step,
         )
         try:
-            self._trace.put(record)
-            if self._trace.full:
-                await self._trace.room()
+            trace.put(record)
+            if trace.full:
+                await trace.room()
         except TraceError as fault:  # no answer goes out unrecorded
             result.view, result.error = None, CallError(ErrorCode.INTERNAL, str(fault))

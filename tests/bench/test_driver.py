@@ -1,0 +1,194 @@
+"""The driver with real records on disk; the gateway is real, agents are made for the occasion."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.agents import ErrorRates, Round, ScriptedAgent, ToolCall, Turn
+from bench.client import EmbeddedClient, HttpClient, Reply
+from bench.driver import Driver, Limits
+from bench.metrics import RunMetrics
+from bench.run_dir import RunDirectory, RunDirectoryError, read_records
+from bench.suite import Task, load_suite
+from gateway import Gateway, GatewaySettings
+from manifests import Catalog
+from tests.conftest import Door
+
+pytestmark = pytest.mark.anyio
+
+SUITE = load_suite("starter")
+
+
+class Loopback:
+    """A tool client that answers at once, and counts how many calls are under way."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
+        self.calls += 1
+        await asyncio.sleep(0)
+        return Reply(True, str(self.calls), output=json.dumps([tool, arguments, episode, step]))
+
+
+class Made:
+    """An agent whose every turn is the same function."""
+
+    name = "made"
+
+    def __init__(self, act: Any) -> None:
+        self._act = act
+
+    async def act(self, task: Task, repeat: int, history: Sequence[Round]) -> Turn:
+        turn: Turn = await self._act(task, repeat, history)
+        return turn
+
+
+CALL = Turn(calls=(ToolCall("t", {}),))
+
+
+async def run(
+    folder: Path, agent: Any, episodes: int, limits: Limits | None = None, concurrency: int = 10
+) -> tuple[Driver, list[dict[str, Any]]]:
+    async with RunDirectory.open(folder, {}) as directory:
+        driver = Driver(SUITE, agent, Loopback(), directory, concurrency=concurrency, limits=limits)
+        await driver.run(episodes)
+    lines = (folder / "episodes.jsonl").read_text().splitlines()
+    return driver, [json.loads(line) for line in lines]
+
+
+async def test_every_episode_is_recorded_once(tmp_path: Path) -> None:
+    agent = ScriptedAgent(["t"], rates=ErrorRates())
+    driver, records = await run(tmp_path / "run", agent, 200, concurrency=16)
+    assert driver.done == len(records) == 200
+    assert len({record["episode"] for record in records}) == 200
+    assert driver.most_in_flight == 16
+    expected = {f"{task.id}.{repeat}" for task in SUITE.tasks for repeat in range(3)}
+    assert {record["episode"] for record in records} <= expected
+    assert {record["repeat"] for record in records} == {0, 1, 2}
+
+
+async def test_a_record_is_a_superset_of_the_published_trace(tmp_path: Path) -> None:
+    _, (record, *_) = await run(tmp_path / "run", ScriptedAgent([]), 72, concurrency=1)
+    assert set(record) >= {
+        *("id", "source_dataset", "category", "question", "tool_calls", "execution_result"),
+        *("ground_truth", "error", "setting", "candidate_tools", "response"),
+    }
+    for call in record["tool_calls"]:
+        assert {"step", "tool_name", "parameters", "output"} <= set(call)
+
+
+async def test_limits_end_an_episode_with_a_reason(tmp_path: Path) -> None:
+    async def forever(*_: Any) -> Turn:
+        return CALL
+
+    async def stuck(*_: Any) -> Turn:
+        await asyncio.sleep(60)
+        return CALL
+
+    async def broken(*_: Any) -> Turn:
+        raise RuntimeError("no model")
+
+    limits = Limits(rounds=3, wall_s=0.05)
+    endings = []
+    for number, act in enumerate((forever, stuck, broken)):
+        _, (record,) = await run(tmp_path / str(number), Made(act), 1, limits)
+        endings.append((record["error"], len(record["tool_calls"])))
+    assert endings == [
+        ("limit: 3 rounds are used up", 3),
+        ("limit: 0.05 s have passed", 0),
+        ("agent: RuntimeError: no model", 0),
+    ]
+
+
+async def test_one_slow_episode_delays_no_other(tmp_path: Path) -> None:
+    async def act(task: Task, _: int, __: Sequence[Round]) -> Turn:
+        if task.id == "starter_0":
+            await asyncio.sleep(0.3)
+        return Turn(answer="done")
+
+    _, records = await run(tmp_path / "run", Made(act), 72)
+    assert records[-1]["id"] == "starter_0"
+
+
+async def test_the_scripted_agent_plays_the_same_again_and_errs_at_its_rates() -> None:
+    names = ["a", "b"]
+    turns = []
+    for _ in range(2):
+        agent = ScriptedAgent(names, seed=7)
+        turns.append([await agent.act(task, r, []) for task in SUITE.tasks for r in range(40)])
+    assert turns[0] == turns[1]
+    idle = sum(not turn.calls for turn in turns[0]) / len(turns[0])
+    assert idle == pytest.approx(0.10, abs=0.03)
+    calm = ScriptedAgent(names, rates=ErrorRates(0, 0, 0))
+    for task in SUITE.tasks:
+        (first,) = (await calm.act(task, 0, [])).calls
+        assert (first.tool, first.arguments) == (task.tools[0].name, task.tools[0].arguments)
+
+
+async def test_scores_from_the_files_equal_those_of_the_stream(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path / "c", akshare_workers=1)
+    folder = tmp_path / "run"
+    agent = ScriptedAgent([m.name for m in catalog])
+    async with RunDirectory.open(folder, {"suite": "starter"}) as directory:
+        opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
+        async with opened as gateway:
+            client = EmbeddedClient(gateway)
+            await Driver(SUITE, agent, client, directory, concurrency=50).run(144)
+    streamed = json.loads((folder / "metrics.json").read_bytes())
+    again = RunMetrics()
+    for record in read_records(folder):
+        again.add(record)
+    assert again.result() == streamed
+    assert streamed["episodes"] == 144
+    assert 0.5 < streamed["TESR"] < streamed["TIR"] < 1
+    seeded = {"invalid_arguments", "unknown_tool", "unavailable"}
+    assert set(streamed["traffic"]["errors"]) <= seeded, "only the agent erred"
+
+
+async def test_over_http_a_call_leaves_the_same_record_as_in_process(
+    door: Door, tmp_path: Path
+) -> None:
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        async with HttpClient.open(door.url, directory.calls) as client:
+            good = await client.call("get_coin", {"uuid": "x"}, "e1", 1)
+            bad = await client.call("no/such?tool", {"apikey": "planted"}, "e1", 2)
+        async with HttpClient.open("http://127.0.0.1:1", directory.calls) as client:
+            lost = await client.call("get_coin", {"uuid": "x"}, "e1", 3)
+    assert (good.ok, good.source) == (True, "live")
+    assert (bad.code, bad.fault) == ("unknown_tool", "agent")
+    assert (lost.code, lost.fault) == ("internal", "gateway")
+    calls = [json.loads(line) for line in (tmp_path / "run/calls.jsonl").read_text().splitlines()]
+    assert [(c["ok"], c["code"], c["step"]) for c in calls] == [
+        (True, None, 1),
+        (False, "unknown_tool", 2),
+        (False, "internal", 3),
+    ]
+    assert calls[0]["call_id"] == good.call_id
+    assert calls[1]["arguments"] == {"apikey": "[redacted]"}
+
+
+async def test_a_run_directory_belongs_to_one_run(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").touch()
+    with pytest.raises(RunDirectoryError, match="already holds something"):
+        async with RunDirectory.open(tmp_path / "mine", {}):
+            pass
+
+
+async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    await run(folder, ScriptedAgent([]), 5)
+    episodes = folder / "episodes.jsonl"
+    whole = episodes.read_bytes()
+    episodes.write_bytes(whole + whole[:40])
+    assert len(list(read_records(folder))) == 5
+    episodes.write_bytes(b"{]\n" + whole)
+    with pytest.raises(RunDirectoryError, match=r"episodes\.jsonl:1: not a record"):
+        list(read_records(folder))
