@@ -1,0 +1,114 @@
+"""Every command that the documentation shows does what it shows."""
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MAKE = ("make install", "make demo", "make test", "make lint", "make bench", "make soak")
+
+
+def blocks(language: str) -> list[str]:
+    pattern = rf"```{language}\n(.*?)```"
+    return [b for d in DOCUMENTS for b in re.findall(pattern, d.read_text(), re.DOTALL)]
+
+
+def commands() -> list[str]:
+    lines = [line for block in blocks("bash") for line in block.splitlines()]
+    return [line.partition("  #")[0].strip() for line in lines if line.strip()]
+
+
+def commands_that_start(*words: str) -> list[str]:
+    return [line for line in commands() if line.startswith(words)]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("docs")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "FINPORT_CACHE_DIR": str(folder / "cache")}
+
+
+@pytest.fixture(scope="module")
+def port(environment: dict[str, str]) -> Iterator[int]:
+    """The port of the server that the documentation starts."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        chosen: int = free.getsockname()[1]
+    (serve,) = commands_that_start("finport serve")
+    words = shlex.split(serve.replace("8000", str(chosen)))
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"finport ready on http://127.0.0.1:{chosen}\n"
+    yield chosen
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 0
+
+
+def test_the_documentation_shows_no_command_that_is_not_tried() -> None:
+    tried = ("finport ", "finbench ", "curl ", "make ", "export ")
+    assert [line for line in commands() if not line.startswith(tried)] == []
+    assert len(commands()) >= 12
+
+
+@pytest.mark.parametrize("target", MAKE)
+def test_make_targets_exist(target: str) -> None:
+    words = [*shlex.split(target), "--dry-run"]
+    assert subprocess.run(words, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def test_make_commands_shown_are_targets() -> None:
+    assert set(commands_that_start("make ")) <= set(MAKE)
+
+
+def test_finport_and_finbench_commands_succeed(environment: dict[str, str], tmp_path: Path) -> None:
+    for line in commands_that_start("finport ", "finbench "):
+        if line.startswith("finport serve"):
+            continue
+        done = subprocess.run(
+            shlex.split(line), env=environment, cwd=tmp_path, capture_output=True, check=False
+        )
+        assert done.returncode == 0, (line, done.stderr.decode())
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl_commands_succeed(port: int, environment: dict[str, str]) -> None:
+    for line in commands_that_start("curl "):
+        words = shlex.split(line.replace("8000", str(port)))
+        done = subprocess.run(words, env=environment, capture_output=True, check=False)
+        assert done.returncode == 0, line
+        assert b'"ok":false' not in done.stdout, (line, done.stdout)
+        assert done.stdout.startswith(b"{"), line
+
+
+def test_the_python_example_prints_a_table(environment: dict[str, str], tmp_path: Path) -> None:
+    (example,) = blocks("python")
+    done = subprocess.run(
+        [sys.executable, "-c", example],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.startswith("True simulated ('日期',")
+
+
+@pytest.mark.parametrize("package", ["gateway", "bench"])
+def test_help_imports_nothing_heavy(environment: dict[str, str], package: str) -> None:
+    code = f"import sys, {package}.cli; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    heavy = {"aiohttp", "pydantic", "akshare", "pandas", "rich", "diskcache"}
+    assert not heavy & set(done.stdout.split())
