@@ -30,7 +30,7 @@ bench: install
 	$(BIN)/finbench speed
 
 soak: install
-	$(BIN)/pytest -m soak
+	$(BIN)/pytest -m soak -s
 
 # Chooses the newest versions that pyproject.toml allows, with the hashes of all their files.
 lock: install
