@@ -37,11 +37,14 @@ class Plan:
 
 @dataclass(slots=True)  # frozen would cost a fifth of a cached call
 class BoundCall:
-    """A call that can be made: its tool, its canonical arguments, its key."""
+    """A call that can be made: its tool, its canonical arguments, its key, and which of the
+    caller's names were taken for which parameters.
+    """
 
     plan: Plan
     arguments: Mapping[str, Scalar]
     key: str
+    aliases: Mapping[str, str]
 
 
 class Refused(Exception):
@@ -91,7 +94,8 @@ class Binder:
             }
             unbound = CallError(ErrorCode.INVALID_ARGUMENTS, str(error), details=details)
             raise Refused(unbound, given) from None
-        return BoundCall(plan, arguments, call_key(plan.key_prefix, arguments))
+        aliases = {} if given.keys() <= arguments.keys() else plan.signature.aliases(given)
+        return BoundCall(plan, arguments, call_key(plan.key_prefix, arguments), aliases)
 
     def _resolve(self, tool: str, given: Mapping[str, Any]) -> Plan:
         manifest = self._catalog.get(tool)

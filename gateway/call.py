@@ -164,6 +164,7 @@ class Gateway:
         result.view = entry.view(context.max_rows or self._max_rows)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
         result.handle = bound.key if result.view.truncated else None
+        result.aliases = bound.aliases
         result.age_s = max(int((now - entry.stored_at) * 1e3), 0) / 1e3
 
     async def _miss(self, bound: BoundCall, context: CallContext) -> Outcome:

@@ -1,5 +1,6 @@
 """What a call gives back: an answer with its provenance, or an error. Both are one envelope."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,8 @@ class Result:
     `source` says where the answer came from this time and `upstream` (`live` or `simulated`) where
     it was made; `age_s` is its age in seconds, `attempts` how often the upstream was asked for it
     now, `elapsed_ms` what the call took. `data` is the JSON of the answer, cut to the caller's
-    rows; the whole stays reachable by `handle`.
+    rows; the whole stays reachable by `handle`. `aliases` says which of the caller's names were
+    taken for which parameters.
     """
 
     tool: str
@@ -33,6 +35,7 @@ class Result:
     source: ProvenanceSource = "live"
     upstream: str | None = None
     age_s: float = 0.0
+    aliases: Mapping[str, str] | None = None
 
     @property
     def ok(self) -> bool:
@@ -58,11 +61,13 @@ class Result:
             fields = {"ok": False, "tool": self.tool, "error": error, "call_id": self.call_id}
             return orjson.dumps(fields)
         # A tool that answered has a name from the catalogue, and provenance is plain ASCII.
-        return b'{"ok":true,"tool":"%b","data":%b,%b,"handle":%b,"provenance":%b}' % (
+        aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
+        return b'{"ok":true,"tool":"%b","data":%b,%b,"handle":%b%b,"provenance":%b}' % (
             self.tool.encode(),
             self.view.data,
             self.view.about,
             b"null" if self.handle is None else b'"%b"' % self.handle.encode(),
+            aliases,
             (
                 f'{{"source":"{self.source}","upstream":"{self.upstream}","age_s":{self.age_s},'
                 f'"snapshot":null,"attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'

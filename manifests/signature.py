@@ -8,7 +8,9 @@ what is allowed. JSON null means "not given".
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
+from manifests.formats import FORMATS
 from manifests.manifest import (
     PLACEHOLDER,
     Manifest,
@@ -17,8 +19,13 @@ from manifests.manifest import (
     Scalar,
     ScalarType,
 )
+from manifests.synonyms import meant_name, meant_value
 
 MAX_INTEGER = 2**53 - 1  # RFC 7493 (I-JSON), section 2.2
+
+REMEMBERED = 1_024
+
+Convert = Callable[[object], Scalar]
 
 _INTEGER = re.compile(r"[+-]?\d{1,16}")
 
@@ -40,33 +47,44 @@ class ArgumentError(ValueError):
         super().__init__("; ".join(f"{p.argument}: {p.problem}, {p.expected}" for p in problems))
 
 
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """One parameter, ready to bind. `text` converts strings and `other` everything else."""
+
+    name: str
+    text: Callable[[str], Scalar] | None  # None: plain text, which needs no conversion
+    other: Callable[[object], Scalar]
+    required: bool
+    default: Scalar | None
+
+
 class Signature:
     """What a tool takes, compiled for binding."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.parameters = manifest.parameters
         binding = manifest.binding
-        path = PLACEHOLDER.findall(binding.path) if isinstance(binding, RapidApiBinding) else ()
+        in_path: list[str] = []
+        self._sent_names: dict[str, str] = {}
+        if isinstance(binding, RapidApiBinding):
+            in_path = PLACEHOLDER.findall(binding.path)
+            self._sent_names = {sent: name for name, sent in binding.query.items()}
         self._slots = tuple(
-            (
-                p.name,
-                p.type == "string" and p.name not in path,
-                _segment if p.name in path and p.type == "string" else _CONVERT[p.type],
-                p.enum,
-                p.required,
-                p.default,
-            )
+            _slot(p, p.name in in_path)
             for p in manifest.parameters
             if p.filled_by == "agent" and p.withdrawn is None
         )
-        self.names = tuple(slot[0] for slot in self._slots)
+        self.names = tuple(slot.name for slot in self._slots)
+        self._compiled = tuple(
+            (s.name, s.text, s.other, s.required, s.default) for s in self._slots
+        )
 
     def bind(self, arguments: Mapping[str, object]) -> dict[str, Scalar]:
         """Canonical arguments, defaults filled in. Raises `ArgumentError`."""
         bound: dict[str, Scalar] = {}
         problems: list[Problem] = []
         known = 0
-        for name, is_text, convert, enum, required, default in self._slots:
+        for name, text, other, required, default in self._compiled:
             value = arguments.get(name)
             if value is None:
                 known += name in arguments
@@ -77,19 +95,39 @@ class Signature:
                 continue
             known += 1
             try:
-                if is_text and type(value) is str and value.isascii():  # most values: no call
-                    bound[name] = value
+                if type(value) is not str:
+                    bound[name] = other(value)
+                elif text is not None:
+                    bound[name] = text(value)
                 else:
-                    bound[name] = convert(value)
-                if enum is not None and bound[name] not in enum:
-                    raise ValueError(f"{_short(value)} is not allowed")
+                    bound[name] = value if value.isascii() else _string(value)
             except ValueError as error:
                 problems.append(Problem(name, str(error), f"expected {self._expected(name)}"))
         if known != len(arguments):
+            aliases = self.aliases(arguments)
+            if aliases:
+                return self.bind({aliases.get(name, name): v for name, v in arguments.items()})
             problems.extend(self._foreign(name) for name in arguments if name not in self.names)
         if problems:
             raise ArgumentError(problems)
         return bound
+
+    def aliases(self, arguments: Mapping[str, object]) -> dict[str, str]:
+        """Which names in `arguments` are other names of parameters that are not given themselves.
+
+        The upstream's own spelling, another case or other marks between words, or a synonym; only
+        where one parameter alone can be meant, and no two names mean the same.
+        """
+        free = [name for name in self.names if name not in arguments]
+        meant: dict[str, str] = {}
+        for name in arguments:
+            if name not in self.names and all(name != p.name for p in self.parameters):
+                parameter = self._sent_names.get(name)
+                if parameter not in free:
+                    parameter = meant_name(name, free)
+                if parameter is not None:
+                    meant[name] = parameter
+        return meant if len(set(meant.values())) == len(meant) else {}
 
     def allowed(self) -> dict[str, str]:
         """Every argument an agent may give, with what it expects in words."""
@@ -110,12 +148,60 @@ class Signature:
         )
 
 
+def _slot(p: Parameter, in_path: bool) -> _Slot:
+    """Type first, then format, then the allowed values; a default is always itself."""
+    convert = _segment if in_path and p.type == "string" else _CONVERT[p.type]
+    form = FORMATS.get(p.format or "")
+    if form is not None:
+        convert = _formatted(convert, form.writer(p.name, str(p.example or "")), p)
+    if p.enum is not None:
+        convert = _allowed(convert, p.enum)
+    if p.default is not None:
+        convert = _or_default(convert, p.default)
+    is_plain = p.type == "string" and form is None and p.enum is None and not in_path
+    # Texts come again and again: what one means is remembered.
+    text = None if is_plain else lru_cache(REMEMBERED)(convert)
+    return _Slot(p.name, text, convert, p.required, p.default)
+
+
+def _formatted(convert: Convert, write: Callable[[str], str], p: Parameter) -> Convert:
+    def formatted(value: object) -> Scalar:
+        if p.format == "csv" and isinstance(value, list | tuple):
+            value = ",".join(_string(part) for part in value)
+        if p.type == "string":
+            return write(str(convert(value)))
+        return convert(write(value) if isinstance(value, str) else value)
+
+    return formatted
+
+
+def _allowed(convert: Convert, enum: tuple[Scalar, ...]) -> Convert:
+    texts = tuple(value for value in enum if isinstance(value, str))
+
+    def allowed(value: object) -> Scalar:
+        bound = convert(value)
+        meant = meant_value(bound, texts) if isinstance(bound, str) else bound
+        if meant is None or meant not in enum:
+            raise ValueError(f"{_short(value)} is not allowed")
+        return meant
+
+    return allowed
+
+
+def _or_default(convert: Convert, default: Scalar) -> Convert:
+    def defaulted(value: object) -> Scalar:
+        is_default = type(value) is type(default) and value == default
+        return default if is_default else convert(value)
+
+    return defaulted
+
+
 def _in_words(p: Parameter) -> str:
     words: str = p.type
     if p.enum is not None:
         words += f", one of {', '.join(map(repr, p.enum))}"
-    elif p.format is not None:
-        words += f" ({p.format})"
+    elif p.format in FORMATS:
+        words = FORMATS[p.format].words
     return words
 
 

@@ -1,0 +1,205 @@
+"""Formats of text arguments: each reads the spellings in use and writes the one upstream wants.
+
+What is written reads as itself again. A spelling that would need a guess (an index code that looks
+like a stock's, a day where a month is wanted) is refused with `ValueError`.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+Write = Callable[[str], str]
+
+_MOMENT = re.compile(
+    r"(?P<y>\d{4})(?:(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<d>\d{1,2})|(?P<md>\d{4}))"
+    r"(?:[T ](?P<time>\d{1,2}:\d{2}(?::\d{2})?)(?:\.\d+)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?"
+)
+_MONTH = re.compile(r"(\d{4})[-/.]?(\d{2})|(\d{4})[-/.](\d)")
+_STOCK = re.compile(
+    r"(?:(?P<before>sh|sz|bj)[.:]?)?(?P<code>\d{6})(?:[.:](?P<after>sh|ss|sz|bj|xshg|xshe))?",
+    re.IGNORECASE,
+)
+_HONG_KONG = re.compile(r"(?:hk[.:]?)?(\d{1,5})(?:[.:]hk)?", re.IGNORECASE)
+
+_EXCHANGES = {"ss": "sh", "xshg": "sh", "xshe": "sz"}
+
+# The exchange of a mainland stock by how its code starts; longer beginnings first.
+_EXCHANGE_OF_STOCK = (
+    (("920", "4", "8"), "bj"),
+    (("6", "900"), "sh"),
+    (("0", "2", "3"), "sz"),
+)
+
+_FROM = re.compile(
+    r"(?:is_)?(?:start|begin|from|since)|.*(?:_from|start|_from_date)", re.IGNORECASE
+)
+_TO = re.compile(r"(?:end|to|until)|.*(?:_to|end|_to_date)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a format is called in words, and how it is written for one parameter."""
+
+    words: str
+    writer: Callable[[str, str], Write]
+
+
+def _date(pattern: str) -> Callable[[str, str], Write]:
+    """A calendar day as it is written; a time beside it is dropped."""
+    return lambda _name, _example: lambda text: _read(text)[0].strftime(pattern)
+
+
+def _date_time(name: str, example: str) -> Write:
+    """In the form of the example: `T` or a blank, with or without seconds."""
+    seconds = ":%S" if example.count(":") == 2 else ""
+    pattern = f"%Y-%m-%d{'T' if 'T' in example else ' '}%H:%M{seconds}"
+
+    def write(text: str) -> str:
+        moment, is_day = _read(text)
+        if moment.tzinfo is not None:
+            raise ValueError(f"{text!r} names a time zone, but times are in the upstream's own")
+        return (_edge(moment, name, text) if is_day else moment).strftime(pattern)
+
+    return write
+
+
+def _unix_seconds(name: str, _example: str) -> Write:
+    """Seconds since 1970; a day or a time without a zone is in UTC."""
+
+    def write(text: str) -> str:
+        if re.fullmatch(r"\d{9,10}", text):
+            return text
+        moment, is_day = _read(text)
+        if is_day and (_FROM.search(name) or _TO.search(name)):
+            moment = _edge(moment, name, text)
+        return str(int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()))
+
+    return write
+
+
+def _year(_name: str, _example: str) -> Write:
+    return lambda text: _matched(r"\d{4}", text)
+
+
+def _month(_name: str, _example: str) -> Write:
+    def write(text: str) -> str:
+        found = _MONTH.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no month")
+        year, month = (part for part in found.groups() if part)
+        if not 1 <= int(month) <= 12:
+            raise ValueError(f"{text!r} is no month")
+        return f"{year}{int(month):02}"
+
+    return write
+
+
+def _stock(shape: str, *, by_code: bool = True) -> Callable[[str, str], Write]:
+    def write(text: str) -> str:
+        exchange, code = _exchange_and_code(text, by_code)
+        return shape.format(code=code, exchange=exchange, EXCHANGE=exchange.upper())
+
+    return lambda _name, _example: write
+
+
+def _hong_kong(_name: str, _example: str) -> Write:
+    def write(text: str) -> str:
+        found = _HONG_KONG.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no Hong Kong stock code")
+        return found[1].zfill(5)
+
+    return write
+
+
+def _fund(_name: str, _example: str) -> Write:
+    """Fund codes carry no exchange in them, so a prefix or suffix is just dropped."""
+
+    def write(text: str) -> str:
+        return _matched(r"\d{6}", re.sub(r"^(?:sh|sz|of)|\.(?:sh|sz|of)$", "", text, flags=re.I))
+
+    return write
+
+
+def _list(_name: str, _example: str) -> Write:
+    return lambda text: ",".join(part.strip() for part in text.split(","))
+
+
+def _cased(_name: str, example: str) -> Write:
+    """A code of letters, in the case of the example."""
+    return str.lower if example.islower() else str.upper
+
+
+FORMATS = {
+    "yyyymmdd": Format("date, such as 2024-01-31 or 20240131", _date("%Y%m%d")),
+    "date": Format("date, such as 2024-01-31 or 20240131", _date("%Y-%m-%d")),
+    "date-time": Format("date and time, such as 2024-01-31 09:30:00", _date_time),
+    "unix-seconds": Format("Unix seconds, or a UTC date such as 2024-01-31", _unix_seconds),
+    "yyyymm": Format("month, such as 2024-01 or 202401", _month),
+    "yyyy": Format("year, such as 2024", _year),
+    "a-share-code": Format("A-share code, such as 600000", _stock("{code}")),
+    "a-share-prefixed": Format(
+        "A-share code, such as sh600000 or 600000", _stock("{exchange}{code}")
+    ),
+    "a-share-suffixed": Format(
+        "A-share code, such as 600000.SH or 600000", _stock("{code}.{EXCHANGE}")
+    ),
+    "exchange-prefixed": Format(
+        "code with its exchange, such as sh510050", _stock("{exchange}{code}", by_code=False)
+    ),
+    "hk-code": Format("Hong Kong stock code, such as 00700", _hong_kong),
+    "fund-code": Format("six-digit fund code, such as 510300", _fund),
+    "csv": Format("one or more, separated by commas, or an array", _list),
+    "currency-code": Format("currency code of ISO 4217, such as USD", _cased),
+    "country-code": Format("country code of two letters, such as US", _cased),
+}
+
+
+def _read(text: str) -> tuple[datetime, bool]:
+    """Date and time in `text`, and whether it named a day only."""
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no date")
+    month, day = (found["m"], found["d"]) if found["m"] else (found["md"][:2], found["md"][2:])
+    clock = found["time"] or "00:00"
+    clock = clock if clock[1] != ":" else f"0{clock}"
+    zone = found["zone"] or ""
+    try:
+        moment = datetime.fromisoformat(f"{found['y']}-{month:0>2}-{day:0>2}T{clock}{zone}")
+    except ValueError:
+        raise ValueError(f"{text!r} is no date") from None
+    return moment, found["time"] is None
+
+
+def _edge(day: datetime, name: str, text: str) -> datetime:
+    """The first second of a day that begins a range, the last of one that ends it."""
+    if _FROM.search(name):
+        return day
+    if _TO.search(name):
+        return day.replace(hour=23, minute=59, second=59)
+    raise ValueError(f"{text!r} has no time of day")
+
+
+def _exchange_and_code(text: str, by_code: bool) -> tuple[str, str]:
+    """What `600000.SH`, `sh600000` or (with `by_code`, for stocks) `600000` means."""
+    found = _STOCK.fullmatch(text.strip())
+    if found is None or (found["before"] and found["after"]):
+        raise ValueError(f"{text!r} is no code of six digits")
+    code = found["code"]
+    named = (found["before"] or found["after"] or "").lower()
+    named = _EXCHANGES.get(named, named)
+    if not by_code:
+        if not named:
+            raise ValueError(f"{text!r} does not say which exchange")
+        return named, code
+    own = next((e for starts, e in _EXCHANGE_OF_STOCK if code.startswith(starts)), None)
+    if own is None or (named and named != own):
+        raise ValueError(f"{text!r} is no mainland stock")
+    return own, code
+
+
+def _matched(pattern: str, text: str) -> str:
+    if not re.fullmatch(pattern, text):
+        raise ValueError(f"{text!r} does not look like that")
+    return text
