@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from gateway.cli_manifests import echo_json, manifests
+
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
     from manifests import Manifest
-
-
-def echo_json(value: object) -> None:
-    """Print a value as indented JSON, in UTF-8 whatever the locale."""
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
-    sys.stdout.buffer.flush()
 
 
 def run(main: Callable[[], Coroutine[Any, Any, int]]) -> None:
@@ -66,6 +62,9 @@ def read_settings(**overrides: object) -> "GatewaySettings":
 @click.version_option(package_name="finport")
 def main() -> None:
     """Finport: the gateway through which LLM agents reach finance tools."""
+
+
+main.add_command(manifests)
 
 
 @main.command()
@@ -216,50 +215,6 @@ def _show(manifest: "Manifest") -> None:
         click.echo(f"  {p.name} ({p.type}, {need}): {p.description}")
     pairs = " ".join(f"{name}={value}" for name, value in manifest.sample().items())
     click.echo(f"finport call {manifest.name} {pairs}".rstrip())
-
-
-@main.group()
-def manifests() -> None:
-    """The manifest files."""
-
-
-@manifests.command()
-@click.argument("path", type=click.Path(exists=True, path_type=Path), required=False)
-@click.option("--json", "as_json", is_flag=True)
-def validate(path: Path | None, as_json: bool) -> None:
-    """Read every manifest in PATH (default: those of the project) and say what is there."""
-    import time
-
-    from manifests import Catalog, CatalogError
-    from manifests.catalog import DATA
-
-    started = time.perf_counter()
-    try:
-        catalog = Catalog.load(path or DATA)
-    except CatalogError as error:
-        raise click.ClickException(str(error)) from error
-    took_ms = (time.perf_counter() - started) * 1e3
-    by_source = {s: len(catalog.select(source=s)) for s in ("rapidapi", "akshare")}
-    hosts = {m.upstream for m in catalog if m.source == "rapidapi"}
-    unavailable = {m.name: m.unavailable for m in catalog if m.unavailable}
-    report = {
-        "tools": len(catalog),
-        **by_source,
-        "rapidapi_hosts": len(hosts),
-        "unavailable": unavailable,
-        "revision": catalog.revision,
-        "loaded_ms": round(took_ms, 1),
-    }
-    if as_json:
-        echo_json(report)
-        return
-    click.echo(
-        f"{len(catalog)} tools valid: {by_source['rapidapi']} RapidAPI on {len(hosts)} hosts, "
-        f"{by_source['akshare']} AkShare; revision {catalog.revision}; loaded in {took_ms:.0f} ms"
-    )
-    click.echo(f"{len(unavailable)} unavailable:")
-    for name, reason in unavailable.items():
-        click.echo(f"  {name}: {reason}")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,0 +1,156 @@
+"""`finport manifests`: the manifest files on the command line."""
+
+import sys
+from pathlib import Path
+
+import click
+import orjson
+
+# Repeated here so that --help need not import the manifests; a test holds the two together.
+FORMATS = ("openai", "anthropic", "mcp", "jsonschema", "fintoolbench")
+
+
+def echo_json(value: object) -> None:
+    """Print a value as indented JSON, in UTF-8 whatever the locale."""
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+@click.group()
+def manifests() -> None:
+    """The manifest files: check them, bring them in and out, keep them in step."""
+
+
+@manifests.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path), required=False)
+@click.option("--json", "as_json", is_flag=True)
+def validate(path: Path | None, as_json: bool) -> None:
+    """Read every manifest in PATH (default: those of the project) and say what is there."""
+    import time
+
+    from manifests import Catalog, CatalogError
+    from manifests.catalog import DATA
+
+    started = time.perf_counter()
+    try:
+        catalog = Catalog.load(path or DATA)
+    except CatalogError as error:
+        raise click.ClickException(str(error)) from error
+    took_ms = (time.perf_counter() - started) * 1e3
+    by_source = {s: len(catalog.select(source=s)) for s in ("rapidapi", "akshare")}
+    hosts = {m.upstream for m in catalog if m.source == "rapidapi"}
+    unavailable = {m.name: m.unavailable for m in catalog if m.unavailable}
+    report = {
+        "tools": len(catalog),
+        **by_source,
+        "rapidapi_hosts": len(hosts),
+        "unavailable": unavailable,
+        "revision": catalog.revision,
+        "loaded_ms": round(took_ms, 1),
+    }
+    if as_json:
+        echo_json(report)
+        return
+    click.echo(
+        f"{len(catalog)} tools valid: {by_source['rapidapi']} RapidAPI on {len(hosts)} hosts, "
+        f"{by_source['akshare']} AkShare; revision {catalog.revision}; loaded in {took_ms:.0f} ms"
+    )
+    click.echo(f"{len(unavailable)} unavailable:")
+    for name, reason in unavailable.items():
+        click.echo(f"  {name}: {reason}")
+
+
+@manifests.command("export")
+@click.option("--format", "format_", type=click.Choice(FORMATS), required=True)
+@click.option("--tools", help="Names, separated by commas; default all.")
+@click.option("--strict", is_flag=True, help="OpenAI's strict mode.")
+@click.option("--no-tags", is_flag=True, help="Without the finance tags in descriptions.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Default: stdout.")
+def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None) -> None:
+    """Write tools in the format of others: a JSON array; JSON Lines for `fintoolbench`."""
+    from manifests import Catalog
+    from manifests.export import EXPORT_FORMATS, export
+
+    if strict and format_ != "openai":
+        raise click.UsageError("--strict goes with --format openai")
+    catalog = Catalog.load()
+    chosen = list(catalog)
+    if tools is not None:
+        chosen = []
+        for name in tools.split(","):
+            manifest = catalog.get(name.strip())
+            if manifest is None:
+                nearest = ", ".join(catalog.nearest(name.strip()))
+                raise click.UsageError(f"no tool is named {name.strip()!r}; nearest: {nearest}")
+            chosen.append(manifest)
+    name_ = next(known for known in EXPORT_FORMATS if known == format_)
+    exported = [export(m, name_, strict=strict, tags=not no_tags) for m in chosen]
+    if format_ == "fintoolbench":
+        text = b"".join(orjson.dumps(tool, option=orjson.OPT_APPEND_NEWLINE) for tool in exported)
+    else:
+        text = orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    if out is not None:
+        out.write_bytes(text)
+        click.echo(f"{len(exported)} tools written to {out}")
+        return
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+@manifests.command("import")
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--format", "_format", type=click.Choice(["fintoolbench"]), required=True)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True)
+def import_(path: Path, _format: str, out: Path) -> None:
+    """Read the tools in PATH into a manifest file. Code in PATH is never run nor kept."""
+    from manifests import Catalog
+    from manifests.catalog import write
+    from manifests.fintoolbench import read_lines
+
+    with path.open("rb") as lines:
+        imported = read_lines(lines, Catalog.load())
+    write(out, imported.manifests)
+    click.echo(f"{len(imported.manifests)} tools written to {out}")
+    for name, reason in imported.refused.items():
+        click.echo(f"{name}: {reason}", err=True)
+    sys.exit(1 if imported.refused else 0)
+
+
+@manifests.command()
+@click.argument("source", type=click.Choice(["akshare"]))
+@click.option("--path", type=click.Path(exists=True, path_type=Path), help="Manifest folder.")
+@click.option("--apply", "do_apply", is_flag=True, help="Write the changes into the manifests.")
+@click.option("--json", "as_json", is_flag=True)
+def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:  # noqa: ARG001
+    """Compare the manifests with the installed AkShare; report or apply what differs."""
+    from collections import Counter
+    from dataclasses import asdict
+
+    from manifests import Catalog
+    from manifests.akshare_source import AkShareMissingError, akshare_functions, akshare_version
+    from manifests.catalog import DATA, read, write
+    from manifests.sync import differences, synced
+
+    try:
+        release, functions = akshare_version(), akshare_functions()
+    except AkShareMissingError as error:
+        raise click.ClickException(str(error)) from error
+    folder = path or DATA
+    found = differences(Catalog.load(folder), functions)
+    if do_apply:
+        for file in sorted(folder.rglob("*.json")):
+            tools = read(file)
+            changed = [synced(m, functions, release) if m.source == "akshare" else m for m in tools]
+            if changed != tools:
+                write(file, changed)
+    if as_json:
+        echo_json(
+            {"akshare": release, "applied": do_apply, "differences": list(map(asdict, found))}
+        )
+        return
+    for difference in found:
+        if difference.kind != "not_in_catalogue":
+            click.echo(f"{difference.tool}: {difference.kind}: {difference.detail}")
+    counts = Counter(difference.kind for difference in found)
+    told = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "no difference"
+    click.echo(f"AkShare {release}: {told}" + ("; applied" if do_apply else ""))

@@ -1,0 +1,132 @@
+"""What the installed AkShare says of itself, read from its files: nothing of it is imported or run.
+
+Its index lists the functions and their documentation; the syntax trees give the signatures, and the
+values that an argument is really looked up by.
+"""
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+REQUIRED: Final = "<required>"
+COMPUTED: Final = "<computed>"
+
+
+class AkShareMissingError(Exception):
+    """AkShare is not installed; the text names the extra."""
+
+
+@dataclass(frozen=True)
+class AkShareFunction:
+    """One function: its defaults by parameter (`REQUIRED`, `COMPUTED` or the value) and, where the
+    code looks an argument up in a table, the keys of that table.
+    """
+
+    name: str
+    module: str
+    defaults: dict[str, Any]
+    accepted: dict[str, tuple[str, ...]]
+
+
+def akshare_version() -> str:
+    """Raises `AkShareMissingError`."""
+    try:
+        return version("akshare")
+    except PackageNotFoundError:
+        raise AkShareMissingError(
+            "AkShare is not installed: pip install 'finport[akshare]'"
+        ) from None
+
+
+def akshare_index() -> list[dict[str, Any]]:
+    """The entries of AkShare's own index. Raises `AkShareMissingError`."""
+    text = (_folder() / "data" / "interfaces.json").read_bytes()
+    entries: list[dict[str, Any]] = orjson.loads(text)["interfaces"]
+    return entries
+
+
+def akshare_functions() -> dict[str, AkShareFunction]:
+    """Every function of the index, by name. Raises `AkShareMissingError`."""
+    found = {}
+    for entry in akshare_index():
+        name, module = entry["name"], entry["module"]
+        tree = _tree(_folder().parent / f"{module.replace('.', '/')}.py")
+        node = next(
+            (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name), None
+        )
+        if node is not None:
+            defaults = _defaults(node.args)
+            tables = {**_tables(tree.body), **_tables(list(ast.walk(node)))}
+            found[name] = AkShareFunction(name, module, defaults, _accepted(node, defaults, tables))
+    return found
+
+
+def _folder() -> Path:
+    spec = find_spec("akshare")
+    if spec is None or spec.origin is None:
+        raise AkShareMissingError("AkShare is not installed: pip install 'finport[akshare]'")
+    return Path(spec.origin).parent
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_bytes()) if file.is_file() else ast.Module([], [])
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, Any]:
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    values: list[ast.expr | None] = [*arguments.defaults, *arguments.kw_defaults]
+    padded = [None] * (len(names) - len(values)) + values
+    return {name: _value(node) for name, node in zip(names, padded, strict=True)}
+
+
+def _value(node: ast.expr | None) -> Any:
+    if node is None:
+        return REQUIRED
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return COMPUTED
+
+
+def _tables(nodes: list[Any]) -> dict[str, tuple[str, ...]]:
+    """Names bound to a dict literal whose keys are all strings."""
+    tables = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            keys = [k.value if isinstance(k, ast.Constant) else None for k in node.value.keys]
+            if keys and all(isinstance(key, str) for key in keys):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        tables[target.id] = tuple(str(key) for key in keys)
+    return tables
+
+
+def _accepted(
+    function: ast.FunctionDef, parameters: dict[str, Any], tables: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Parameters that are used as they came to look something up in one of `tables`."""
+    reassigned = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return {
+        node.slice.id: tables[node.value.id]
+        for node in ast.walk(function)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and isinstance(node.slice, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.value.id in tables
+        and node.slice.id in parameters
+        and node.slice.id not in reassigned
+    }

@@ -1,0 +1,167 @@
+"""Manifests in the formats that others read, each valid by that vendor's rules.
+
+- `jsonschema`: JSON Schema 2020-12 of the arguments.
+- `openai`: a function tool (Chat Completions); with `strict`, every property is required, optional
+  ones may be null, and keywords that strict mode does not take are left to the description.
+- `anthropic`: a Messages API tool. `mcp`: a tool of the Model Context Protocol, 2025-06-18.
+- `fintoolbench`: a line of FinToolBench's manifest file, without its code.
+
+What only the gateway may fill in is in none of them but `fintoolbench`, which mirrors the published
+list.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from manifests.formats import FORMATS
+from manifests.manifest import Manifest, Parameter
+
+ExportFormat = Literal["openai", "anthropic", "mcp", "jsonschema", "fintoolbench"]
+EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def export(
+    manifest: Manifest, format_: ExportFormat, *, strict: bool = False, tags: bool = True
+) -> dict[str, Any]:
+    """One tool in `format_`. `tags` puts the finance tags into the description (FinToolBench's
+    attribute injection); `strict` is OpenAI's strict mode.
+    """
+    return _EXPORTERS[format_](manifest, strict, tags)
+
+
+def describe(manifest: Manifest, *, tags: bool) -> str:
+    """The description that a model reads."""
+    if not tags:
+        return manifest.description
+    return (
+        f"{manifest.description} [timeliness: {manifest.timeliness}; "
+        f"intent: {manifest.intent_type}; domains: {', '.join(manifest.regulatory_domains)}]"
+    )
+
+
+def arguments_schema(manifest: Manifest) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the arguments that an agent may give."""
+    parameters = _for_agents(manifest)
+    return {
+        "type": "object",
+        "properties": {p.name: _property(p) for p in parameters},
+        "required": [p.name for p in parameters if p.required],
+        "additionalProperties": False,
+    }
+
+
+def _for_agents(manifest: Manifest) -> list[Parameter]:
+    return [p for p in manifest.parameters if p.filled_by == "agent" and p.withdrawn is None]
+
+
+def _property(p: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": p.type, "description": _in_words(p)}
+    if p.enum is not None:
+        schema["enum"] = list(p.enum)
+    if p.default is not None:
+        schema["default"] = p.default
+    if p.example is not None:
+        schema["examples"] = [p.example]
+    return schema
+
+
+def _in_words(p: Parameter) -> str:
+    form = FORMATS.get(p.format or "")
+    return f"{p.description} ({form.words})" if form else p.description
+
+
+def _strict_schema(manifest: Manifest) -> dict[str, Any]:
+    parameters = _for_agents(manifest)
+    return {
+        "type": "object",
+        "properties": {p.name: _strict_property(p) for p in parameters},
+        "required": [p.name for p in parameters],
+        "additionalProperties": False,
+    }
+
+
+def _strict_property(p: Parameter) -> dict[str, Any]:
+    text = _in_words(p)
+    if p.default is not None:
+        text += f"; default {p.default!r}"
+    if p.example is not None:
+        text += f"; e.g. {p.example!r}"
+    schema: dict[str, Any] = {
+        "type": p.type if p.required else [p.type, "null"],
+        "description": text,
+    }
+    if p.enum is not None:
+        schema["enum"] = [*p.enum] if p.required else [*p.enum, None]
+    return schema
+
+
+def _openai(manifest: Manifest, strict: bool, tags: bool) -> dict[str, Any]:
+    function: dict[str, Any] = {
+        "name": manifest.name,
+        "description": describe(manifest, tags=tags),
+        "parameters": _strict_schema(manifest) if strict else arguments_schema(manifest),
+    }
+    if strict:
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+def _anthropic(manifest: Manifest, _strict: bool, tags: bool) -> dict[str, Any]:
+    return {
+        "name": manifest.name,
+        "description": describe(manifest, tags=tags),
+        "input_schema": arguments_schema(manifest),
+    }
+
+
+def _mcp(manifest: Manifest, _strict: bool, tags: bool) -> dict[str, Any]:
+    return {
+        "name": manifest.name,
+        "description": describe(manifest, tags=tags),
+        "inputSchema": arguments_schema(manifest),
+        "annotations": {
+            "readOnlyHint": manifest.intent_type != "transactional",
+            "openWorldHint": True,
+        },
+    }
+
+
+def _jsonschema(manifest: Manifest, _strict: bool, tags: bool) -> dict[str, Any]:
+    return {
+        "$schema": DIALECT,
+        "title": manifest.name,
+        "description": describe(manifest, tags=tags),
+        **arguments_schema(manifest),
+    }
+
+
+def _fintoolbench(manifest: Manifest, _strict: bool, _tags: bool) -> dict[str, Any]:
+    properties = {
+        p.name: {"type": p.type, "description": p.description} for p in manifest.parameters
+    }
+    return {
+        "name": manifest.name,
+        "tool_from": manifest.source,
+        "description": manifest.description,
+        "parameters": {
+            "type": "object",
+            "properties": properties,
+            "required": [p.name for p in manifest.parameters if p.required],
+        },
+        "financial_tags": {
+            "timeliness": manifest.timeliness,
+            "intent_type": manifest.intent_type,
+            "regulatory_domains": list(manifest.regulatory_domains),
+        },
+    }
+
+
+_EXPORTERS: dict[ExportFormat, Callable[[Manifest, bool, bool], dict[str, Any]]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "mcp": _mcp,
+    "jsonschema": _jsonschema,
+    "fintoolbench": _fintoolbench,
+}

@@ -1,0 +1,128 @@
+"""Reading FinToolBench's public manifest file (JSON Lines: `name`, `tool_from`, `description`,
+`parameters`, `financial_tags`, `python_code`).
+
+Its `python_code` is neither executed nor imported nor kept: a line's other fields are all that is
+read. How a RapidAPI tool is called stands in that code only, so such a tool comes in when our
+catalogue knows its binding; AkShare tools are bound by their name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from manifests.catalog import Catalog
+from manifests.manifest import (
+    AkShareBinding,
+    Domain,
+    Intent,
+    Manifest,
+    Parameter,
+    ScalarType,
+    Timeliness,
+)
+
+
+class _Tags(BaseModel):
+    timeliness: Timeliness
+    intent_type: Intent
+    regulatory_domains: tuple[Domain, ...]
+
+
+class _Property(BaseModel):
+    type: ScalarType
+    description: str = ""
+    default: Any = None
+
+
+class _Parameters(BaseModel):
+    properties: dict[str, _Property] = {}
+    required: tuple[str, ...] = ()
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    tool_from: str
+    description: str
+    parameters: _Parameters
+    financial_tags: _Tags
+
+
+@dataclass
+class Imported:
+    """Manifests read, and per tool that could not come in the reason."""
+
+    manifests: list[Manifest] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def read_lines(lines: Iterable[bytes], known: Catalog) -> Imported:
+    """Manifests of the tools in `lines`; what `known` says of a tool completes it."""
+    imported = Imported()
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        name = f"line {number}"
+        try:
+            fields = orjson.loads(text)
+            if isinstance(fields, dict):
+                fields.pop("python_code", None)
+                name = str(fields.get("name", name))
+            imported.manifests.append(_manifest(_Line.model_validate(fields), known))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            imported.refused[name] = f"{place}: {first['msg']}"
+        except ValueError as error:
+            imported.refused[name] = str(error)
+    return imported
+
+
+def _manifest(line: _Line, known: Catalog) -> Manifest:
+    ours = known.get(line.name)
+    binding = ours.binding if ours else None
+    if binding is None:
+        if line.tool_from != "akshare":
+            raise ValueError("how it is called stands in its code only, which is never read")
+        binding = AkShareBinding(function=line.name)
+    described = {p.name: p for p in ours.parameters} if ours else {}
+    parameters = tuple(
+        _parameter(name, given, name in line.parameters.required, described.get(name))
+        for name, given in line.parameters.properties.items()
+    )
+    return Manifest(
+        name=line.name,
+        description=ours.description if ours else line.description.split("\n")[0],
+        timeliness=line.financial_tags.timeliness,
+        intent_type=line.financial_tags.intent_type,
+        regulatory_domains=line.financial_tags.regulatory_domains,
+        parameters=parameters,
+        columns=ours.columns if ours else (),
+        binding=binding,
+        unavailable=ours.unavailable if ours else None,
+    )
+
+
+def _parameter(name: str, given: _Property, required: bool, ours: Parameter | None) -> Parameter:
+    if ours is not None:
+        return ours
+    return Parameter(
+        name=name,
+        type=given.type,
+        description=given.description or name,
+        required=required,
+        default=given.default,
+        example=given.default if given.default is not None else _EXAMPLES[given.type],
+    )
+
+
+_EXAMPLES: dict[ScalarType, str | int | bool] = {
+    "string": "x",
+    "number": 1,
+    "integer": 1,
+    "boolean": True,
+}

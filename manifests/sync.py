@@ -1,0 +1,134 @@
+"""Keeping the AkShare manifests in step with the installed AkShare: what differs, and the change
+that takes a manifest there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from manifests.akshare_source import COMPUTED, REQUIRED, AkShareFunction
+from manifests.manifest import AkShareBinding, Manifest, Parameter, ScalarType, is_of
+
+Kind = Literal[
+    "vanished",  # the function is gone
+    "returned",  # a function that was gone is there again
+    "new_parameter",
+    "lost_parameter",
+    "now_required",
+    "changed_default",
+    "accepted_values",  # the code accepts other values than the manifest allows
+    "not_in_catalogue",  # a function that no manifest is about
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One way in which a tool and the installed function differ."""
+
+    tool: str
+    kind: Kind
+    detail: str
+
+
+def differences(
+    manifests: Iterable[Manifest], functions: dict[str, AkShareFunction]
+) -> list[Difference]:
+    """All differences, tools by name, functions outside the catalogue last."""
+    tools = sorted((m for m in manifests if m.source == "akshare"), key=lambda m: m.name)
+    known = {m.binding.function for m in tools if isinstance(m.binding, AkShareBinding)}
+    found = [d for m in tools for d in _of_tool(m, functions)]
+    strangers = sorted(set(functions) - known)
+    return [*found, *(Difference(n, "not_in_catalogue", functions[n].module) for n in strangers)]
+
+
+def synced(manifest: Manifest, functions: dict[str, AkShareFunction], release: str) -> Manifest:
+    """`manifest` as it must be for the installed AkShare."""
+    function = functions.get(manifest.name)
+    if function is None:
+        gone = manifest.unavailable or f"AkShare {release} no longer has this function"
+        return manifest.model_copy(update={"unavailable": gone})
+    parameters = [_synced_parameter(p, function, release) for p in manifest.parameters]
+    names = {p.name for p in parameters}
+    parameters += [
+        _new_parameter(name, default, function, release)
+        for name, default in function.defaults.items()
+        if name not in names
+    ]
+    update = {"parameters": tuple(parameters), "unavailable": None}
+    return Manifest.model_validate(manifest.model_copy(update=update).model_dump())
+
+
+def _of_tool(manifest: Manifest, functions: dict[str, AkShareFunction]) -> Iterable[Difference]:
+    function = functions.get(manifest.name)
+    if function is None:
+        if manifest.unavailable is None:
+            yield Difference(manifest.name, "vanished", "the function is gone")
+        return
+    if manifest.unavailable is not None:
+        yield Difference(manifest.name, "returned", "the function is there again")
+    ours = {p.name: p for p in manifest.parameters}
+    for name, default in function.defaults.items():
+        if name not in ours:
+            yield Difference(manifest.name, "new_parameter", f"{name} (default {default!r})")
+    for p in manifest.parameters:
+        yield from _of_parameter(manifest.name, p, function)
+
+
+def _of_parameter(tool: str, p: Parameter, function: AkShareFunction) -> Iterable[Difference]:
+    if p.withdrawn is not None or p.filled_by != "agent":
+        return
+    if p.name not in function.defaults:
+        yield Difference(tool, "lost_parameter", p.name)
+        return
+    default = function.defaults[p.name]
+    if default == REQUIRED and not p.required:
+        yield Difference(tool, "now_required", p.name)
+    elif _is_scalar(default) and default != p.default:
+        yield Difference(tool, "changed_default", f"{p.name}: {p.default!r} -> {default!r}")
+    accepted = function.accepted.get(p.name)
+    if accepted is not None and p.enum is not None and set(accepted) != set(p.enum):
+        yield Difference(tool, "accepted_values", f"{p.name}: {', '.join(accepted)}")
+
+
+def _is_scalar(default: object) -> bool:
+    return default not in (REQUIRED, COMPUTED) and isinstance(default, str | int | float | bool)
+
+
+def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> Parameter:
+    if p.withdrawn is not None or p.filled_by != "agent":
+        return p
+    if p.name not in function.defaults:
+        gone = f"AkShare {release} no longer takes it"
+        return p.model_copy(update={"withdrawn": gone, "default": None})
+    default = function.defaults[p.name]
+    update: dict[str, object] = {"required": default == REQUIRED}
+    if default == REQUIRED:
+        update["default"] = None
+        update["example"] = p.example if p.example is not None else p.default
+    elif _is_scalar(default):
+        update["default"] = default
+    accepted = function.accepted.get(p.name)
+    if accepted is not None and p.enum is not None:
+        update["enum"] = accepted
+        update["example"] = p.example if p.example in accepted else accepted[0]
+    return p.model_copy(update=update)
+
+
+def _new_parameter(
+    name: str, default: object, function: AkShareFunction, release: str
+) -> Parameter:
+    kinds: tuple[ScalarType, ...] = ("boolean", "integer", "number", "string")
+    type_ = next((kind for kind in kinds if is_of(default, kind)), "string")
+    scalar = default if _is_scalar(default) else None
+    accepted = function.accepted.get(name)
+    return Parameter.model_validate(
+        {
+            "name": name,
+            "type": type_,
+            "description": f"New in AkShare {release}; see the documentation of {function.name}",
+            "required": default == REQUIRED,
+            "default": scalar,
+            "example": scalar if scalar not in (None, "") else (accepted or ("x",))[0],
+            "enum": accepted if accepted and scalar in accepted else None,
+        }
+    )
