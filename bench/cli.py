@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from gateway.cli import echo_json, read_settings, run, simulation
+from gateway.cli import read_settings, run, simulation
+from gateway.cli_manifests import echo_json
 
 Command = Callable[..., None]
 

@@ -152,5 +152,5 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
         if difference.kind != "not_in_catalogue":
             click.echo(f"{difference.tool}: {difference.kind}: {difference.detail}")
     counts = Counter(difference.kind for difference in found)
-    told = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "no difference"
-    click.echo(f"AkShare {release}: {told}" + ("; applied" if do_apply else ""))
+    summary = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "no difference"
+    click.echo(f"AkShare {release}: {summary}" + ("; applied" if do_apply else ""))

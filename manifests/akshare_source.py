@@ -111,7 +111,10 @@ def _tables(nodes: list[Any]) -> dict[str, tuple[str, ...]]:
 def _accepted(
     function: ast.FunctionDef, parameters: dict[str, Any], tables: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Parameters that are used as they came to look something up in one of `tables`."""
+    """Parameters that are used as they came to look something up in one of `tables`.
+
+    A default that the table does not hold shows that the code also takes values of other kinds.
+    """
     reassigned = {
         target.id
         for node in ast.walk(function)
@@ -129,4 +132,5 @@ def _accepted(
         and node.value.id in tables
         and node.slice.id in parameters
         and node.slice.id not in reassigned
+        and parameters[node.slice.id] in (REQUIRED, *tables[node.value.id])
     }
