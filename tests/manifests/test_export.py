@@ -1,0 +1,148 @@
+"""What we export is valid by the vendors' own rules and types, for all 760 tools."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter
+
+from manifests import AkShareBinding, Catalog, Signature
+from manifests.export import EXPORT_FORMATS, ExportFormat, arguments_schema, export
+from manifests.fintoolbench import read_lines
+
+VENDOR_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def _models() -> dict[str, TypeAdapter[Any]]:
+    from anthropic.types import ToolParam
+    from mcp.types import Tool
+    from openai.types.chat import ChatCompletionFunctionToolParam
+
+    return {
+        "openai": TypeAdapter(ChatCompletionFunctionToolParam),
+        "anthropic": TypeAdapter(ToolParam),
+        "mcp": TypeAdapter(Tool),
+    }
+
+
+@pytest.mark.parametrize("format_", ["openai", "anthropic", "mcp"])
+def test_all_760_fit_the_official_sdk_types(catalog: Catalog, format_: ExportFormat) -> None:
+    adapter, checked = _models()[format_], 0
+    for tool in catalog:
+        adapter.validate_python(export(tool, format_))
+        checked += 1
+    assert checked == 760
+
+
+def test_all_760_argument_schemas_are_json_schema_2020_12_and_accept_the_sample(
+    catalog: Catalog,
+) -> None:
+    for tool in catalog:
+        schema = export(tool, "jsonschema")
+        Draft202012Validator.check_schema(schema)
+        validator = Draft202012Validator(schema)
+        validator.validate(tool.sample())
+        validator.validate(Signature(tool).bind(tool.sample()))
+        assert VENDOR_NAME.fullmatch(tool.name)
+        assert not validator.is_valid({**tool.sample(), "no_such_argument": 1})
+
+
+def test_strict_mode_keeps_to_its_subset(catalog: Catalog) -> None:
+    allowed = {"type", "description", "enum"}
+    for tool in catalog:
+        function = export(tool, "openai", strict=True)["function"]
+        schema = function["parameters"]
+        assert function["strict"] is True
+        assert schema["additionalProperties"] is False
+        assert schema["required"] == list(schema["properties"])
+        for name, property_ in schema["properties"].items():
+            assert set(property_) <= allowed, (tool.name, name)
+        nulls = {
+            name: None
+            for name, property_ in schema["properties"].items()
+            if "null" in property_["type"]
+        }
+        call = {**nulls, **tool.sample()}
+        Draft202012Validator(schema).validate(call)
+        Signature(tool).bind(call)
+
+
+def test_what_only_the_gateway_fills_in_is_offered_to_nobody(catalog: Catalog) -> None:
+    for tool in catalog:
+        hidden = {p.name for p in tool.parameters if p.filled_by != "agent" or p.withdrawn}
+        assert not hidden & set(arguments_schema(tool)["properties"])
+
+
+def test_tags_stand_in_the_description_unless_left_out(catalog: Catalog) -> None:
+    tool = catalog.get("bond_zh_us_rate")
+    assert tool is not None
+    tagged = export(tool, "anthropic")["description"]
+    assert tagged.endswith("[timeliness: daily; intent: informational; domains: bond, macro]")
+    assert export(tool, "anthropic", tags=False)["description"] == tool.description
+
+
+def test_our_export_equals_the_published_facts(
+    catalog: Catalog, facts: list[dict[str, Any]]
+) -> None:
+    exported = {tool.name: export(tool, "fintoolbench") for tool in catalog}
+    for fact in facts:
+        ours = exported[fact["name"]]
+        assert ours["tool_from"] == fact["source"]
+        assert ours["financial_tags"] == {
+            name: fact[name] for name in ("timeliness", "intent_type", "regulatory_domains")
+        }
+        assert list(ours["parameters"]["properties"]) == [p["name"] for p in fact["params"]]
+    assert len(exported) == len(facts) == 760
+
+
+def test_export_and_import_give_the_same_tools(catalog: Catalog) -> None:
+    lines = [json.dumps(export(tool, "fintoolbench")).encode() for tool in catalog]
+    imported = read_lines(lines, catalog)
+    assert imported.refused == {}
+    assert imported.manifests == list(catalog)
+
+
+def test_code_in_an_imported_file_is_not_read() -> None:
+    line = {
+        "name": "stock_new",
+        "tool_from": "akshare",
+        "description": "A new one.\nhttps://example.com",
+        "parameters": {
+            "type": "object",
+            "properties": {"symbol": {"type": "string", "description": "code"}},
+            "required": ["symbol"],
+        },
+        "python_code": "raise SystemExit('run')",
+        "financial_tags": {
+            "timeliness": "daily",
+            "intent_type": "informational",
+            "regulatory_domains": ["equity"],
+        },
+    }
+    (tool,) = read_lines([json.dumps(line).encode()], Catalog([])).manifests
+    assert tool.binding == AkShareBinding(function="stock_new")
+    assert tool.description == "A new one."
+    assert "SystemExit" not in tool.model_dump_json()
+
+
+def test_what_cannot_come_in_is_refused_by_name_with_the_reason() -> None:
+    lines = [
+        b'{"name": "far", "tool_from": "rapidapi", "description": "x", "parameters": {},'
+        b' "financial_tags": {"timeliness": "daily", "intent_type": "informational",'
+        b' "regulatory_domains": ["equity"]}, "python_code": "x"}',
+        b'{"name": "bad", "tool_from": "akshare"}',
+        b"{",
+        b"",
+    ]
+    refused = read_lines(lines, Catalog([])).refused
+    assert "stands in its code only" in refused["far"]
+    assert refused["bad"] == "description: Field required"
+    assert set(refused) == {"far", "bad", "line 3"}
+
+
+def test_the_command_line_knows_every_format() -> None:
+    from gateway.cli_manifests import FORMATS
+
+    assert FORMATS == EXPORT_FORMATS
