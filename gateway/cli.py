@@ -15,10 +15,10 @@ import click
 import orjson
 
 from gateway.cli_manifests import echo_json, manifests
+from gateway.cli_tools import tools
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
-    from manifests import Manifest
 
 
 def run(main: Callable[[], Coroutine[Any, Any, int]]) -> None:
@@ -65,6 +65,7 @@ def main() -> None:
 
 
 main.add_command(manifests)
+main.add_command(tools)
 
 
 @main.command()
@@ -155,66 +156,6 @@ def _arguments(pairs: tuple[str, ...], json_arguments: str | None) -> dict[str, 
             raise click.UsageError(f"{pair!r} is not of the form NAME=VALUE")
         given[name] = value
     return given
-
-
-@main.command()
-@click.argument("words", nargs=-1, metavar="[QUERY]... | show NAME")
-@click.option("--source")
-@click.option("--domain")
-@click.option("--timeliness")
-@click.option("--intent")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
-@click.option("--json", "as_json", is_flag=True)
-def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None) -> None:
-    """List the tools that carry the given tags and contain every word of QUERY.
-
-    `finport tools show NAME` prints one manifest with a sample call.
-    """
-    from gateway.describe import describe, summarise
-    from manifests import Catalog
-
-    catalog = Catalog.load()
-    if words[:1] == ("show",) and len(words) == 2:
-        manifest = catalog.get(words[1])
-        if manifest is None:
-            nearest = ", ".join(catalog.nearest(words[1]))
-            raise click.ClickException(f"no tool is named {words[1]!r}; nearest: {nearest}")
-        echo_json(describe(manifest)) if as_json else _show(manifest)
-        return
-    _check(tags)
-    found = catalog.select(" ".join(words), **tags)
-    if as_json:
-        echo_json({"total": len(found), "tools": [summarise(m) for m in found[:limit]]})
-        return
-    for manifest in found[:limit]:
-        click.echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
-    click.echo(f"{min(limit, len(found))} of {len(found)} tools")
-
-
-def _check(tags: dict[str, str | None]) -> None:
-    """Refuse a tag that no tool can carry."""
-    from typing import get_args
-
-    from manifests import Domain, Intent, Source, Timeliness
-
-    kinds = {"source": Source, "domain": Domain, "timeliness": Timeliness, "intent": Intent}
-    for name, value in tags.items():
-        allowed = get_args(kinds[name])
-        if value is not None and value not in allowed:
-            raise click.UsageError(f"--{name} {value} is not one of {', '.join(allowed)}")
-
-
-def _show(manifest: "Manifest") -> None:
-    domains = ", ".join(manifest.regulatory_domains)
-    click.echo(f"{manifest.name}: {manifest.description}")
-    click.echo(f"{manifest.source} | {manifest.upstream} | {manifest.timeliness} | {domains}")
-    if manifest.unavailable:
-        click.echo(f"unavailable: {manifest.unavailable}")
-    for p in manifest.parameters:
-        need = "required" if p.required else f"default {p.default!r}"
-        click.echo(f"  {p.name} ({p.type}, {need}): {p.description}")
-    pairs = " ".join(f"{name}={value}" for name, value in manifest.sample().items())
-    click.echo(f"finport call {manifest.name} {pairs}".rstrip())
 
 
 def _is_loopback(host: str) -> bool:

@@ -71,8 +71,8 @@ def test_tools_lists_and_shows() -> None:
     listed = finport("tools", "treasury", "--limit", "2")
     assert "bond_zh_us_rate" in listed.stdout
     shown = finport("tools", "show", "get_coin")
-    assert "uuid (string, required)" in shown.stdout
-    assert "finport call get_coin uuid=Qwsogvtv82FCd" in shown.stdout
+    assert "python  await gateway.call" in shown.stdout
+    assert "curl -s localhost:8000/v1/tools/get_coin" in shown.stdout
     wrong = finport("tools", "show", "get_coins")
     assert wrong.returncode == 1
     assert "nearest: get_coin" in wrong.stderr

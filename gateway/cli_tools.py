@@ -1,0 +1,96 @@
+"""`finport tools`: the catalogue on the command line."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli_manifests import echo_json
+
+if TYPE_CHECKING:
+    from manifests import Manifest
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[QUERY]... | show NAME")
+@click.option("--source")
+@click.option("--domain")
+@click.option("--timeliness")
+@click.option("--intent")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option("--json", "as_json", is_flag=True)
+def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None) -> None:
+    """List the tools that carry the given tags and contain every word of QUERY.
+
+    `finport tools show NAME` prints one manifest with a sample call.
+    """
+    from gateway.describe import describe, summarise
+    from manifests import Catalog
+
+    catalog = Catalog.load()
+    if words[:1] == ("show",) and len(words) == 2:
+        manifest = catalog.get(words[1])
+        if manifest is None:
+            nearest = ", ".join(catalog.nearest(words[1]))
+            raise click.ClickException(f"no tool is named {words[1]!r}; nearest: {nearest}")
+        echo_json(describe(manifest)) if as_json else _show(manifest)
+        return
+    _check(tags)
+    found = catalog.select(" ".join(words), **tags)
+    if as_json:
+        echo_json({"total": len(found), "tools": [summarise(m) for m in found[:limit]]})
+        return
+    for manifest in found[:limit]:
+        click.echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
+    click.echo(f"{min(limit, len(found))} of {len(found)} tools")
+
+
+def _check(tags: dict[str, str | None]) -> None:
+    """Refuse a tag that no tool can carry."""
+    from typing import get_args
+
+    from manifests import Domain, Intent, Source, Timeliness
+
+    kinds = {"source": Source, "domain": Domain, "timeliness": Timeliness, "intent": Intent}
+    for name, value in tags.items():
+        allowed = get_args(kinds[name])
+        if value is not None and value not in allowed:
+            raise click.UsageError(f"--{name} {value} is not one of {', '.join(allowed)}")
+
+
+def _show(manifest: "Manifest") -> None:
+    import json
+    import shlex
+
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    from manifests import Signature
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{manifest.name}: {manifest.description}", markup=False)
+    if manifest.unavailable:
+        console.print(f"unavailable: {manifest.unavailable}", markup=False)
+    signature = Signature(manifest)
+    if signature.names:
+        expected = signature.allowed()
+        table = Table("parameter", "expects", "default", "example", "meaning", box=SIMPLE)
+        for p in manifest.parameters:
+            if p.name in expected:
+                default = "required" if p.required else "" if p.default is None else repr(p.default)
+                table.add_row(p.name, expected[p.name], default, str(p.example), p.description)
+        console.print(table)
+    facts = {
+        "returns": ", ".join(column.name for column in manifest.columns) or "a JSON document",
+        "tags": f"{manifest.timeliness}, {manifest.intent_type}, "
+        + ", ".join(manifest.regulatory_domains),
+        "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",
+    }
+    for name, value in facts.items():
+        console.print(f"{name:<8}{value}", markup=False)
+    sample = json.dumps(manifest.sample(), ensure_ascii=False)
+    url = f"localhost:8000/v1/tools/{manifest.name}"
+    console.print(f"curl    curl -s {url} -d {shlex.quote(sample)}", markup=False)
+    console.print(
+        f"python  await gateway.call({manifest.name!r}, {manifest.sample()!r})", markup=False
+    )
