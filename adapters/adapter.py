@@ -13,7 +13,7 @@ class Adapter(Protocol):
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
     ) -> Answer:
-        """One attempt. Cancellation ends it upstream too.
+        """One attempt. Cancellation ends the wait at once, the work at `timeout_s` at the latest.
 
         Raises `UpstreamFault`; `timeout_s` is what the caller will wait at most.
         """

@@ -7,8 +7,10 @@ start on first use, get no secrets in their environment, and end with their pare
 """
 
 import asyncio
+import contextlib
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from asyncio.subprocess import Process
@@ -79,6 +81,9 @@ class AkShareAdapter:
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
     ) -> Answer:
+        binding = manifest.binding
+        if not isinstance(binding, AkShareBinding):
+            raise TypeError(f"{manifest.name} is no AkShare tool")
         if importlib.util.find_spec("akshare") is None:
             raise UpstreamFault(
                 "not_configured", "AkShare is not installed: pip install 'finport[akshare]'"
@@ -88,10 +93,11 @@ class AkShareAdapter:
             for turn in (self._hosts.of(registrable_domain(manifest.upstream)), self._threads):
                 await turn.acquire()
                 turns.callback(turn.release)
-            worker = min(self._workers, key=lambda w: len(w.calls))
-            call = await worker.send(
-                manifest, self._complete(manifest, arguments, deadline), deadline
-            )
+            worker = min(self._workers, key=lambda w: w.load)
+            worker.load += 1
+            turns.callback(worker.unload)
+            complete = self._complete(manifest, arguments, deadline)
+            call = await worker.send(binding.function, complete, deadline)
             # The turns stay taken until the worker lets go, also when this caller is cancelled.
             held = turns.pop_all()
             call.add_done_callback(lambda _: held.close())
@@ -113,41 +119,46 @@ class _Worker:
     """One worker process, started when first needed and again after it ended."""
 
     def __init__(self, hello: Mapping[str, Any]) -> None:
+        self.load = 0
         self.calls: dict[int, asyncio.Future[Reply]] = {}
         self._hello = hello
-        self._starting = asyncio.Lock()
         self._process: Process | None = None
+        self._start: asyncio.Task[Process] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._ids = count()
 
+    def unload(self) -> None:
+        self.load -= 1
+
     async def send(
-        self, manifest: Manifest, arguments: Mapping[str, Scalar], deadline: float
+        self, function: str, arguments: Mapping[str, Scalar], deadline: float
     ) -> asyncio.Future[Reply]:
         """Hand one call over; the future holds its reply, or a fault if the worker ends."""
-        async with self._starting:
-            if self._process is None:
-                self._process = await self._start()
+        process = await self._started()
         loop = asyncio.get_running_loop()
         call, number = loop.create_future(), next(self._ids)
         self.calls[number] = call
         stuck = loop.call_at(deadline + GRACE_S, self.kill)
         call.add_done_callback(lambda _: stuck.cancel())
-        assert isinstance(manifest.binding, AkShareBinding)  # noqa: S101 - narrows the type
         job = {
             "id": number,
-            "function": manifest.binding.function,
+            "function": function,
             "arguments": arguments,
             "timeout_s": deadline - loop.time(),
         }
-        _input(self._process).write(frame(job))
+        _input(process).write(frame(job))
         return call
 
     def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+        """End the process and whatever it has started."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def stop(self) -> None:
         """Close the worker's input, upon which it ends whatever it does."""
+        if self._start is not None:
+            await asyncio.wait([self._start])
         if self._process is not None and self._listening is not None:
             _input(self._process).close()
             with anyio.move_on_after(GRACE_S):
@@ -155,44 +166,63 @@ class _Worker:
             self.kill()
             await self._listening
 
-    async def _start(self) -> Process:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "adapters.akshare_worker"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-            start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
-        )
-        _input(process).write(frame(self._hello))
+    async def _started(self) -> Process:
+        """The running process. A caller that leaves does not end its start."""
+        if self._process is not None:
+            return self._process
+        if self._start is None:
+            self._start = asyncio.create_task(self._launch())
+        return await asyncio.shield(self._start)
+
+    async def _launch(self) -> Process:
         try:
-            with anyio.fail_after(START_S):
-                head, _ = await _read(process)
-        except (TimeoutError, asyncio.IncompleteReadError):
-            head = {"failed": "the AkShare worker did not start"}
-        except asyncio.CancelledError:
-            process.kill()
-            raise
-        if "failed" in head:
-            process.kill()
-            raise UpstreamFault("not_configured", head["failed"])
-        self._listening = asyncio.create_task(self._listen(process))
-        return process
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "adapters.akshare_worker"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
+            )
+            self._process = process
+            _input(process).write(frame(self._hello))
+            try:
+                with anyio.fail_after(START_S):
+                    head, _ = await _read(process)
+            except (TimeoutError, asyncio.IncompleteReadError):
+                head = {"failed": "the AkShare worker did not start"}
+            if "failed" in head:
+                self.kill()
+                self._process = None
+                raise UpstreamFault("not_configured", head["failed"])
+            self._listening = asyncio.create_task(self._listen(process))
+            return process
+        finally:
+            self._start = None
 
     async def _listen(self, process: Process) -> None:
         """Deliver replies until the worker ends; then fail what it still held."""
+        ended = asyncio.create_task(self._wait(process))
         try:
             while True:
                 head, data = await _read(process)
                 self.calls.pop(head["id"]).set_result((head, data))
         except asyncio.IncompleteReadError:
+            pass
+        finally:
             self._process = None
             message = "the worker process that ran the call ended"
             fault = {"kind": "crashed", "message": message, "retryable": True}
             lost, self.calls = self.calls, {}
             for call in lost.values():
                 call.set_result(({"fault": fault}, b""))
-            await process.wait()
+            await ended
+
+    async def _wait(self, process: Process) -> None:
+        """A process that ended takes along what it forked: that would hold its pipe open."""
+        await process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _input(process: Process) -> asyncio.StreamWriter:

@@ -14,7 +14,6 @@ the data as body, or `{"id", "fault"}`.
 import os
 import queue
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,8 @@ LENGTHS = struct.Struct(">II")
 
 NICE = 10
 """Where processors are short, the gateway's event loop goes before the parsing of tables."""
+
+EMPTY_DOCUMENTS = (b"[]", b"{}", b"null", b'""')
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -53,15 +54,23 @@ class Worker:
         self._jobs.put({**job, "deadline": time.monotonic() + job["timeout_s"]})
 
     def reply(self, head: Mapping[str, Any], body: bytes = b"") -> None:
+        self._send(frame(head, body))
+
+    def _send(self, message: bytes) -> None:
         with self._writing:
-            self._out.write(frame(head, body))
+            self._out.write(message)
             self._out.flush()
 
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
-            head, body = self._run(job)
-            self.reply({"id": job["id"], **head}, body)
+            try:
+                head, body = self._run(job)
+                message = frame({"id": job["id"], **head}, body)
+            except BaseException:  # noqa: BLE001 - one reply a call, whatever its result does
+                fault = {"kind": "invalid", "message": "the answer can't be encoded"}
+                message = frame({"id": job["id"], "fault": {**fault, "retryable": False}})
+            self._send(message)
 
     def _run(self, job: Mapping[str, Any]) -> Reply:
         from adapters.worker_http import CURRENT
@@ -76,23 +85,26 @@ class Worker:
 
 def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Reply:
     """Run one function; its exceptions become faults, its result an answer."""
-    import requests
-
     from adapters.fault import UpstreamFault
-    from adapters.normalise import from_object
+    from adapters.normalise import MAX_BYTES, from_object
     from adapters.worker_http import CURRENT, Expired, remaining_s
 
     try:
         remaining_s()
         answer = from_object(function(**arguments))
-    except (Expired, requests.Timeout):
-        return _fault("timeout", "the upstream did not answer in time", retryable=True)
+    except Expired:
+        return _fault("timeout", "the deadline passed", retryable=True)
     except UpstreamFault as fault:
         return _fault(fault.kind, fault.message)
     except BaseException as error:  # noqa: BLE001 - exit() and the like must cost one call only
-        return _fault("invalid", f"the function raised {type(error).__name__}: {str(error)[:200]}")
-    if CURRENT.trouble and answer.rows == 0:
-        return _fault("empty", "the function returned an empty table")
+        if any("Timeout" in base.__name__ for base in type(error).__mro__):
+            return _fault("timeout", "the upstream did not answer in time", retryable=True)
+        # The text of an exception may hold a URL with a credential in it, or a path: it stays here.
+        return _fault("invalid", f"the function raised {type(error).__name__}")
+    if CURRENT.trouble and (answer.rows == 0 or answer.data in EMPTY_DOCUMENTS):
+        return _fault("empty", "the function returned nothing")
+    if len(answer.data) > MAX_BYTES:
+        return _fault("too_large", f"the answer is over {MAX_BYTES} bytes")
     return {"columns": answer.columns, "rows": answer.rows}, answer.data
 
 
@@ -100,10 +112,12 @@ def _fault(kind: str, message: str, retryable: bool = False) -> Reply:
     """A failed call; transport trouble seen on the way is the likelier cause and says so."""
     from adapters.worker_http import CURRENT
 
-    if CURRENT.trouble and kind != "timeout":
-        kind = "status" if CURRENT.trouble.startswith("HTTP") else "unreachable"
-        message, retryable = f"{message}, after {CURRENT.trouble}", True
-    return {"fault": {"kind": kind, "message": message, "retryable": retryable}}, b""
+    trouble, retry_after_s = CURRENT.trouble, None
+    if trouble is not None and kind not in ("timeout", "too_large"):
+        kind, retryable = trouble.kind, trouble.retryable
+        message, retry_after_s = f"{message}, after {trouble.text}", trouble.retry_after_s
+    fault = {"kind": kind, "message": message, "retryable": retryable}
+    return {"fault": {**fault, "retry_after_s": retry_after_s}}, b""
 
 
 def _read(stream: BinaryIO) -> dict[str, Any] | None:
@@ -117,12 +131,12 @@ def _read(stream: BinaryIO) -> dict[str, Any] | None:
 
 def main() -> None:
     os.nice(NICE)
-    out = os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    out, frames = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):  # upstream code neither reads our frames nor writes among them
+        os.dup2(nowhere, standard)
     os.environ["TQDM_DISABLE"] = "1"
-    hello = _read(sys.stdin.buffer)
+    hello = _read(frames)
     if hello is None:
         return
     worker = Worker({}, out)
@@ -138,7 +152,7 @@ def main() -> None:
     worker = Worker(allowed, out)
     worker.start(hello["threads"])
     worker.reply({"ready": akshare.__version__})
-    while (job := _read(sys.stdin.buffer)) is not None:
+    while (job := _read(frames)) is not None:
         worker.submit(job)
     os._exit(0)  # the parent is gone; threads may hang in upstream code
 

@@ -36,3 +36,12 @@ class UpstreamFault(Exception):
         self.message = message
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+
+
+def fault_of_status(status: int, retry_after: str | None) -> UpstreamFault:
+    """The fault that an HTTP status of 300 or more stands for (RFC 9110, section 15)."""
+    text = f"the upstream answered {status}"
+    if status == 429:
+        wait = float(retry_after) if retry_after and retry_after.isdecimal() else None
+        return UpstreamFault("rate_limited", text, retryable=True, retry_after_s=wait)
+    return UpstreamFault("status", text, retryable=status >= 500)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 
 import aiohttp
+from anyio import to_thread
 from yarl import URL
 
-from adapters.fault import UpstreamFault
+from adapters.fault import UpstreamFault, fault_of_status
+from adapters.normalise import MAX_BYTES, Answer, from_json
 
-MAX_BODY = 16 * 2**20
 CHUNK = 2**16
+READ_AT_ONCE = 2**16
 
 
 async def get(
@@ -32,22 +34,25 @@ async def get(
         raise UpstreamFault("unreachable", text, retryable=True) from None
 
 
+async def normalised(body: bytes) -> Answer:
+    """Answer from a JSON body; one that takes longer than 5 ms to read is read in a thread."""
+    if len(body) < READ_AT_ONCE:
+        return from_json(body)
+    return await to_thread.run_sync(from_json, body)
+
+
 async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_chunked(CHUNK):
         body += chunk
-        if len(body) > MAX_BODY:
-            raise UpstreamFault("too_large", f"the answer is over {MAX_BODY} bytes")
+        if len(body) > MAX_BYTES:
+            raise UpstreamFault("too_large", f"the answer is over {MAX_BYTES} bytes")
     return bytes(body)
 
 
 def _refused(response: aiohttp.ClientResponse) -> UpstreamFault:
-    status = response.status
-    text = f"the upstream answered {status}"
-    if status in (401, 403):
-        return UpstreamFault("not_subscribed", f"{text}: the key is not accepted for this tool")
-    if status == 429:
-        after = response.headers.get("Retry-After", "")
-        wait = float(after) if after.isdecimal() else None
-        return UpstreamFault("rate_limited", text, retryable=True, retry_after_s=wait)
-    return UpstreamFault("status", text, retryable=status >= 500)
+    fault = fault_of_status(response.status, response.headers.get("Retry-After"))
+    if response.status in (401, 403):
+        text = f"{fault.message}: the key is not accepted for this tool"
+        return UpstreamFault("not_subscribed", text)
+    return fault

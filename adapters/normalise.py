@@ -5,14 +5,17 @@ line, so that rows can be cut without decoding. Frames are read without importin
 lives in the worker process only.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import orjson
 
 from adapters.fault import UpstreamFault
+
+MAX_BYTES = 16 * 2**20
+"""The largest answer that is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,15 @@ def from_json(body: bytes) -> Answer:
         raise UpstreamFault("empty", "the upstream sent an empty body", retryable=True)
     try:
         value = orjson.loads(body)
+        if isinstance(value, list) and value and all(map(_is_record, value)):
+            columns = tuple(dict.fromkeys(name for record in value for name in record))
+            return _table(columns, value)
+        return Answer(orjson.dumps(value))
     except orjson.JSONDecodeError as error:
         start = body[:40].decode(errors="replace")
         raise UpstreamFault("invalid", f"the upstream sent no JSON ({error}): {start!r}") from None
-    if isinstance(value, list) and value and all(map(_is_record, value)):
-        columns = tuple(dict.fromkeys(name for record in value for name in record))
-        return _table(columns, value)
-    return Answer(orjson.dumps(value))
+    except orjson.JSONEncodeError:
+        raise UpstreamFault("invalid", "the upstream's JSON is nested too deeply") from None
 
 
 def from_object(value: Any) -> Answer:
@@ -63,12 +68,11 @@ def _columns(frame: Any) -> tuple[tuple[str, ...], list[list[Any]]]:
     if type(frame.index).__name__ != "RangeIndex":
         frame = frame.reset_index()
     names = ["_".join(map(str, n)) if isinstance(n, tuple) else str(n) for n in frame.columns]
-    seen: Counter[str] = Counter()
-    for position, name in enumerate(names):
-        seen[name] += 1
-        if seen[name] > 1:
-            names[position] = f"{name}_{seen[name]}"
-    return tuple(names), [frame.iloc[:, i].tolist() for i in range(len(names))]
+    unique: list[str] = []
+    for name in names:
+        others = (other for n in count(2) if (other := f"{name}_{n}") not in names)
+        unique.append(name if name not in unique else next(o for o in others if o not in unique))
+    return tuple(unique), [frame.iloc[:, i].tolist() for i in range(len(unique))]
 
 
 def _table(columns: tuple[str, ...], records: Sequence[Mapping[str, Any]]) -> Answer:

@@ -15,8 +15,8 @@ from yarl import URL
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from adapters.host import HostLimits
-from adapters.http import get
-from adapters.normalise import Answer, from_json
+from adapters.http import get, normalised
+from adapters.normalise import Answer
 from manifests import Manifest, RapidApiBinding, Scalar
 
 
@@ -66,7 +66,8 @@ class RapidApiAdapter:
         url, headers = request_of(binding, arguments, self._base_url)
         headers |= {"X-RapidAPI-Key": self._key, "X-RapidAPI-Host": binding.host}
         async with self._hosts.of(binding.host):
-            return from_json(await get(self._session, url, headers, timeout_s))
+            body = await get(self._session, url, headers, timeout_s)
+        return await normalised(body)
 
 
 def request_of(

@@ -12,8 +12,8 @@ from yarl import URL
 
 from adapters.akshare import AkShareAdapter
 from adapters.double import FUNCTIONS
-from adapters.http import get
-from adapters.normalise import Answer, from_json
+from adapters.http import get, normalised
+from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest, Scalar
 
 
@@ -39,4 +39,4 @@ class SimulatedAkShare:
             return await self._real.fetch(manifest, arguments, timeout_s)
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
-        return from_json(await get(self._session, url.with_query(query), {}, timeout_s))
+        return await normalised(await get(self._session, url.with_query(query), {}, timeout_s))

@@ -1,15 +1,17 @@
 """How AkShare's HTTP is governed inside a worker process, whichever library a function uses.
 
-Every request is bound by what is left of its call's deadline; every session of the worker shares
-one connection pool and one TLS context (21.7 -> 2.5 ms of CPU a request over TLS); transport
-trouble is noted, since many functions swallow it and return nothing; and all requests go to
-`base_url` when one is set, with the host they were meant for in a header.
+No wait on a socket of requests, urllib, urllib3 or curl_cffi is longer than what is left of its
+call; all requests sessions of the worker share one connection pool and one TLS context (21.7 ->
+2.5 ms of CPU a request over TLS); transport trouble is noted, since many functions swallow it and
+return nothing; and all requests go to `base_url` when one is set, with the host they were meant for
+in a header.
 """
 
 import http.client
 import threading
 import time
 import urllib.request
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +19,7 @@ import requests.adapters
 import requests.sessions
 import urllib3
 
+from adapters.fault import Kind, fault_of_status
 from adapters.host import ORIGINAL_HOST
 
 
@@ -24,11 +27,21 @@ class Expired(BaseException):
     """The call's deadline has passed. No `except Exception` of upstream code may swallow it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What went wrong on the way to an upstream, whether or not the function noticed."""
+
+    text: str
+    kind: Kind = "unreachable"
+    retryable: bool = True
+    retry_after_s: float | None = None
+
+
 class _Current(threading.local):
     """The call that runs in this thread."""
 
     deadline: float = float("inf")
-    trouble: str | None = None
+    trouble: Trouble | None = None
 
 
 CURRENT = _Current()
@@ -60,8 +73,17 @@ def _elsewhere(url: str, base_url: str | None) -> tuple[str, dict[str, str]]:
     return f"{base_url}{parts.path or '/'}{query}", {ORIGINAL_HOST: parts.netloc}
 
 
+def _note_status(status: int, headers: Any) -> None:
+    if status >= 400:
+        fault = fault_of_status(status, headers.get("Retry-After"))
+        text = f"HTTP {status}"
+        CURRENT.trouble = Trouble(text, fault.kind, fault.retryable, fault.retry_after_s)
+
+
 def _bounded(timeout: Any) -> Any:
     left = remaining_s()
+    if left == float("inf"):  # a thread that upstream code started by itself
+        return timeout
     if isinstance(timeout, tuple):
         return tuple(left if part is None else min(part, left) for part in timeout)
     return min(timeout, left) if isinstance(timeout, int | float) else left
@@ -89,10 +111,9 @@ def _govern_requests(base_url: str | None, threads: int) -> None:
         try:
             response = send(self, request, timeout=_bounded(timeout), **kw)
         except requests.RequestException as error:
-            CURRENT.trouble = type(error).__name__
+            CURRENT.trouble = Trouble(type(error).__name__)
             raise
-        if response.status_code >= 400:
-            CURRENT.trouble = f"HTTP {response.status_code}"
+        _note_status(response.status_code, response.headers)
         return response
 
     requests.adapters.HTTPAdapter.send = governed  # type: ignore[method-assign, assignment]
@@ -111,7 +132,7 @@ def _govern_urllib(base_url: str | None) -> None:
         try:
             return open_(self, request, data, _bounded(timeout))
         except OSError as error:
-            CURRENT.trouble = type(error).__name__
+            CURRENT.trouble = Trouble(type(error).__name__)
             raise
 
     director.open = governed  # type: ignore[method-assign]
@@ -124,7 +145,14 @@ def _govern_urllib3(base_url: str | None) -> None:
         url, header = _elsewhere(url, base_url)
         kw["headers"] = {**(kw.get("headers") or self.headers), **header}
         kw["timeout"] = _bounded(kw.get("timeout"))
-        return urlopen(self, method, url, redirect, **kw)
+        kw["retries"] = urllib3.Retry(connect=0, read=0, redirect=3, other=0)  # one wait, one bound
+        try:
+            response = urlopen(self, method, url, redirect, **kw)
+        except urllib3.exceptions.HTTPError as error:
+            CURRENT.trouble = Trouble(type(error).__name__)
+            raise
+        _note_status(response.status, response.headers)
+        return response
 
     urllib3.PoolManager.urlopen = governed  # type: ignore[method-assign]
 
@@ -140,11 +168,15 @@ def _govern_curl(base_url: str | None) -> None:
         url, header = _elsewhere(url, base_url)
         kw["headers"] = {**(kw.get("headers") or {}), **header}
         kw["timeout"] = _bounded(kw.get("timeout"))
+        if base_url:
+            kw["allow_redirects"] = False  # curl would follow one to the real host
         try:
-            return request(self, method, url, *args, **kw)
+            response = request(self, method, url, *args, **kw)
         except OSError as error:
-            CURRENT.trouble = type(error).__name__
+            CURRENT.trouble = Trouble(type(error).__name__)
             raise
+        _note_status(response.status_code, response.headers)
+        return response
 
     curl.Session.request = governed  # type: ignore[method-assign]
 

@@ -2,11 +2,13 @@
 
 Nothing is ever pickled or unpickled: a row of any other kind is refused on read, dropped and
 counted. Writes go behind, in batches, from a bounded queue; when the queue is full the newest write
-is left out and counted, since a cache may forget but may not stall its caller. Every touch of the
-database happens in one worker thread.
+is left out and counted, since a cache may forget but may not stall its caller. Reads and writes
+have a thread each, so that a database locked by another process holds up writes only. A database
+that can't be read is moved aside and begun anew.
 """
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +24,10 @@ from cache.entry import Entry
 T = TypeVar("T")
 Write = tuple[bytes, bytes, float]
 
-QUEUE = 4_096
+QUEUE_BYTES = 64 * 2**20
 BATCH = 256
+LOCK_S = 1.0
+"""How long a write waits for another process before it is left out."""
 
 _RAW = 1  # diskcache.core.MODE_RAW: the value stands in the row itself
 _NEVER_TO_FILES = 2**62
@@ -66,18 +70,20 @@ class DiskTier:
     """Entries by key on disk. Made by `DiskTier.open`; owned by one event loop."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-tier")
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="disk-read")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="disk-write")
         self._store: diskcache.Cache
         self._queue: asyncio.Queue[Write | None] = asyncio.Queue()  # bounded by `put`
         self.refused = 0
         self.left_out = 0
+        self._queued_bytes = 0
 
     @classmethod
     @asynccontextmanager
     async def open(cls, directory: Path, max_bytes: int) -> AsyncIterator["DiskTier"]:
         """Open or create the database in `directory` (mode 0700); close flushes what is queued."""
         tier = cls()
-        tier._store = await tier._run(_open, directory, max_bytes)
+        tier._store = await _run(tier._writer, _open, directory, max_bytes)
         writer = asyncio.create_task(tier._write_behind())
         try:
             yield tier
@@ -85,23 +91,22 @@ class DiskTier:
             tier._queue.put_nowait(None)
             with anyio.CancelScope(shield=True):
                 await writer
-                await tier._run(tier._store.close)
-            tier._thread.shutdown()
+                for thread in (tier._reader, tier._writer):
+                    await _run(thread, tier._store.close)
+                    thread.shutdown()
 
     async def get(self, key: str) -> Entry | None:
         """The kept entry, or None. A row that can't be trusted is dropped and counted."""
-        return await self._run(self._read, key.encode())
+        return await _run(self._reader, self._read, key.encode())
 
     def put(self, key: str, entry: Entry, lifetime_s: float) -> None:
         """Queue one entry for writing."""
-        if self._queue.qsize() < QUEUE:
-            self._queue.put_nowait((key.encode(), entry.encode(), lifetime_s))
-        else:
+        if self._queued_bytes + len(entry.data) > QUEUE_BYTES:
             self.left_out += 1
-
-    async def _run(self, work: Callable[..., T], *arguments: object) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, work, *arguments)
+            return
+        row = entry.encode()
+        self._queued_bytes += len(row)
+        self._queue.put_nowait((key.encode(), row, lifetime_s))
 
     def _read(self, key: bytes) -> Entry | None:
         try:
@@ -109,7 +114,8 @@ class DiskTier:
             return None if row is None else Entry.decode(row)
         except (ValueError, sqlite3.DatabaseError):
             self.refused += 1
-            self._store.delete(key)
+            with contextlib.suppress(sqlite3.DatabaseError, diskcache.Timeout):
+                self._store.delete(key)
             return None
 
     async def _write_behind(self) -> None:
@@ -120,7 +126,9 @@ class DiskTier:
             while len(batch) < BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             closing = batch[-1] is None
-            await self._run(self._write, [write for write in batch if write is not None])
+            writes = [write for write in batch if write is not None]
+            await _run(self._writer, self._write, writes)
+            self._queued_bytes -= sum(len(row) for _, row, _ in writes)
 
     def _write(self, batch: list[Write]) -> None:
         try:
@@ -131,11 +139,25 @@ class DiskTier:
             self.left_out += len(batch)
 
 
+async def _run(thread: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, work, *arguments)
+
+
 def _open(directory: Path, max_bytes: int) -> diskcache.Cache:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
+    try:
+        return _store(directory, max_bytes)
+    except sqlite3.DatabaseError:
+        for file in directory.glob("cache.db*"):
+            file.rename(file.with_name(f"unreadable-{file.name}"))
+        return _store(directory, max_bytes)
+
+
+def _store(directory: Path, max_bytes: int) -> diskcache.Cache:
     return diskcache.Cache(
         str(directory),
+        timeout=LOCK_S,
         disk=BytesDisk,
         disk_min_file_size=_NEVER_TO_FILES,
         size_limit=max_bytes,

@@ -58,8 +58,9 @@ class Entry:
         """Records `offset` to `offset + limit` of a table, as a JSON array."""
         if self.rows is None:
             raise ValueError("only a table has pages")
-        records = self.data[1:-1].split(b",\n") if self.rows else []
-        return b"[" + b",\n".join(records[offset : offset + limit]) + b"]"
+        end = min(offset + limit, self.rows)
+        records = self.data[1:-1].split(b",\n", end)  # what stands behind the page is left whole
+        return b"[" + b",\n".join(records[offset:end]) + b"]"
 
     def encode(self) -> bytes:
         head = {

@@ -1,8 +1,8 @@
 """Single flight: identical work in progress is done once and shared by all who wait for it.
 
 Each caller waits under its own deadline and may be cancelled alone; the work goes on for the
-others, under the latest deadline among those who joined. When nobody waits any more the work is
-cancelled.
+others, under the latest deadline among those who joined (what is already under way keeps the time
+it was given). When nobody waits any more the work is cancelled.
 `Flights` owns the tasks and ends them when it closes.
 """
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -21,7 +22,14 @@ REMEMBERED = 4_096
 
 REDACTED = "[redacted]"
 
-_CREDENTIAL = re.compile(r"(\w*[_-])?(api_?key|key|token|cookie|secret|password)", re.IGNORECASE)
+MAX_SHOWN = 32
+"""Arguments of a call that did not bind, and problems with them, that are recorded and reported."""
+
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_CREDENTIALS = {
+    *("key", "keys", "apikey", "token", "accesstoken", "cookie", "secret", "bearer"),
+    *("password", "passwd", "pwd", "auth", "authorization", "credential", "credentials"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +96,14 @@ class Binder:
             details = {
                 "problems": [
                     {"argument": p.argument, "problem": p.problem, "expected": p.expected}
-                    for p in error.problems
+                    for p in error.problems[:MAX_SHOWN]
                 ],
                 "allowed": plan.signature.allowed(),
             }
-            unbound = CallError(ErrorCode.INVALID_ARGUMENTS, str(error), details=details)
+            text = str(ArgumentError(error.problems[:MAX_SHOWN]))
+            if len(error.problems) > MAX_SHOWN:
+                text += f"; and {len(error.problems) - MAX_SHOWN} more"
+            unbound = CallError(ErrorCode.INVALID_ARGUMENTS, text, details=details)
             raise Refused(unbound, given) from None
         aliases = {} if given.keys() <= arguments.keys() else plan.signature.aliases(given)
         return BoundCall(plan, arguments, call_key(plan.key_prefix, arguments), aliases)
@@ -100,9 +111,9 @@ class Binder:
     def _resolve(self, tool: str, given: Mapping[str, Any]) -> Plan:
         manifest = self._catalog.get(tool)
         if manifest is None:
-            nearest = self._catalog.nearest(tool[:64])
+            nearest = self._catalog.nearest(printable(tool))
             hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
-            text = f"no tool is named {tool[:64]!r}{hint}"
+            text = f"no tool is named {printable(tool)!r}{hint}"
             unknown = CallError(ErrorCode.UNKNOWN_TOOL, text, details={"nearest": nearest})
             raise Refused(unknown, given)
         if manifest.unavailable is not None:
@@ -119,11 +130,29 @@ class Binder:
 
 
 def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as a caller wrote them, without the values of what is named like a credential."""
-    return {
-        name: REDACTED if _CREDENTIAL.fullmatch(name) else value
-        for name, value in arguments.items()
-    }
+    """Arguments as a caller wrote them, fit for a record: bounded, plain, and without the values of
+    what is named like a credential.
+    """
+    shown = islice(arguments.items(), MAX_SHOWN)
+    return {printable(name): _shown(name, value) for name, value in shown}
+
+
+def printable(text: str, limit: int = 64) -> str:
+    """`text` as UTF-8 can hold it, cut to `limit` characters."""
+    return text[:limit].encode("utf-8", "replace").decode()
+
+
+def _shown(name: str, value: Any) -> Any:
+    words = _WORDS.findall(name)
+    if any(word.lower() in _CREDENTIALS for word in words) or name.lower() in _CREDENTIALS:
+        return REDACTED
+    if isinstance(value, str):
+        return printable(value, 200)
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int) and abs(value) < 2**53:
+        return value
+    return f"[{type(value).__name__}]"
 
 
 def _unreadable(message: str) -> Refused:

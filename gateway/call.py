@@ -1,11 +1,12 @@
 """The road: what happens to a call, from its name and arguments to a result and a record.
 
 `Gateway.call` never raises for anything a caller, a tool or an upstream did: every outcome is a
-`Result`, and every call leaves exactly one record. The cached road does no I/O, takes no lock and
-makes no task.
+`Result`, and every call leaves exactly one record, also one that was cancelled. The cached road
+does no I/O, takes no lock and makes no task.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -20,7 +21,7 @@ from typing import Any
 from adapters.adapter import Adapter
 from cache import DiskTier, Entry, Flight, Flights, MemoryTier
 from cache.flight import Late
-from gateway.bind import Binder, BoundCall, Refused
+from gateway.bind import Binder, BoundCall, Refused, printable
 from gateway.errors import CallError, ErrorCode
 from gateway.execute import execute
 from gateway.result import ProvenanceSource, Result
@@ -36,14 +37,21 @@ log = logging.getLogger("finport")
 class CallContext:
     """What a caller asks for beside the answer.
 
-    `deadline_s` shortens the time for the whole call, `max_rows` the rows given back; `episode` and
-    `step` say in the record on whose behalf the call was made.
+    `deadline_s` shortens the time for the whole call, `max_rows` says how many rows to give back;
+    `episode` and `step` say in the record on whose behalf the call was made. Raises `ValueError`
+    for a deadline or a number of rows that is not positive.
     """
 
     deadline_s: float | None = None
     max_rows: int | None = None
     episode: str | None = None
     step: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.deadline_s is not None and not self.deadline_s > 0:
+            raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")
+        if self.max_rows is not None and self.max_rows < 1:
+            raise ValueError(f"max_rows must be 1 or more, not {self.max_rows}")
 
 
 DEFAULT_CONTEXT = CallContext()
@@ -131,20 +139,24 @@ class Gateway:
                 if outcome.entry is not None:
                     self._answer(result, bound, outcome.entry, now, context)
         except Refused as refused:
+            result.tool = printable(tool)
             result.error, given = refused.error, refused.arguments
+        except asyncio.CancelledError:
+            self._cancelled(result, bound, context, started)
+            raise
         except Exception:
             log.exception("call %s failed inside the gateway", result.call_id)
             message = f"the gateway failed; its log has the details under {result.call_id}"
             result.error = CallError(ErrorCode.INTERNAL, message)
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
-        self.outcomes[result.error.code.value if result.error else result.source] += 1
         if self._trace is not None:
             await self._record(self._trace, result, bound, given, context)
+        self.outcomes[result.error.code.value if result.error else result.source] += 1
         return result
 
     async def refuse(self, tool: str, error: CallError) -> Result:
         """A result, and a record, for a call that failed at a door before it could be made."""
-        result = self._result(tool)
+        result = self._result(printable(tool))
         result.error = error
         self.outcomes[error.code.value] += 1
         if self._trace is not None:
@@ -209,30 +221,51 @@ class Gateway:
         context: CallContext,
     ) -> None:
         """One record a call; `given` are the arguments of one that did not bind."""
-        error = result.error
-        record = CallRecord(
-            call_id=result.call_id,
-            at=round(time.time() - result.elapsed_ms / 1e3, 3),
-            tool=result.tool,
-            host=bound.plan.host if bound else None,
-            arguments=bound.arguments if bound else given or {},
-            ok=error is None,
-            code=error.code.value if error else None,
-            fault=error.fault if error else None,
-            message=error.message if error else None,
-            source=None if error else result.source,
-            upstream=result.upstream,
-            age_s=result.age_s,
-            attempts=result.attempts,
-            elapsed_ms=result.elapsed_ms,
-            rows=result.rows,
-            bytes=len(result.data),
-            episode=context.episode,
-            step=context.step,
-        )
         try:
-            trace.put(record)
+            trace.put(_record_of(result, bound, given, context))
             if trace.full:
                 await trace.room()
-        except TraceError as fault:  # no answer goes out unrecorded
-            result.view, result.error = None, CallError(ErrorCode.INTERNAL, str(fault))
+        except TraceError as fault:  # no answer goes out once recording has failed
+            log.error("%s", fault)
+            message = "the call could not be recorded; the gateway's log says why"
+            result.view, result.error = None, CallError(ErrorCode.INTERNAL, message)
+
+    def _cancelled(
+        self, result: Result, bound: BoundCall | None, context: CallContext, started: float
+    ) -> None:
+        """Record a call whose caller has gone. Nothing is awaited on the way out."""
+        result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
+        result.error = CallError(ErrorCode.CANCELLED, "the caller went away")
+        self.outcomes[result.error.code.value] += 1
+        if self._trace is not None:
+            with contextlib.suppress(TraceError):
+                self._trace.put(_record_of(result, bound, None, context))
+
+
+def _record_of(
+    result: Result,
+    bound: BoundCall | None,
+    given: Mapping[str, Any] | None,
+    context: CallContext,
+) -> CallRecord:
+    error = result.error
+    return CallRecord(
+        call_id=result.call_id,
+        at=round(time.time() - result.elapsed_ms / 1e3, 3),
+        tool=result.tool,
+        host=bound.plan.host if bound else None,
+        arguments=bound.arguments if bound else given or {},
+        ok=error is None,
+        code=error.code.value if error else None,
+        fault=error.fault if error else None,
+        message=error.message if error else None,
+        source=None if error else result.source,
+        upstream=result.upstream,
+        age_s=result.age_s,
+        attempts=result.attempts,
+        elapsed_ms=result.elapsed_ms,
+        rows=result.rows,
+        bytes=len(result.data),
+        episode=context.episode,
+        step=context.step,
+    )

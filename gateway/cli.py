@@ -101,11 +101,8 @@ async def _serve(settings: "GatewaySettings", host: str, port: int, trace: Path 
             url = await parts.enter_async_context(http.serve(gateway, host, port))
             click.echo(f"finport ready on {url}")
             await stop.wait()
-    except TraceError as error:
+    except (TraceError, OSError) as error:
         click.echo(f"finport: {error}", err=True)
-        return 1
-    except OSError as error:
-        click.echo(f"finport: can't serve on {host}:{port}: {error.strerror}", err=True)
         return 1
     return 0
 
@@ -132,9 +129,13 @@ def call(
     async def once() -> int:
         from gateway import CallContext, Gateway
 
-        async with Gateway.open(settings) as gateway:
-            context = CallContext(deadline_s=timeout_s, max_rows=max_rows)
-            result = await gateway.call(tool, given, context)
+        context = CallContext(deadline_s=timeout_s, max_rows=max_rows)
+        try:
+            async with Gateway.open(settings) as gateway:
+                result = await gateway.call(tool, given, context)
+        except OSError as error:
+            click.echo(f"finport: {error}", err=True)
+            return 1
         echo_json(orjson.loads(result.to_json()))
         return 0 if result.ok else 1
 

@@ -28,6 +28,7 @@ class ErrorCode(StrEnum):
     UPSTREAM_EMPTY = "upstream_empty"
     NOT_SUBSCRIBED = "not_subscribed"
     NOT_CONFIGURED = "not_configured"
+    CANCELLED = "cancelled"
     INTERNAL = "internal"
 
     @property
@@ -58,6 +59,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.UPSTREAM_EMPTY: (502, "tool", False),
     ErrorCode.NOT_SUBSCRIBED: (502, "tool", False),
     ErrorCode.NOT_CONFIGURED: (503, "gateway", False),
+    ErrorCode.CANCELLED: (499, "agent", True),
     ErrorCode.INTERNAL: (500, "gateway", False),
 }
 
@@ -84,6 +86,12 @@ class CallError:
     retry_after_s: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
     by: Fault | None = None
+    again: bool | None = None
+
+    @property
+    def retryable(self) -> bool:
+        """Whether another attempt may succeed: of this error where that is known, else its code."""
+        return self.code.retryable if self.again is None else self.again
 
     @property
     def fault(self) -> Fault:
@@ -94,7 +102,7 @@ class CallError:
             "code": self.code,
             "message": self.message,
             "fault": self.fault,
-            "retryable": self.code.retryable,
+            "retryable": self.retryable,
             "retry_after_s": self.retry_after_s,
             "details": self.details,
         }
@@ -103,4 +111,5 @@ class CallError:
     def from_fault(cls, fault: UpstreamFault) -> "CallError":
         """The one place where an adapter's fault becomes an error of the road."""
         by: Fault | None = "tool" if fault.kind == "too_large" else None
-        return cls(_FROM_KIND[fault.kind], fault.message, fault.retry_after_s, by=by)
+        code = _FROM_KIND[fault.kind]
+        return cls(code, fault.message, fault.retry_after_s, by=by, again=fault.retryable)

@@ -1,6 +1,7 @@
 """The REST door, on aiohttp: thin over `Gateway.call`, with no logic of its own.
 
-Every answer is JSON, errors too; a call that fails before it can be made is recorded all the same.
+Every answer to a request that HTTP can read is JSON, errors too; a call that fails before it can be
+made is recorded all the same.
 Bodies are bounded, and a client that goes away cancels what only it wanted.
 """
 
@@ -98,6 +99,9 @@ class Door:
             text = f"the body is over {MAX_BODY} bytes"
             refused = CallError(ErrorCode.TOO_LARGE, text)
             return _answer(await self._gateway.refuse(name, refused), {"Connection": "close"})
+        except web.RequestPayloadError:
+            refused = CallError(ErrorCode.INVALID_REQUEST, "the body can't be decoded")
+            return _answer(await self._gateway.refuse(name, refused))
         except _Refused as refusal:
             return _answer(await self._gateway.refuse(name, refusal.error))
         return _answer(await self._gateway.call(name, body, context))
@@ -156,6 +160,9 @@ class Door:
         )
 
     async def nowhere(self, request: web.Request) -> web.Response:
+        if request.path in ("/v1/tools", "/healthz") or request.path.startswith("/v1/results/"):
+            text = f"{request.method} is not served here; GET is"
+            return _problem(CallError(ErrorCode.METHOD_NOT_ALLOWED, text), {"Allow": "GET, HEAD"})
         text = f"{request.method} {request.path[:200]} is not served; see GET /v1/tools"
         return _problem(CallError(ErrorCode.NOT_FOUND, text))
 
@@ -205,9 +212,11 @@ def _answer(result: Result, headers: dict[str, str] | None = None) -> web.Respon
     )
 
 
-def _problem(error: CallError) -> web.Response:
-    return _json({"ok": False, "error": error.to_dict()}, error.code.http_status)
+def _problem(error: CallError, headers: dict[str, str] | None = None) -> web.Response:
+    return _json({"ok": False, "error": error.to_dict()}, error.code.http_status, headers)
 
 
-def _json(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
+def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(value), status=status, headers=headers, content_type="application/json"
+    )

@@ -1,11 +1,13 @@
 """Settings: environment `FINPORT_*` over `finport.toml` over the defaults below."""
 
 import tomllib
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from platformdirs import user_cache_path
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -15,6 +17,18 @@ from pydantic_settings import (
 )
 
 MiB = 2**20
+DAY_S = 86_400.0
+
+
+def _origin(url: str) -> str:
+    """`http` or `https` and a host, without a slash at the end."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ValueError("must be of the form http://HOST:PORT")
+    return url.rstrip("/")
+
+
+BaseUrl = Annotated[str, AfterValidator(_origin)]
 
 
 class SettingsError(Exception):
@@ -25,17 +39,17 @@ class GatewaySettings(BaseSettings):
     """What an operator may set. Times in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(
-        env_prefix="FINPORT_", toml_file="finport.toml", extra="ignore", hide_input_in_errors=True
+        env_prefix="FINPORT_", toml_file="finport.toml", extra="forbid", hide_input_in_errors=True
     )
 
     upstream: Literal["live", "simulated"] = "live"
     rapidapi_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()
     credentials: dict[str, SecretStr] = Field(default_factory=dict)
-    rapidapi_base_url: str | None = None
-    akshare_base_url: str | None = None
+    rapidapi_base_url: BaseUrl | None = None
+    akshare_base_url: BaseUrl | None = None
 
-    attempt_timeout_s: float = Field(60.0, gt=0)
-    deadline_s: float = Field(180.0, gt=0)
+    attempt_timeout_s: float = Field(60.0, gt=0, le=DAY_S)
+    deadline_s: float = Field(180.0, gt=0, le=DAY_S)
     retries: int = Field(2, ge=0)
     per_host: int = Field(16, ge=1)
     akshare_workers: int = Field(2, ge=1)
@@ -47,7 +61,7 @@ class GatewaySettings(BaseSettings):
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("finport"))
 
     simulated_seed: int = 0
-    simulated_latency_s: float = Field(0.0, ge=0)
+    simulated_latency_s: float = Field(0.0, ge=0, le=DAY_S)
     simulated_failure_rate: float = Field(0.0, ge=0, le=1)
     simulated_hang_rate: float = Field(0.0, ge=0, le=1)
 
@@ -58,10 +72,24 @@ class GatewaySettings(BaseSettings):
             return tuple(key.strip() for key in value.split(",") if key.strip())
         return value
 
+    @field_validator("rapidapi_keys")
+    @classmethod
+    def _are_headers(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        for key in keys:
+            text = key.get_secret_value()
+            if not (text.isascii() and text.isprintable()):
+                raise ValueError("a key holds a character that no header can carry")
+        return keys
+
     @property
     def cache_name(self) -> str:
         """Answers of different upstreams never meet: each has a folder of its own."""
-        return "live" if self.upstream == "live" else f"simulated-{self.simulated_seed}"
+        if self.upstream == "simulated":
+            return f"simulated-{self.simulated_seed}"
+        elsewhere = f"{self.rapidapi_base_url} {self.akshare_base_url}"
+        if elsewhere == "None None":
+            return "live"
+        return f"live-{blake2b(elsewhere.encode(), digest_size=4).hexdigest()}"
 
     @classmethod
     def read(cls, **overrides: Any) -> "GatewaySettings":
@@ -70,8 +98,7 @@ class GatewaySettings(BaseSettings):
             return cls(**{name: v for name, v in overrides.items() if v is not None})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise SettingsError(f"setting {name}: {first['msg']}") from None
+            raise SettingsError(f"setting {first['loc'][0]}: {first['msg']}") from None
         except (tomllib.TOMLDecodeError, ValueError) as error:
             raise SettingsError(f"settings: {error}") from None
 

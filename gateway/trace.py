@@ -74,7 +74,7 @@ class JsonLines:
         self._filled = asyncio.Event()
         self._room = asyncio.Event()
         self._closing = False
-        self._failure: TraceError | None = None
+        self._failure: str | None = None
 
     @classmethod
     @asynccontextmanager
@@ -95,7 +95,7 @@ class JsonLines:
                 await writer
             file.close()
         if lines._failure is not None:
-            raise lines._failure
+            raise TraceError(lines._failure)
 
     @property
     def full(self) -> bool:
@@ -107,7 +107,7 @@ class JsonLines:
         Raises `TraceError` once writing has failed.
         """
         if self._failure is not None:
-            raise self._failure
+            raise TraceError(self._failure)
         # Encoded here, while the record is in the processor's cache: batches of 2,000 kept records
         # cost 5 us a record to encode, one at once 0.8 us.
         self._buffer += orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
@@ -135,4 +135,4 @@ class JsonLines:
             while view:
                 view = view[self._file.write(view) :]
         except OSError as error:
-            self._failure = TraceError(f"{self.path}: {error.strerror}")
+            self._failure = f"{self.path}: {error.strerror}"

@@ -18,6 +18,8 @@ from manifests.manifest import Manifest
 
 DATA = Path(__file__).parent / "data"
 
+MAX_WORDS = 16
+
 _FILE: TypeAdapter[list[Manifest]] = TypeAdapter(list[Manifest])
 
 
@@ -72,7 +74,7 @@ class Catalog:
         intent: str | None = None,
     ) -> list[Manifest]:
         """Manifests that carry the given tags and contain every word in name or description."""
-        wanted = words.lower().split()
+        wanted = words.lower().split()[:MAX_WORDS]
         return [
             m
             for m in self
@@ -80,8 +82,12 @@ class Catalog:
             and (domain is None or domain in m.regulatory_domains)
             and (timeliness is None or m.timeliness == timeliness)
             and (intent is None or m.intent_type == intent)
-            and all(word in f"{m.name} {m.description}".lower() for word in wanted)
+            and all(word in self._texts[m.name] for word in wanted)
         ]
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {m.name: f"{m.name} {m.description}".lower() for m in self}
 
     @cached_property
     def revision(self) -> str:

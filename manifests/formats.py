@@ -58,7 +58,7 @@ def _date_time(name: str, example: str) -> Write:
     def write(text: str) -> str:
         moment, is_day = _read(text)
         if moment.tzinfo is not None:
-            raise ValueError(f"{text!r} names a time zone, but times are in the upstream's own")
+            raise ValueError(f"{short(text)} names a time zone, but upstream uses its own")
         return (_edge(moment, name, text) if is_day else moment).strftime(pattern)
 
     return write
@@ -86,10 +86,10 @@ def _month(_name: str, _example: str) -> Write:
     def write(text: str) -> str:
         found = _MONTH.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no month")
+            raise ValueError(f"{short(text)} is no month")
         year, month = (part for part in found.groups() if part)
         if not 1 <= int(month) <= 12:
-            raise ValueError(f"{text!r} is no month")
+            raise ValueError(f"{short(text)} is no month")
         return f"{year}{int(month):02}"
 
     return write
@@ -107,7 +107,7 @@ def _hong_kong(_name: str, _example: str) -> Write:
     def write(text: str) -> str:
         found = _HONG_KONG.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no Hong Kong stock code")
+            raise ValueError(f"{short(text)} is no Hong Kong stock code")
         return found[1].zfill(5)
 
     return write
@@ -156,11 +156,17 @@ FORMATS = {
 }
 
 
+def short(value: object) -> str:
+    """`value` as an error text shows it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def _read(text: str) -> tuple[datetime, bool]:
     """Date and time in `text`, and whether it named a day only."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no date")
+        raise ValueError(f"{short(text)} is no date")
     month, day = (found["m"], found["d"]) if found["m"] else (found["md"][:2], found["md"][2:])
     clock = found["time"] or "00:00"
     clock = clock if clock[1] != ":" else f"0{clock}"
@@ -168,7 +174,7 @@ def _read(text: str) -> tuple[datetime, bool]:
     try:
         moment = datetime.fromisoformat(f"{found['y']}-{month:0>2}-{day:0>2}T{clock}{zone}")
     except ValueError:
-        raise ValueError(f"{text!r} is no date") from None
+        raise ValueError(f"{short(text)} is no date") from None
     return moment, found["time"] is None
 
 
@@ -178,28 +184,28 @@ def _edge(day: datetime, name: str, text: str) -> datetime:
         return day
     if _TO.search(name):
         return day.replace(hour=23, minute=59, second=59)
-    raise ValueError(f"{text!r} has no time of day")
+    raise ValueError(f"{short(text)} has no time of day")
 
 
 def _exchange_and_code(text: str, by_code: bool) -> tuple[str, str]:
     """What `600000.SH`, `sh600000` or (with `by_code`, for stocks) `600000` means."""
     found = _STOCK.fullmatch(text.strip())
     if found is None or (found["before"] and found["after"]):
-        raise ValueError(f"{text!r} is no code of six digits")
+        raise ValueError(f"{short(text)} is no code of six digits")
     code = found["code"]
     named = (found["before"] or found["after"] or "").lower()
     named = _EXCHANGES.get(named, named)
     if not by_code:
         if not named:
-            raise ValueError(f"{text!r} does not say which exchange")
+            raise ValueError(f"{short(text)} does not say which exchange")
         return named, code
     own = next((e for starts, e in _EXCHANGE_OF_STOCK if code.startswith(starts)), None)
     if own is None or (named and named != own):
-        raise ValueError(f"{text!r} is no mainland stock")
+        raise ValueError(f"{short(text)} is no mainland stock")
     return own, code
 
 
 def _matched(pattern: str, text: str) -> str:
     if not re.fullmatch(pattern, text):
-        raise ValueError(f"{text!r} does not look like that")
+        raise ValueError(f"{short(text)} does not look like that")
     return text

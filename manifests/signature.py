@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from manifests.formats import FORMATS
+from manifests.formats import FORMATS, short
 from manifests.manifest import (
     PLACEHOLDER,
     Manifest,
@@ -27,6 +27,9 @@ REMEMBERED = 1_024
 
 Convert = Callable[[object], Scalar]
 
+MAX_ARGUMENTS = 256
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d{1,16}")
 
 
@@ -81,10 +84,13 @@ class Signature:
 
     def bind(self, arguments: Mapping[str, object]) -> dict[str, Scalar]:
         """Canonical arguments, defaults filled in. Raises `ArgumentError`."""
+        if len(arguments) > MAX_ARGUMENTS:
+            text = f"{len(arguments)} are given"
+            raise ArgumentError([Problem("arguments", text, f"at most {MAX_ARGUMENTS}")])
         bound: dict[str, Scalar] = {}
         problems: list[Problem] = []
         known = 0
-        for name, text, other, required, default in self._compiled:
+        for name, of_text, of_other, required, default in self._compiled:
             value = arguments.get(name)
             if value is None:
                 known += name in arguments
@@ -96,9 +102,9 @@ class Signature:
             known += 1
             try:
                 if type(value) is not str:
-                    bound[name] = other(value)
-                elif text is not None:
-                    bound[name] = text(value)
+                    bound[name] = of_other(value)
+                elif of_text is not None:
+                    bound[name] = of_text(value)
                 else:
                     bound[name] = value if value.isascii() else _string(value)
             except ValueError as error:
@@ -143,9 +149,8 @@ class Signature:
                 return Problem(name, "is no longer taken by the upstream", p.withdrawn)
             if p.name == name:
                 return Problem(name, "is set by the gateway", "leave it out")
-        return Problem(
-            name, "is no argument of this tool", f"allowed: {', '.join(self.names) or 'none'}"
-        )
+        allowed = ", ".join(self.names) or "none"
+        return Problem(short(name)[1:-1], "is no argument of this tool", f"allowed: {allowed}")
 
 
 def _slot(p: Parameter, in_path: bool) -> _Slot:
@@ -182,7 +187,7 @@ def _allowed(convert: Convert, enum: tuple[Scalar, ...]) -> Convert:
         bound = convert(value)
         meant = meant_value(bound, texts) if isinstance(bound, str) else bound
         if meant is None or meant not in enum:
-            raise ValueError(f"{_short(value)} is not allowed")
+            raise ValueError(f"{short(value)} is not allowed")
         return meant
 
     return allowed
@@ -229,26 +234,28 @@ def _integer(value: object) -> int:
     number = _number(value)
     if isinstance(number, int):
         return number
-    raise ValueError(f"{_short(value)} is no whole number")
+    raise ValueError(f"{short(value)} is no whole number")
 
 
 def _number(value: object) -> int | float:
     """A finite number; whole ones become integers, so that 1, 1.0 and "1" are one value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"is {_kind(value)}")
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise ValueError(f"{short(value)} is no number")
     try:
         number = (
             int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else float(value)
         )
     except (ValueError, OverflowError):
-        raise ValueError(f"{_short(value)} is no number") from None
+        raise ValueError(f"{short(value)} is no number") from None
     if number != number or number in (float("inf"), float("-inf")):
-        raise ValueError(f"{_short(value)} is no finite number")
+        raise ValueError(f"{short(value)} is no finite number")
     whole = int(number)
     if whole != number:
         return number
     if abs(whole) > MAX_INTEGER:
-        raise ValueError(f"{_short(value)} is beyond 2^53 - 1")
+        raise ValueError(f"{short(value)} is beyond 2^53 - 1")
     return whole
 
 
@@ -258,13 +265,8 @@ def _boolean(value: object) -> bool:
     if not isinstance(value, str):
         raise ValueError(f"is {_kind(value)}")
     if value.lower() not in ("true", "false"):
-        raise ValueError(f"{_short(value)} is no boolean")
+        raise ValueError(f"{short(value)} is no boolean")
     return value.lower() == "true"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _kind(value: object) -> str:

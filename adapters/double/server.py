@@ -27,9 +27,6 @@ DAY_S = 86_400.0
 CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
 """Query fields in which AkShare sends the time of day; answers don't depend on them."""
 
-CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
-"""Query fields in which AkShare sends the time of day; answers don't depend on them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Faults:

@@ -2,6 +2,7 @@ import pickle
 import sqlite3
 from pathlib import Path
 
+import anyio
 import pytest
 
 from cache import DiskTier, Entry
@@ -60,7 +61,44 @@ async def test_a_planted_row_is_refused_counted_and_never_run(tmp_path: Path, co
 
 
 async def test_a_full_queue_leaves_out_and_counts(tmp_path: Path) -> None:
-    async with DiskTier.open(tmp_path, 2**24) as tier:
-        for number in range(6_000):  # no chance to write in between
-            tier.put(f"k{number}", ENTRY, lifetime_s=60)
-        assert tier.left_out == 6_000 - 4_096
+    large = Entry(b"x" * 2**20, None, None, 1_700_000_000.0, 5.0, "live")
+    async with DiskTier.open(tmp_path, 2**30) as tier:
+        for number in range(100):  # no chance to write in between
+            tier.put(f"k{number}", large, lifetime_s=60)
+        assert tier.left_out == 37, "64 MiB may wait, and an entry is a little over one"
+
+
+async def test_a_database_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "cache.db").write_bytes(b"not a database" * 1_000)
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        tier.put("k", ENTRY, lifetime_s=60)
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        assert await tier.get("k") == ENTRY
+    assert (tmp_path / "unreadable-cache.db").exists()
+
+
+async def test_a_database_that_breaks_while_in_use_is_a_miss(tmp_path: Path) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        with sqlite3.connect(tmp_path / "cache.db") as database:
+            database.execute("DROP TABLE Cache")
+        database.close()
+        assert await tier.get("k") is None
+        assert tier.refused == 1
+        tier.put("k", ENTRY, lifetime_s=60)
+    assert tier.left_out == 1
+
+
+async def test_a_database_that_is_locked_holds_up_no_reader(tmp_path: Path) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        tier.put("k", ENTRY, lifetime_s=60)
+        while await tier.get("k") is None:
+            await anyio.sleep(0.01)
+        locker = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)
+        locker.execute("BEGIN IMMEDIATE")
+        tier.put("other", ENTRY, lifetime_s=60)
+        await anyio.sleep(0.05)
+        with anyio.fail_after(0.5):
+            assert await tier.get("k") == ENTRY
+        await anyio.sleep(1.5)
+        assert tier.left_out == 1, "the write waited a second and was left out"
+        locker.close()

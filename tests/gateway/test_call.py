@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from adapters.double import Faults
 from gateway import CallContext, Gateway, GatewaySettings
+from gateway.settings import SettingsError
 from gateway.trace import JsonLines, TraceError
 from manifests import Catalog
 from tests.conftest import PLANTED_KEY, Road, open_road
@@ -227,10 +228,105 @@ async def test_a_trace_that_cannot_be_written_answers_nothing(
             result = await road.gateway.call(*COIN)
             assert result.error is not None
             assert result.error.code == "internal"
-            assert "No space left on device" in result.error.message
+            assert "could not be recorded" in result.error.message
+            assert road.gateway.outcomes == {"live": 1, "internal": 1}
 
     with pytest.raises(TraceError, match="No space left on device"):
         await two_calls()
+
+
+async def test_a_cancelled_call_is_recorded_too(
+    catalog: Catalog, tmp_path: Path, json_lines: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    async with (
+        JsonLines.open(tmp_path / "trace.jsonl") as trace,
+        open_road(catalog, tmp_path, Faults(hang_rate=1.0), trace=trace) as road,
+    ):
+        call = asyncio.create_task(road.gateway.call(*COIN))
+        await asyncio.sleep(0.1)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert road.gateway.outcomes == {"cancelled": 1}
+    (record,) = json_lines("trace.jsonl")
+    assert (record["code"], record["ok"], record["tool"]) == ("cancelled", False, "get_coin")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "recorded"),
+    [
+        ({"apikey": "p"}, {"apikey": "[redacted]"}),
+        ({"X-RapidAPI-Key": "p"}, {"X-RapidAPI-Key": "[redacted]"}),
+        (
+            {"accessToken": "p", "Authorization": "p"},
+            dict.fromkeys(("accessToken", "Authorization"), "[redacted]"),
+        ),
+        ({"headers": {"key": "p"}}, {"headers": "[dict]"}),
+        ({"uuid": [[["p"]]]}, {"uuid": "[list]"}),
+        ({"keyword": "gold"}, {"keyword": "gold"}),
+        ({"a": "x" * 9_000}, {"a": "x" * 200}),
+        ({"a": "\ud800", "b": 10**80, "c": object()}, {"a": "?", "b": "[int]", "c": "[object]"}),
+    ],
+)
+async def test_what_did_not_bind_is_recorded_bounded_and_without_credentials(
+    catalog: Catalog,
+    tmp_path: Path,
+    json_lines: Callable[[str], list[dict[str, Any]]],
+    arguments: dict[str, Any],
+    recorded: dict[str, Any],
+) -> None:
+    async with (
+        JsonLines.open(tmp_path / "trace.jsonl") as trace,
+        open_road(catalog, tmp_path, trace=trace) as road,
+    ):
+        result = await road.gateway.call("get_reference_currencies", {**arguments, "zzz": 1})
+        assert result.error is not None
+    (record,) = json_lines("trace.jsonl")
+    assert record["arguments"] == {**recorded, "zzz": 1}
+
+
+async def test_a_flood_of_arguments_gets_a_short_answer(road: Road) -> None:
+    result = await road.gateway.call("get_coin", {f"a{n}": n for n in range(60_000)})
+    assert result.error is not None
+    assert "60000 are given, at most 256" in result.error.message
+    some = await road.gateway.call("get_coin", {f"a{n}": n for n in range(200)})
+    assert some.error is not None
+    assert "more" in some.error.message
+    assert len(some.to_json()) < 20_000
+
+
+@pytest.mark.parametrize(
+    "context", [{"deadline_s": 0}, {"deadline_s": float("nan")}, {"max_rows": 0}]
+)
+def test_a_context_that_makes_no_sense_is_refused(context: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        CallContext(**context)
+
+
+async def test_answers_from_another_origin_are_not_kept_with_live_ones(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_road(catalog, tmp_path) as road:
+        assert (await road.gateway.call(*COIN)).source == "live"
+    plain = GatewaySettings(cache_dir=tmp_path / "cache")
+    async with Gateway.open(plain, catalog=catalog) as gateway:
+        assert (await gateway.call(*COIN)).error is not None
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("deadline_s", float("inf")),
+        ("attempt_timeout_s", 0),
+        ("rapidapi_base_url", "127.0.0.1:9"),
+        ("rapidapi_keys", "planted\nkey"),
+        ("credentials", {"planted": 1}),
+        ("no_such_setting", 1),
+    ],
+)
+def test_a_setting_that_cannot_work_is_named_without_its_value(setting: str, value: object) -> None:
+    with pytest.raises(SettingsError, match=f"setting {setting}") as caught:
+        GatewaySettings.read(**{setting: value})
+    assert "planted" not in str(caught.value)
 
 
 async def test_keys_are_secret_in_settings() -> None:
