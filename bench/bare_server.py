@@ -22,7 +22,9 @@ async def _serve(answer: bytes) -> None:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     print("bare ready on http://{}:{}".format(*runner.addresses[0]), flush=True)  # noqa: T201
-    await asyncio.Event().wait()
+    ended = asyncio.Event()  # with the process that started this one
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
+    await ended.wait()
 
 
 if __name__ == "__main__":

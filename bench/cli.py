@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 the work failed, 2 usage.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,11 @@ def _share(name: str, default: float, text: str) -> Callable[[Command], Command]
 
 @main.command("run")
 @click.argument("suite")
-@click.option("--dataset", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--dataset",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Tasks of a suite of your own, as JSON Lines.",
+)
 @click.option("--agent", type=click.Choice(["scripted"]), default="scripted", show_default=True)
 @click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")
 @click.option("--episodes", type=click.IntRange(min=1), help="Default: one a task.")
@@ -60,6 +65,7 @@ def run_suite(
 ) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
     from bench.agents import ErrorRates
+    from bench.client import GatewayUnreachableError
     from bench.live import closing, report
     from bench.run import RunPlan
     from bench.run import run as run_plan
@@ -86,9 +92,12 @@ def run_suite(
     async def once() -> int:
         try:
             about = await run_plan(plan, folder, settings, show=not as_json)
-        except (RunDirectoryError, TraceError) as error:
+        except (RunDirectoryError, TraceError, GatewayUnreachableError, OSError) as error:
             click.echo(f"finbench: {error}", err=True)
             return 1
+        except asyncio.CancelledError:
+            click.echo(f"finbench: interrupted; what was finished is in {folder}", err=True)
+            raise
         metrics = _metrics(folder)
         if as_json:
             echo_json(metrics)

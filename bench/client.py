@@ -2,6 +2,7 @@
 one `CallRecord` in the trace.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,8 +15,8 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from gateway import CallContext, CallRecord, Gateway
-from gateway.bind import redacted
+from gateway import CallContext, CallRecord, ErrorCode, Gateway
+from gateway.bind import masked, printable, redacted
 from gateway.trace import Trace
 
 CONNECTIONS = 256
@@ -33,6 +34,10 @@ class Reply:
     message: str | None = None
     source: str | None = None
     elapsed_ms: float = 0.0
+
+
+class GatewayUnreachableError(Exception):
+    """No gateway answers at the URL that was given."""
 
 
 class ToolClient(Protocol):
@@ -85,20 +90,58 @@ class HttpClient:
         async with aiohttp.ClientSession(connector=connector) as session:
             yield cls(session, base_url, trace)
 
+    async def health(self) -> dict[str, Any]:
+        """What the gateway says of itself. Raises `GatewayUnreachableError`."""
+        try:
+            async with self._session.get(f"{self._base_url}/healthz") as response:
+                health: dict[str, Any] = orjson.loads(await response.read())
+                return {"upstream": health["upstream"], **health}
+        except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as error:
+            text = f"no gateway answers at {self._base_url}: {type(error).__name__}"
+            raise GatewayUnreachableError(text) from None
+
     async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
         at, started = time.time(), time.perf_counter()
-        envelope = await self._post(tool, arguments)
-        elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+        try:
+            envelope = await self._post(tool, arguments)
+        except asyncio.CancelledError:
+            gone = _failed(ErrorCode.CANCELLED, "the caller went away")
+            self._trace.put(self._record(gone, tool, arguments, at, started, episode, step))
+            raise
+        record = self._record(envelope, tool, arguments, at, started, episode, step)
+        self._trace.put(record)
+        if self._trace.full:
+            await self._trace.room()
+        return Reply(
+            record.ok,
+            record.call_id,
+            output=orjson.dumps(envelope["data"]).decode() if record.ok else "",
+            code=record.code,
+            fault=record.fault,
+            message=record.message,
+            source=record.source,
+            elapsed_ms=record.elapsed_ms,
+        )
+
+    def _record(
+        self,
+        envelope: dict[str, Any],
+        tool: str,
+        arguments: Mapping[str, Any],
+        at: float,
+        started: float,
+        episode: str,
+        step: int,
+    ) -> CallRecord:
         error = envelope.get("error") or {}
         provenance = envelope.get("provenance") or {}
-        output = orjson.dumps(envelope["data"]).decode() if envelope["ok"] else ""
         call_id = provenance.get("call_id") or envelope.get("call_id")
-        record = CallRecord(
+        return CallRecord(
             call_id=call_id or f"unanswered-{next(self._unanswered)}",
             at=round(at, 3),
-            tool=tool,
+            tool=printable(tool),
             host=None,
-            arguments=redacted(arguments),
+            arguments=masked(arguments) if envelope["ok"] else redacted(arguments),
             ok=envelope["ok"],
             code=error.get("code"),
             fault=error.get("fault"),
@@ -107,33 +150,30 @@ class HttpClient:
             upstream=provenance.get("upstream"),
             age_s=provenance.get("age_s", 0.0),
             attempts=provenance.get("attempts", 0),
-            elapsed_ms=elapsed_ms,
+            elapsed_ms=round((time.perf_counter() - started) * 1e3, 3),
             rows=envelope.get("rows"),
-            bytes=len(output),
+            bytes=envelope.get("bytes", 0),
             episode=episode,
             step=step,
         )
-        self._trace.put(record)
-        if self._trace.full:
-            await self._trace.room()
-        return Reply(
-            record.ok,
-            record.call_id,
-            output=output,
-            code=record.code,
-            fault=record.fault,
-            message=record.message,
-            source=record.source,
-            elapsed_ms=elapsed_ms,
-        )
 
     async def _post(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The envelope; a gateway that does not answer is an error of the gateway."""
-        url = URL(f"{self._base_url}/v1/tools/{quote(tool, safe='')}", encoded=True)
+        """The envelope; a gateway that does not answer with one is an error of the gateway."""
+        path = f"/v1/tools/{quote(printable(tool), safe='')}"
         try:
+            url = URL(f"{self._base_url}{path}", encoded=True)
             async with self._session.post(url, data=orjson.dumps(arguments)) as response:
-                envelope: dict[str, Any] = orjson.loads(await response.read())
-                return envelope
+                body = await response.read()
+                envelope = orjson.loads(body)
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
             text = f"the gateway did not answer: {type(error).__name__}"
-            return {"ok": False, "error": {"code": "internal", "fault": "gateway", "message": text}}
+            return _failed(ErrorCode.INTERNAL, text)
+        except TypeError as error:
+            return _failed(ErrorCode.INVALID_REQUEST, f"the arguments are not JSON: {error}")
+        if not isinstance(envelope, dict) or not isinstance(envelope.get("ok"), bool):
+            return _failed(ErrorCode.INTERNAL, "what answered is no gateway")
+        return {**envelope, "bytes": len(body)}
+
+
+def _failed(code: ErrorCode, message: str) -> dict[str, Any]:
+    return {"ok": False, "error": {"code": code.value, "fault": code.fault, "message": message}}

@@ -1,7 +1,7 @@
 """The demonstration: a gateway with the upstream double in its place, and agents driven through it.
 
-The gateway is a process of its own on a free port and is ended whatever happens; its cache starts
-empty, so the figures are those of a first run.
+The gateway is a process of its own on a free port and ends with this one, however that ends; its
+cache starts empty, so the figures are those of a first run.
 """
 
 import asyncio
@@ -78,7 +78,9 @@ async def served_gateway(
         *("--upstream", "simulated"),
         *("--simulated-latency-s", str(latency_s)),
         *("--simulated-failure-rate", str(failure_rate)),
+        "--until-stdin-closes",
         env={**os.environ, "FINPORT_CACHE_DIR": str(cache)},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     try:

@@ -7,7 +7,7 @@ answer, or in an error that says at which limit or by which fault.
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import anyio
@@ -18,6 +18,9 @@ from bench.client import Reply, ToolClient
 from bench.record import OUTPUT_CHARS, EpisodeRecord, ToolCallRecord
 from bench.run_dir import RunDirectory
 from bench.suite import Suite, Task
+from gateway import ErrorCode
+from gateway.bind import masked
+from gateway.trace import TraceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Driver:
         *,
         concurrency: int,
         limits: Limits | None = None,
-        starts_per_s: float = 2_000.0,
+        starts_per_s: float = 10_000.0,
     ) -> None:
         self.in_flight = 0
         self.most_in_flight = 0
@@ -60,9 +63,12 @@ class Driver:
         Raises `TraceError` when records can't be written; then nothing more is started.
         """
         work = iter(range(episodes))
-        async with anyio.create_task_group() as tasks:
-            for _ in range(min(self._concurrency, episodes)):
-                tasks.start_soon(self._work, work)
+        try:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(min(self._concurrency, episodes)):
+                    tasks.start_soon(self._work, work)
+        except* TraceError as group:
+            raise TraceError(str(group.exceptions[0])) from None
 
     async def _work(self, numbers: Iterator[int]) -> None:
         tasks = self._suite.tasks
@@ -93,12 +99,14 @@ class Driver:
         )
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._limits.wall_s):
+            async with asyncio.timeout(self._limits.wall_s) as limit:
                 await self._play(task, record)
-        except TimeoutError:
-            record.error = f"limit: {self._limits.wall_s:g} s have passed"
+        except TraceError:
+            raise
         except Exception as error:  # noqa: BLE001 - an agent's fault ends its own episode only
             record.error = f"agent: {type(error).__name__}: {error}"
+            if isinstance(error, TimeoutError) and limit.expired():
+                record.error = f"limit: {self._limits.wall_s:g} s have passed"
         record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
         return record
 
@@ -117,27 +125,33 @@ class Driver:
             history.append(await self._round(turn, record, step=len(history) + 1))
 
     async def _round(self, turn: Turn, record: EpisodeRecord, step: int) -> Round:
+        """Calls are in the record before they are made: one that is cut off is not lost."""
         calls = turn.calls[: self._limits.calls_a_round]
+        made = [_pending(call, step) for call in calls]
+        record.tool_calls.extend(made)
         replies = await asyncio.gather(
-            *(self._client.call(c.tool, c.arguments, record.episode, step) for c in calls)
+            *(self._call(call, made[n], record.episode) for n, call in enumerate(calls))
         )
-        record.tool_calls.extend(_recorded(calls, replies, step))
         return Round(turn, tuple(replies))
 
+    async def _call(self, call: ToolCall, made: ToolCallRecord, episode: str) -> Reply:
+        reply = await self._client.call(call.tool, call.arguments, episode, made.step)
+        made.output = reply.output[:OUTPUT_CHARS] if reply.ok else {"error": reply.message}
+        made.ok, made.code, made.fault = reply.ok, reply.code, reply.fault
+        made.source, made.call_id, made.elapsed_ms = reply.source, reply.call_id, reply.elapsed_ms
+        return reply
 
-def _recorded(
-    calls: Iterable[ToolCall], replies: Iterable[Reply], step: int
-) -> Iterator[ToolCallRecord]:
-    for call, reply in zip(calls, replies, strict=True):
-        yield ToolCallRecord(
-            step=step,
-            tool_name=call.tool,
-            parameters=call.arguments,
-            output=reply.output[:OUTPUT_CHARS] if reply.ok else {"error": reply.message},
-            ok=reply.ok,
-            code=reply.code,
-            fault=reply.fault,
-            source=reply.source,
-            call_id=reply.call_id,
-            elapsed_ms=reply.elapsed_ms,
-        )
+
+def _pending(call: ToolCall, step: int) -> ToolCallRecord:
+    return ToolCallRecord(
+        step=step,
+        tool_name=call.tool,
+        parameters=masked(call.arguments),
+        output={"error": "the episode ended before the answer came"},
+        ok=False,
+        code=ErrorCode.CANCELLED.value,
+        fault=ErrorCode.CANCELLED.fault,
+        source=None,
+        call_id="",
+        elapsed_ms=0.0,
+    )

@@ -124,5 +124,7 @@ def closing(about: dict[str, Any], folder: Path, **vitals: dict[str, Any]) -> No
     ]
     for name, figures in vitals.items():
         lag, peak = figures["loop_lag_ms"]["p99"], figures["peak_rss_bytes"] / 2**20
-        lines.append(f"{name}: event loop lag p99 {lag} ms, peak memory {peak:.0f} MiB")
+        workers = (figures["children_peak_rss_bytes"] or 0) / 2**20
+        beside = f", its workers {workers:.0f} MiB" if workers and name == "gateway" else ""
+        lines.append(f"{name}: event loop lag p99 {lag} ms, peak memory {peak:.0f} MiB{beside}")
     print(*lines, f"run directory: {folder}", sep="\n")  # noqa: T201

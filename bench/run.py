@@ -58,7 +58,8 @@ class RunPlan:
 async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool) -> dict[str, Any]:
     """Run `plan` into the directory `out` and return the content of `run.json`.
 
-    `settings` are those of an embedded gateway. Raises `RunDirectoryError` and `TraceError`.
+    `settings` are those of an embedded gateway. Raises `RunDirectoryError`, `TraceError`, and
+    `GatewayUnreachableError` where no gateway answers at the plan's URL.
     """
     raise_file_limit()
     catalog = Catalog.load()
@@ -67,12 +68,14 @@ async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool
     )
     async with RunDirectory.open(out, plan.about(catalog)) as directory:
         async with _client(plan, settings, catalog, directory) as client:
+            directory.about |= await _upstream(client, settings)
             driver = Driver(plan.suite, agent, client, directory, concurrency=plan.concurrency)
             started = time.perf_counter()
             async with Vitals.watch() as vitals, _shown(directory, driver, plan, show):
                 await driver.run(plan.episodes)
             took_s = time.perf_counter() - started
         directory.about |= {
+            "ended": "complete",
             "took_s": round(took_s, 3),
             "episodes_per_s": round(driver.done / took_s, 1),
             "calls_per_s": round(directory.metrics.traffic.latency_ms.count / took_s, 1),
@@ -80,6 +83,17 @@ async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool
             "driver": vitals.result(),
         }
     return directory.about
+
+
+async def _upstream(client: ToolClient, settings: GatewaySettings) -> dict[str, Any]:
+    """Where the answers of a run come from."""
+    if isinstance(client, HttpClient):
+        return {"upstream": (await client.health())["upstream"]}
+    about: dict[str, Any] = {"upstream": settings.upstream}
+    if settings.upstream == "simulated":
+        names = ("seed", "latency_s", "failure_rate", "hang_rate")
+        about |= {f"simulated_{n}": getattr(settings, f"simulated_{n}") for n in names}
+    return about
 
 
 @asynccontextmanager

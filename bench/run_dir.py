@@ -13,15 +13,20 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import orjson
 from anyio import to_thread
+from pydantic import TypeAdapter, ValidationError
 
 from bench.metrics import RunMetrics
-from bench.record import EpisodeRecord, ToolCallRecord
+from bench.record import EpisodeRecord
 from gateway import CallRecord
-from gateway.trace import JsonLines
+from gateway.trace import JsonLines, TraceError
 
 METRICS_EVERY_S = 1.0
+
+_CALL: TypeAdapter[CallRecord] = TypeAdapter(CallRecord)
+_EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
 
 
 class RunDirectoryError(Exception):
@@ -63,21 +68,30 @@ class RunDirectory:
         Raises `RunDirectoryError` where it holds something already, `TraceError` where it can't be
         written.
         """
-        run = cls(path, about)
+        run = cls(path, {**about, "ended": "interrupted"})
         await to_thread.run_sync(run._create)
+        try:
+            async with run._streaming():
+                yield run
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run.save()
+
+    @asynccontextmanager
+    async def _streaming(self) -> AsyncIterator[None]:
+        run = self
         async with AsyncExitStack() as parts:
             for name in ("calls", "episodes"):
-                lines = await parts.enter_async_context(JsonLines.open(path / f"{name}.jsonl"))
+                lines = await parts.enter_async_context(JsonLines.open(run.path / f"{name}.jsonl"))
                 setattr(run, name, Stream(lines, run.metrics))
             await run.save()
             saver = asyncio.create_task(run._save_repeatedly())
             try:
-                yield run
+                yield
             finally:
                 saver.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await saver
-        await run.save()
 
     def _create(self) -> None:
         try:
@@ -92,7 +106,10 @@ class RunDirectory:
         texts = {"run.json": self.about, "metrics.json": self.metrics.result()}
         for name, value in texts.items():
             text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-            await to_thread.run_sync(_replace, self.path / name, text)
+            try:
+                await to_thread.run_sync(_replace, self.path / name, text)
+            except OSError as error:
+                raise TraceError(f"{self.path / name}: {error.strerror}") from None
 
     async def _save_repeatedly(self) -> None:
         while True:
@@ -111,7 +128,7 @@ def read_records(path: Path) -> Iterator[EpisodeRecord | CallRecord]:
 
     Raises `RunDirectoryError`.
     """
-    for name, read in (("calls", _call), ("episodes", _episode)):
+    for name, kind in (("calls", _CALL), ("episodes", _EPISODE)):
         file = path / f"{name}.jsonl"
         try:
             lines = file.open("rb")
@@ -122,15 +139,8 @@ def read_records(path: Path) -> Iterator[EpisodeRecord | CallRecord]:
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    yield read(orjson.loads(line))
-                except (orjson.JSONDecodeError, TypeError, KeyError) as error:
-                    raise RunDirectoryError(f"{file}:{number}: not a record: {error}") from error
-
-
-def _call(fields: dict[str, Any]) -> CallRecord:
-    return CallRecord(**fields)
-
-
-def _episode(fields: dict[str, Any]) -> EpisodeRecord:
-    calls = [ToolCallRecord(**call) for call in fields.pop("tool_calls")]
-    return EpisodeRecord(**fields, tool_calls=calls)
+                    yield kind.validate_json(line)
+                except ValidationError as error:
+                    first = error.errors(include_url=False, include_input=False)[0]
+                    text = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
+                    raise RunDirectoryError(f"{file}:{number}: not a record: {text}") from error

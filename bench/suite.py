@@ -4,6 +4,8 @@ A suite file is JSON Lines, one task a line: `id`, `category`, `question`, the l
 (`name`, `arguments`) in the order of use, and the gold `answer` (empty where there is none).
 """
 
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +56,21 @@ def load_suite(name: str, dataset: Path | None = None) -> Suite:
     path = dataset or BUILT_IN / f"{name}.jsonl"
     if not path.is_file():
         raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
-    tasks = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
+        raise SuiteError(f"{name!r} is no name for a suite: letters, digits, '-', '_' and '.'")
+    tasks: list[Task] = []
+    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
         try:
             tasks.append(Task.model_validate_json(line))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise SuiteError(f"{path.name}:{number}: {place}: {first['msg']}") from error
+    doubled = [task_id for task_id, n in Counter(task.id for task in tasks).items() if n > 1]
+    if doubled:
+        raise SuiteError(f"{path.name}: two tasks have the id {doubled[0]}")
     if not tasks:
         raise SuiteError(f"{path.name} holds no tasks")
     return Suite(name=name, tasks=tuple(tasks))

@@ -151,7 +151,10 @@ def _open(directory: Path, max_bytes: int) -> diskcache.Cache:
     except sqlite3.DatabaseError:
         for file in directory.glob("cache.db*"):
             file.rename(file.with_name(f"unreadable-{file.name}"))
+    try:
         return _store(directory, max_bytes)
+    except sqlite3.DatabaseError as error:
+        raise OSError(f"the cache in {directory} can't be opened: {error}") from None
 
 
 def _store(directory: Path, max_bytes: int) -> diskcache.Cache:

@@ -89,6 +89,8 @@ class Binder:
         return self._bind(tool, arguments)
 
     def _bind(self, tool: str, given: Mapping[str, Any]) -> BoundCall:
+        if not isinstance(given, Mapping):
+            raise _unreadable("the arguments must be a mapping of names to values")
         plan = self._plans.get(tool) or self._resolve(tool, given)
         try:
             arguments = plan.signature.bind(given)
@@ -134,7 +136,19 @@ def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
     what is named like a credential.
     """
     shown = islice(arguments.items(), MAX_SHOWN)
-    return {printable(name): _shown(name, value) for name, value in shown}
+    return {printable(str(name)): _shown(str(name), value) for name, value in shown}
+
+
+def masked(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as they are, but for the values of what is named like a credential."""
+    return {
+        name: REDACTED
+        if _is_credential(name)
+        else masked(value)
+        if isinstance(value, Mapping)
+        else value
+        for name, value in arguments.items()
+    }
 
 
 def printable(text: str, limit: int = 64) -> str:
@@ -143,8 +157,7 @@ def printable(text: str, limit: int = 64) -> str:
 
 
 def _shown(name: str, value: Any) -> Any:
-    words = _WORDS.findall(name)
-    if any(word.lower() in _CREDENTIALS for word in words) or name.lower() in _CREDENTIALS:
+    if _is_credential(name):
         return REDACTED
     if isinstance(value, str):
         return printable(value, 200)
@@ -153,6 +166,10 @@ def _shown(name: str, value: Any) -> Any:
     if isinstance(value, int) and abs(value) < 2**53:
         return value
     return f"[{type(value).__name__}]"
+
+
+def _is_credential(name: str) -> bool:
+    return any(word.lower() in _CREDENTIALS for word in (name, *_WORDS.findall(name)))
 
 
 def _unreadable(message: str) -> Refused:

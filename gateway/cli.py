@@ -72,18 +72,23 @@ main.add_command(tools)
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8000, show_default=True, help="0 takes a free port.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Append one record a call here.")
+@click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @simulation
-def serve(host: str, port: int, trace: Path | None, **simulated: object) -> None:
+def serve(
+    host: str, port: int, trace: Path | None, until_stdin_closes: bool, **simulated: object
+) -> None:
     """Serve the gateway over HTTP until SIGTERM or Ctrl-C."""
     if not _is_loopback(host):
         raise click.UsageError(
             f"{host} is not a loopback address; without client keys only loopback is served"
         )
     settings = read_settings(**simulated)
-    run(lambda: _serve(settings, host, port, trace))
+    run(lambda: _serve(settings, host, port, trace, until_stdin_closes))
 
 
-async def _serve(settings: "GatewaySettings", host: str, port: int, trace: Path | None) -> int:
+async def _serve(
+    settings: "GatewaySettings", host: str, port: int, trace: Path | None, until_stdin_closes: bool
+) -> int:
     from contextlib import AsyncExitStack
 
     from gateway import Gateway, http
@@ -94,6 +99,8 @@ async def _serve(settings: "GatewaySettings", host: str, port: int, trace: Path 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    if until_stdin_closes:  # so that a gateway never outlives the process that started it
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)
     try:
         async with AsyncExitStack() as parts:
             lines = await parts.enter_async_context(JsonLines.open(trace)) if trace else None

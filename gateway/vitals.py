@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import os
+import re
 import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from gateway.quantile import Quantiles
@@ -40,10 +43,26 @@ class Vitals:
             self.lag_ms.add(max(loop.time() - due, 0.0) * 1e3)
 
     def result(self) -> dict[str, Any]:
-        return {"loop_lag_ms": self.lag_ms.result(), "peak_rss_bytes": peak_rss_bytes()}
+        return {
+            "loop_lag_ms": self.lag_ms.result(),
+            "peak_rss_bytes": peak_rss_bytes(),
+            "children_peak_rss_bytes": children_peak_rss_bytes(),
+        }
 
 
 def peak_rss_bytes() -> int:
     """The most memory this process has held at once (getrusage(2); kilobytes but on macOS)."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def children_peak_rss_bytes() -> int | None:
+    """The peaks of this process's living children added up; None where the system does not tell."""
+    own = Path(f"/proc/self/task/{os.getpid()}/children")
+    try:
+        children = own.read_text().split()
+        states = [Path(f"/proc/{child}/status").read_text() for child in children]
+    except OSError:
+        return None
+    peaks = (re.search(r"VmHWM:\s+(\d+) kB", state) for state in states)
+    return sum(int(peak[1]) * 1024 for peak in peaks if peak)

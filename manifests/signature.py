@@ -110,6 +110,8 @@ class Signature:
             except ValueError as error:
                 problems.append(Problem(name, str(error), f"expected {self._expected(name)}"))
         if known != len(arguments):
+            if not all(isinstance(name, str) for name in arguments):
+                raise ArgumentError([Problem("arguments", "have names that are no strings", "")])
             aliases = self.aliases(arguments)
             if aliases:
                 return self.bind({aliases.get(name, name): v for name, v in arguments.items()})

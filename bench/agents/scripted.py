@@ -54,6 +54,8 @@ class ScriptedAgent:
     def _script(self, task: Task, repeat: int) -> list[ToolCall]:
         rng = random.Random(f"{self._seed} {task.id} {repeat}")  # noqa: S311 - simulation
         calls = [ToolCall(call.name, dict(call.arguments)) for call in task.tools]
+        if not calls:
+            return []
         place, luck = rng.randrange(len(calls)), rng.random()
         for rate, err in (
             (self._rates.no_call, None),

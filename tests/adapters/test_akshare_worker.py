@@ -124,7 +124,11 @@ async def test_a_child_of_a_function_does_not_keep_a_dead_worker_alive(
 
 
 def is_running(process: object) -> bool:
-    return Path(f"/proc/{process}").exists()
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # an orphan that nobody has reaped is dead all the same
 
 
 async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(

@@ -105,6 +105,53 @@ async def test_limits_end_an_episode_with_a_reason(tmp_path: Path) -> None:
     ]
 
 
+async def test_calls_that_are_cut_off_are_in_both_records(catalog: Catalog, tmp_path: Path) -> None:
+    settings = GatewaySettings(
+        upstream="simulated", cache_dir=tmp_path / "c", simulated_hang_rate=1.0
+    )
+    agent = ScriptedAgent([], rates=ErrorRates(0, 0, 0))
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
+        async with opened as gateway:
+            limits = Limits(wall_s=0.5)
+            client = EmbeddedClient(gateway)
+            driver = Driver(SUITE, agent, client, directory, concurrency=20, limits=limits)
+            await driver.run(20)
+    result = directory.metrics.result()
+    assert (result["TIR"], result["TESR"], result["episode_errors"]) == (1.0, 0.0, 20)
+    assert result["traffic"]["errors"] == {"cancelled": 20}
+
+
+async def test_no_credential_of_an_agent_enters_a_run_directory(door: Door, tmp_path: Path) -> None:
+    async def act(_: Task, __: int, history: Sequence[Round]) -> Turn:
+        given = {"uuid": "x", "api_key": "planted", "headers": {"X-RapidAPI-Key": "planted"}}
+        return Turn() if history else Turn(calls=(ToolCall("get_coin", given),))
+
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        async with HttpClient.open(door.url, directory.calls) as client:
+            await Driver(SUITE, Made(act), client, directory, concurrency=1).run(1)
+        embedded = EmbeddedClient(door.road.gateway)
+        await Driver(SUITE, Made(act), embedded, directory, concurrency=1).run(1)
+    text = "".join(file.read_text() for file in _files(tmp_path / "run"))
+    assert "[redacted]" in text
+    assert "planted" not in text
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+async def test_outputs_are_cut_and_rounds_bounded_in_width(tmp_path: Path) -> None:
+    wide = Turn(calls=tuple(ToolCall("t" * 600, {}) for _ in range(40)))
+
+    async def act(_: Task, __: int, history: Sequence[Round]) -> Turn:
+        return Turn(answer="x") if history else wide
+
+    _, (record,) = await run(tmp_path / "run", Made(act), 1)
+    assert len(record["tool_calls"]) == 16
+    assert {len(call["output"]) for call in record["tool_calls"]} == {500}
+
+
 async def test_one_slow_episode_delays_no_other(tmp_path: Path) -> None:
     async def act(task: Task, _: int, __: Sequence[Round]) -> Turn:
         if task.id == "starter_0":
@@ -124,6 +171,16 @@ async def test_the_scripted_agent_plays_the_same_again_and_errs_at_its_rates() -
     assert turns[0] == turns[1]
     idle = sum(not turn.calls for turn in turns[0]) / len(turns[0])
     assert idle == pytest.approx(0.10, abs=0.03)
+    other = [
+        await ScriptedAgent(names, seed=8).act(t, r, []) for t in SUITE.tasks for r in range(40)
+    ]
+    assert other != turns[0]
+    known = {(call.name, str(call.arguments)) for task in SUITE.tasks for call in task.tools}
+    made = [turn.calls[0] for turn in turns[0] if turn.calls]
+    foreign = sum(c.tool not in {name for name, _ in known} for c in made) / len(turns[0])
+    spoilt = sum((c.tool, str(c.arguments)) not in known for c in made) / len(turns[0])
+    assert 0.03 < foreign < 0.08, "a wrong tool in 8 %, in the first round of three in five"
+    assert 0.08 < spoilt - foreign < 0.13, "bad arguments in 12 %"
     calm = ScriptedAgent(names, rates=ErrorRates(0, 0, 0))
     for task in SUITE.tasks:
         (first,) = (await calm.act(task, 0, [])).calls
@@ -189,6 +246,13 @@ async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_named(tmp_path: 
     whole = episodes.read_bytes()
     episodes.write_bytes(whole + whole[:40])
     assert len(list(read_records(folder))) == 5
-    episodes.write_bytes(b"{]\n" + whole)
-    with pytest.raises(RunDirectoryError, match=r"episodes\.jsonl:1: not a record"):
-        list(read_records(folder))
+    for broken in (
+        b"{]",
+        b"3",
+        b"null",
+        b"{}",
+        whole.split(b"\n")[0].replace(b'"repeat":0', b'"repeat":"x"'),
+    ):
+        episodes.write_bytes(broken + b"\n" + whole)
+        with pytest.raises(RunDirectoryError, match=r"episodes\.jsonl:1: not a record"):
+            list(read_records(folder))

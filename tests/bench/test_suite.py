@@ -35,6 +35,17 @@ def test_an_unknown_suite_and_a_bad_line_are_named(tmp_path: Path) -> None:
     bad.write_text('{"id": "1", "category": "x", "question": "?", "tools": []}\n{"id": 1}\n')
     with pytest.raises(SuiteError, match=r"mine\.jsonl:2: id"):
         load_suite("mine", bad)
+    line = '{"id": "1", "category": "x", "question": "a\u2028b", "tools": []}'
+    bad.write_text(f"\ufeff{line}\n\n")
+    assert load_suite("mine", bad).tasks[0].question == "a\u2028b"
+    bad.write_text(f"{line}\n{line}\n")
+    with pytest.raises(SuiteError, match="two tasks have the id 1"):
+        load_suite("mine", bad)
+    bad.write_bytes(b"\xff\n")
+    with pytest.raises(SuiteError, match=r"mine\.jsonl:1"):
+        load_suite("mine", bad)
+    with pytest.raises(SuiteError, match="is no name for a suite"):
+        load_suite("../mine", bad)
     bad.write_text("")
     with pytest.raises(SuiteError, match="holds no tasks"):
         load_suite("mine", bad)

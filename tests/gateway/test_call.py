@@ -4,10 +4,12 @@ import asyncio
 import importlib.util
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from pydantic import SecretStr
 
 from adapters.double import Faults
@@ -15,6 +17,7 @@ from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.trace import JsonLines, TraceError
 from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
 from tests.conftest import PLANTED_KEY, Road, open_road
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +108,66 @@ async def test_failures_are_retried_and_then_reported_and_never_kept(
             assert result.error is not None
             assert (result.error.code, result.attempts) == ("upstream_error", 3)
         assert road.double.requests.total() == 6
+
+
+async def test_what_no_longer_is_fresh_is_asked_for_again(catalog: Catalog, tmp_path: Path) -> None:
+    tool, arguments = COIN  # realtime: fresh for 15 s
+    async with open_road(catalog, tmp_path) as road:
+        await road.gateway.call(tool, arguments)
+        ((key, (entry, _)),) = road.gateway._memory._entries.items()
+        aged = replace(entry, stored_at=entry.stored_at - 10)
+        road.gateway._memory.put(key, aged)
+        still = await road.gateway.call(tool, arguments)
+        assert (still.source, round(still.age_s)) == ("cached", 10)
+        road.gateway._memory.put(key, replace(entry, stored_at=entry.stored_at - 16))
+        road.gateway._disk.put(key, replace(entry, stored_at=entry.stored_at - 16), 60)
+        await asyncio.sleep(0.2)
+        again = await road.gateway.call(tool, arguments)
+        assert (again.source, again.attempts) == ("live", 1), "neither memory nor disk gave it"
+        assert again.age_s < 1
+
+
+async def test_a_caller_can_shorten_the_deadline_and_not_lengthen_it(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_road(catalog, tmp_path, Faults(hang_rate=1.0), deadline_s=0.3) as road:
+        started = time.perf_counter()
+        result = await road.gateway.call(*COIN, CallContext(deadline_s=60))
+        assert result.error is not None
+        assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "attempts", "at_least_s", "code"),
+    [
+        (404, {}, 1, 0, "upstream_error"),
+        (401, {}, 1, 0, "not_subscribed"),
+        (429, {"Retry-After": "1"}, 2, 1, "rate_limited"),
+        (500, {}, 2, 0, "upstream_error"),
+    ],
+)
+async def test_only_what_may_pass_is_tried_again_and_after_what_the_upstream_asks(
+    catalog: Catalog,
+    tmp_path: Path,
+    status: int,
+    headers: dict[str, str],
+    attempts: int,
+    at_least_s: float,
+    code: str,
+) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=status, headers=headers)
+
+    async with (
+        upstream(handler) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, retries=1) as road,
+    ):
+        result = await road.gateway.call(*COIN)
+    assert result.error is not None
+    assert (result.error.code, result.attempts) == (code, attempts)
+    assert result.elapsed_ms >= at_least_s * 1e3
+    assert result.error.retryable == (attempts > 1)
+    assert result.error.retry_after_s == (1 if status == 429 else None)
 
 
 async def test_a_retry_heals_a_passing_failure(catalog: Catalog, tmp_path: Path) -> None:

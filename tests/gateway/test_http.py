@@ -2,12 +2,18 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
-from tests.conftest import Door
+from gateway import http
+from gateway.trace import JsonLines
+from manifests import Catalog
+from tests.conftest import Door, open_road
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +95,29 @@ async def test_bad_requests_get_a_typed_json_error(
     assert "Traceback" not in text
     if status == 405:
         assert response.headers["Allow"].startswith("GET, HEAD")
+
+
+async def test_what_fails_at_the_door_is_in_the_trace(
+    catalog: Catalog, tmp_path: Path, json_lines: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    async with (
+        JsonLines.open(tmp_path / "trace.jsonl") as trace,
+        open_road(catalog, tmp_path, trace=trace) as road,
+        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        aiohttp.ClientSession() as client,
+    ):
+        tool = f"{url}/v1/tools/get_coin"
+        for method, body in (("PUT", b"{}"), ("POST", b"{"), ("POST", b" " * (2**20 + 1))):
+            await (await client.request(method, tool, data=BytesIO(body))).read()
+        await (await client.post(f"{tool}?rows=1")).read()
+        headers = {"Content-Encoding": "gzip"}
+        answer = await client.post(tool, data=b"not gzip", headers=headers)
+        assert (await answer.json())["error"]["code"] == "invalid_request"
+    codes = [record["code"] for record in json_lines("trace.jsonl")]
+    assert codes == [
+        *("method_not_allowed", "invalid_request", "too_large", "invalid_request"),
+        "invalid_request",
+    ]
 
 
 async def test_the_catalogue_is_listed_in_pages(door: Door) -> None:
