@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True)
 def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None) -> None:
-    """List the tools that carry the given tags and contain every word of QUERY.
+    """List the tools that carry the given tags; with QUERY, in English or Chinese, the best first.
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
@@ -35,7 +35,8 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         echo_json(describe(manifest)) if as_json else _show(manifest)
         return
     _check(tags)
-    found = catalog.select(" ".join(words), **tags)
+    query = " ".join(words)
+    found = catalog.find(query, len(catalog), **tags) if query else catalog.select(**tags)
     if as_json:
         echo_json({"total": len(found), "tools": [summarise(m) for m in found[:limit]]})
         return

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import orjson
 from aiohttp import web
+from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.call import DEFAULT_CONTEXT, CallContext, Gateway
@@ -107,18 +108,18 @@ class Door:
         return _answer(await self._gateway.call(name, body, context))
 
     async def tools(self, request: web.Request) -> web.Response:
-        """The catalogue, by tags and words, in pages."""
+        """The catalogue by tags, in pages; with `q` the best matches first."""
         try:
             query = _parsed(ToolsQuery, request.query)
         except _Refused as refusal:
             return _problem(refusal.error)
-        found = self._gateway.catalog.select(
-            query.q,
-            source=query.source,
-            domain=query.domain,
-            timeliness=query.timeliness,
-            intent=query.intent,
-        )
+        catalog = self._gateway.catalog
+        tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
+        if query.q:  # in a thread: the first search makes the index
+            everything = len(catalog)
+            found = await to_thread.run_sync(lambda: catalog.find(query.q, everything, **tags))
+        else:
+            found = catalog.select(**tags)
         end = query.cursor + query.limit
         return _json(
             {

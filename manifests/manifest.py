@@ -58,10 +58,11 @@ class Parameter(_Model):
 
 
 class Column(_Model):
-    """One column of a tabular answer."""
+    """One column of a tabular answer; names are the upstream's own, mostly Chinese."""
 
     name: str
     type: ScalarType | None = None
+    description: str | None = None
 
 
 class RapidApiBinding(_Model):

@@ -1,0 +1,101 @@
+"""Terms: what a query and a tool's text can have in common, whatever language each is in.
+
+`words` are English words in the singular and Chinese words as rjieba cuts them. A `Glossary` turns
+every spelling of a finance concept, English or Chinese, into one term, and knows from which broader
+concepts it is read (a gross margin from an income statement). The same text always gives the same
+terms, and nothing leaves the process: rjieba carries its dictionary within it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+GLOSSARY = Path(__file__).parent / "glossary.tsv"
+
+_RUN = re.compile(r"[a-z0-9]+|[\u4e00-\u9fff]+")
+_UNIT = re.compile(r"[a-z0-9]+|[\u4e00-\u9fff]")
+_CHINESE = "\u4e00"
+
+Unit = tuple[str, ...]
+
+
+def words(text: str) -> Iterator[str]:
+    """English and Chinese words without numbers; long Chinese words with the words within them."""
+    # Loading rjieba takes 90 ms and 34 MB: a process that never searches does not pay for it.
+    from rjieba import cut_for_search
+
+    for run in _RUN.findall(text.lower()):
+        if run >= _CHINESE:
+            yield from (word for word in cut_for_search(run) if len(word) > 1)
+        elif not run.isdigit():
+            yield _singular(run)
+
+
+class Glossary:
+    """Concepts by their spellings. The longest spelling at a place of the text is the one meant."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        """Each line: English spellings, Chinese spellings, concepts it is read from.
+
+        Tabs part the three, bars the entries of each; a concept is called by its first spelling.
+        Raises `ValueError` for a concept that has no line.
+        """
+        self._concepts: dict[Unit, list[str]] = {}
+        self._read_from: dict[str, tuple[str, ...]] = {}
+        for line in lines:
+            if line.startswith("#") or not line.strip():
+                continue
+            english, chinese, sources = (part.split("|") for part in line.strip("\n").split("\t"))
+            concept = _term(english[0])
+            self._read_from[concept] = tuple(_term(source) for source in sources if source)
+            for spelling in filter(None, english + chinese):
+                self._concepts.setdefault(_units(spelling), []).append(concept)
+        for concept, broader in self._read_from.items():
+            if missing := set(broader) - self._read_from.keys():
+                raise ValueError(f"glossary: {concept} is read from unknown {sorted(missing)}")
+        self._longest: dict[str, int] = {}
+        for units in self._concepts:
+            self._longest[units[0]] = max(len(units), self._longest.get(units[0], 0))
+
+    @classmethod
+    def load(cls, path: Path = GLOSSARY) -> "Glossary":
+        return cls(path.read_text(encoding="utf-8").splitlines())
+
+    def concepts(self, text: str) -> list[str]:
+        """The concepts that a text names, as terms, in its order."""
+        units = _units(text)
+        found: list[str] = []
+        at = 0
+        while at < len(units):
+            step = 1
+            for length in range(self._longest.get(units[at], 0), 0, -1):
+                named = self._concepts.get(units[at : at + length])
+                if named is not None:
+                    found += named
+                    step = length
+                    break
+            at += step
+        return found
+
+    def read_from(self, concept: str) -> tuple[str, ...]:
+        """The broader concepts where an answer about this one is found."""
+        return self._read_from.get(concept, ())
+
+
+def _term(name: str) -> str:
+    """A concept as a term: no word of any text looks like it."""
+    return f"#{name}"
+
+
+def _units(text: str) -> Unit:
+    return tuple(
+        unit if unit >= _CHINESE else _singular(unit) for unit in _UNIT.findall(text.lower())
+    )
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
