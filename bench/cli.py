@@ -148,6 +148,38 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
 
 
 @main.command()
+@click.option(
+    "--dataset",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Labelled questions, as JSON Lines; default the starter suite.",
+)
+@click.option("--ablation", is_flag=True, help="Also without each ingredient.")
+@click.option("--json", "as_json", is_flag=True)
+def retrieval(dataset: Path | None, ablation: bool, as_json: bool) -> None:
+    """Measure how well the tool search finds the labelled tools of questions."""
+    from bench.retrieval import DatasetError, measure, read_questions, variants
+    from bench.suite import BUILT_IN
+    from manifests import Catalog
+
+    try:
+        questions = read_questions(dataset or BUILT_IN / "starter.jsonl")
+    except DatasetError as error:
+        raise click.ClickException(str(error)) from error
+    searches = variants(Catalog.load())
+    if not ablation:
+        searches = dict(list(searches.items())[:1])
+    results = {name: measure(search, questions) for name, search in searches.items()}
+    if as_json:
+        echo_json(results)
+        return
+    for name, result in results.items():
+        recalls = "  ".join(f"{k} {result[k]:.3f}" for k in result if k.startswith("recall"))
+        latency = result["latency_ms"]
+        timing = f"p50 {latency['p50']} ms  p99 {latency['p99']} ms"
+        click.echo(f"{name:<34}{recalls}  micro@20 {result['micro_recall@20']:.3f}  {timing}")
+
+
+@main.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True)
 def speed(names: tuple[str, ...], as_json: bool) -> None:

@@ -11,7 +11,7 @@ from manifests.words import Glossary
     ("query", "tool"),
     [
         ("daily price history of one A-share", "stock_zh_a_hist"),
-        ("贵州茅台的历史日线行情", "stock_zh_a_hist"),
+        ("某只A股的历史日线行情", "stock_zh_a_hist"),
         ("Chinese and US treasury yields", "bond_zh_us_rate"),
         ("中美国债收益率", "bond_zh_us_rate"),
         ("龙虎榜", "stock_lhb_detail_em"),

@@ -1,0 +1,96 @@
+"""How well the tool search finds the labelled tools of questions: recall at K and latency.
+
+recall@K of one question is the share of its labelled tools among the first K found; the mean over
+questions is reported (and `micro`, over all labels together). What each ingredient adds is shown by
+leaving it out: AkShare's own documentation, the bilingual glossary, the weights of fields.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gateway.quantile import Quantiles
+from manifests import Catalog
+from manifests.search import FIELDS, Search, akshare_documents
+from manifests.words import Glossary
+
+CUTS = (5, 20, 50)
+
+
+class DatasetError(Exception):
+    """The questions can't be read; the text names the place and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the tools that its labels name."""
+
+    text: str
+    tools: tuple[str, ...]
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Questions of a FinToolBench file or of a suite of ours. Raises `DatasetError`."""
+    questions = []
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            fields = orjson.loads(line)
+            text = fields.get("question") or fields["query"]
+            questions.append(Question(text, _labels(fields)))
+        except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+            raise DatasetError(f"{path.name}:{number}: not a labelled question: {error}") from None
+    if not questions:
+        raise DatasetError(f"{path.name} holds no questions")
+    return questions
+
+
+def variants(catalog: Catalog) -> dict[str, Search]:
+    """The search as it is, and with each ingredient left out."""
+    documents = akshare_documents()
+    flat = dict.fromkeys(FIELDS, 1.0)
+    none = Glossary([])
+    return {
+        "embedded default": catalog.search,
+        "without AkShare's documentation": Search(catalog),
+        "without the glossary": Search(catalog, documents, glossary=none),
+        "without field weights": Search(catalog, documents, fields=flat),
+        "words of our texts alone": Search(catalog, glossary=none, fields=flat),
+    }
+
+
+def measure(search: Search, questions: Sequence[Question]) -> dict[str, Any]:
+    """Recall at `CUTS` and milliseconds a query."""
+    shares: dict[int, list[float]] = {cut: [] for cut in CUTS}
+    found: dict[int, int] = dict.fromkeys(CUTS, 0)
+    latency_ms = Quantiles()
+    search.rank("warm up 预热", 1)
+    for question in questions:
+        started = time.perf_counter()
+        ranked = [name for name, _ in search.rank(question.text, max(CUTS))]
+        latency_ms.add((time.perf_counter() - started) * 1e3)
+        for cut in CUTS:
+            hits = len(set(question.tools) & set(ranked[:cut]))
+            found[cut] += hits
+            shares[cut].append(hits / len(set(question.tools)))
+    labels = sum(len(set(question.tools)) for question in questions)
+    return {
+        "questions": len(questions),
+        **{f"recall@{cut}": round(sum(shares[cut]) / len(questions), 4) for cut in CUTS},
+        **{f"micro_recall@{cut}": round(found[cut] / labels, 4) for cut in CUTS},
+        "latency_ms": latency_ms.result(),
+    }
+
+
+def _labels(fields: dict[str, Any]) -> tuple[str, ...]:
+    """FinToolBench names them under `select_tools`, our suites have them under `tools`."""
+    tools = fields["select_tools"] if "select_tools" in fields else fields["tools"]
+    names = tuple(tool if isinstance(tool, str) else tool["name"] for tool in tools)
+    if not names:
+        raise KeyError("no labelled tool")
+    return names
