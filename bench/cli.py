@@ -155,9 +155,20 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
 )
 @click.option("--ablation", is_flag=True, help="Also without each ingredient.")
 @click.option("--json", "as_json", is_flag=True)
-def retrieval(dataset: Path | None, ablation: bool, as_json: bool) -> None:
-    """Measure how well the tool search finds the labelled tools of questions."""
-    from bench.retrieval import DatasetError, measure, read_questions, variants
+@click.option("--embeddings", metavar="URL", help="Also dense, by an OpenAI-compatible endpoint.")
+@click.option("--model", help="Its model; without --embeddings, a local sentence-transformers one.")
+def retrieval(
+    dataset: Path | None, ablation: bool, as_json: bool, embeddings: str | None, model: str | None
+) -> None:
+    """Measure how well the tool search finds the labelled tools of questions.
+
+    The key of the endpoint is read from OPENAI_API_KEY.
+    """
+    import os
+
+    from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
+    from adapters.fault import UpstreamFault
+    from bench.retrieval import DatasetError, dense_variants, measure, read_questions, variants
     from bench.suite import BUILT_IN
     from manifests import Catalog
 
@@ -165,9 +176,20 @@ def retrieval(dataset: Path | None, ablation: bool, as_json: bool) -> None:
         questions = read_questions(dataset or BUILT_IN / "starter.jsonl")
     except DatasetError as error:
         raise click.ClickException(str(error)) from error
-    searches = variants(Catalog.load())
+    catalog = Catalog.load()
+    searches = variants(catalog)
     if not ablation:
         searches = dict(list(searches.items())[:1])
+    if embeddings and not model:
+        raise click.UsageError("--embeddings needs --model")
+    if model:
+        embedder: Embedder = LocalEmbedder(model)
+        if embeddings:
+            embedder = EndpointEmbedder(embeddings, model, os.environ.get("OPENAI_API_KEY"))
+        try:
+            searches |= asyncio.run(dense_variants(catalog, questions, embedder))
+        except UpstreamFault as fault:
+            raise click.ClickException(fault.message) from fault
     results = {name: measure(search, questions) for name, search in searches.items()}
     if as_json:
         echo_json(results)

@@ -6,19 +6,25 @@ leaving it out: AkShare's own documentation, the bilingual glossary, the weights
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from adapters.embeddings import Embedder
 from gateway.quantile import Quantiles
 from manifests import Catalog
+from manifests.dense import DenseIndex, Ranking, fused, text_of
 from manifests.search import FIELDS, Search, akshare_documents
 from manifests.words import Glossary
 
 CUTS = (5, 20, 50)
+DEPTH = 100
+"""How far down each ranking is read when two are fused."""
+
+Rank = Callable[[str, int], Ranking]
 
 
 class DatasetError(Exception):
@@ -50,29 +56,29 @@ def read_questions(path: Path) -> list[Question]:
     return questions
 
 
-def variants(catalog: Catalog) -> dict[str, Search]:
+def variants(catalog: Catalog) -> dict[str, Rank]:
     """The search as it is, and with each ingredient left out."""
     documents = akshare_documents()
     flat = dict.fromkeys(FIELDS, 1.0)
     none = Glossary([])
     return {
-        "embedded default": catalog.search,
-        "without AkShare's documentation": Search(catalog),
-        "without the glossary": Search(catalog, documents, glossary=none),
-        "without field weights": Search(catalog, documents, fields=flat),
-        "words of our texts alone": Search(catalog, glossary=none, fields=flat),
+        "embedded default": catalog.search.rank,
+        "without AkShare's documentation": Search(catalog).rank,
+        "without the glossary": Search(catalog, documents, glossary=none).rank,
+        "without field weights": Search(catalog, documents, fields=flat).rank,
+        "words of our texts alone": Search(catalog, glossary=none, fields=flat).rank,
     }
 
 
-def measure(search: Search, questions: Sequence[Question]) -> dict[str, Any]:
-    """Recall at `CUTS` and milliseconds a query."""
+def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:
+    """Recall at `CUTS` and milliseconds a query of a way to rank."""
     shares: dict[int, list[float]] = {cut: [] for cut in CUTS}
     found: dict[int, int] = dict.fromkeys(CUTS, 0)
     latency_ms = Quantiles()
-    search.rank("warm up 预热", 1)
+    rank(questions[0].text, 1)
     for question in questions:
         started = time.perf_counter()
-        ranked = [name for name, _ in search.rank(question.text, max(CUTS))]
+        ranked = [name for name, _ in rank(question.text, max(CUTS))]
         latency_ms.add((time.perf_counter() - started) * 1e3)
         for cut in CUTS:
             hits = len(set(question.tools) & set(ranked[:cut]))
@@ -85,6 +91,28 @@ def measure(search: Search, questions: Sequence[Question]) -> dict[str, Any]:
         **{f"micro_recall@{cut}": round(found[cut] / labels, 4) for cut in CUTS},
         "latency_ms": latency_ms.result(),
     }
+
+
+async def dense_variants(
+    catalog: Catalog, questions: Sequence[Question], embedder: Embedder
+) -> dict[str, Rank]:
+    """Dense retrieval alone, and fused with the embedded default. Raises `UpstreamFault`.
+
+    The questions are embedded beforehand: the latency measured is that of ranking.
+    """
+    tools = list(catalog)
+    vectors = await embedder.embed([text_of(tool) for tool in tools])
+    index = DenseIndex(zip((tool.name for tool in tools), vectors, strict=True))
+    texts = [question.text for question in questions]
+    asked = dict(zip(texts, await embedder.embed(texts), strict=True))
+
+    def dense(text: str, limit: int) -> Ranking:
+        return index.rank(asked[text], limit)
+
+    def hybrid(text: str, limit: int) -> Ranking:
+        return fused((catalog.search.rank(text, DEPTH), dense(text, DEPTH)), limit)
+
+    return {"dense": dense, "hybrid": hybrid}
 
 
 def _labels(fields: dict[str, Any]) -> tuple[str, ...]:

@@ -36,7 +36,15 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         return
     _check(tags)
     query = " ".join(words)
-    found = catalog.find(query, len(catalog), **tags) if query else catalog.select(**tags)
+    found = catalog.select(**tags)
+    if query:
+        import asyncio
+
+        from gateway.cli import read_settings
+        from gateway.finder import ToolFinder
+
+        finder = ToolFinder.of(catalog, read_settings())
+        found = asyncio.run(finder.find(query, len(catalog), **tags))
     if as_json:
         echo_json({"total": len(found), "tools": [summarise(m) for m in found[:limit]]})
         return

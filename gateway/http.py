@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import orjson
 from aiohttp import web
-from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.call import DEFAULT_CONTEXT, CallContext, Gateway
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
+from gateway.finder import ToolFinder
 from gateway.result import Result
 from gateway.vitals import Vitals
 from manifests import Domain, Intent, Source, Timeliness
@@ -63,6 +63,7 @@ class Door:
 
     def __init__(self, gateway: Gateway, vitals: Vitals) -> None:
         self._gateway = gateway
+        self._finder = ToolFinder.of(gateway.catalog, gateway.settings)
         self._vitals = vitals
         self._started = time.monotonic()
 
@@ -115,9 +116,8 @@ class Door:
             return _problem(refusal.error)
         catalog = self._gateway.catalog
         tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
-        if query.q:  # in a thread: the first search makes the index
-            everything = len(catalog)
-            found = await to_thread.run_sync(lambda: catalog.find(query.q, everything, **tags))
+        if query.q:
+            found = await self._finder.find(query.q, len(catalog), **tags)
         else:
             found = catalog.select(**tags)
         end = query.cursor + query.limit

@@ -48,6 +48,10 @@ class GatewaySettings(BaseSettings):
     rapidapi_base_url: BaseUrl | None = None
     akshare_base_url: BaseUrl | None = None
 
+    embeddings_url: BaseUrl | None = None
+    embeddings_model: str | None = None
+    embeddings_key: SecretStr | None = None
+
     attempt_timeout_s: float = Field(60.0, gt=0, le=DAY_S)
     deadline_s: float = Field(180.0, gt=0, le=DAY_S)
     retries: int = Field(2, ge=0)

@@ -87,17 +87,9 @@ class Catalog:
             and (intent is None or m.intent_type == intent)
         ]
 
-    def find(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
-        """The tools that a question in English or Chinese is about, the best first, of those that
-        `select` gives for `tags`. The first search takes 250 ms, the next ones under one.
-        """
-        allowed = {m.name for m in self.select(**tags)}
-        ranked = self.search.rank(query[:MAX_QUERY], limit, allowed)
-        return [self._by_name[name] for name, _ in ranked]
-
     @cached_property
     def search(self) -> "Search":
-        """The index for `find`, made on first use."""
+        """The embedded search. Making its index takes 250 ms, on first use; a query under one."""
         from manifests.search import Search, akshare_documents
 
         return Search(self, akshare_documents())

@@ -1,0 +1,56 @@
+"""Dense retrieval beside the embedded search, and the two as one.
+
+Vectors come from elsewhere (an embeddings endpoint or a local model); here they are only compared,
+by cosine, and rankings are fused by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from heapq import nlargest
+from math import sqrt
+from operator import mul
+
+from manifests.export import describe
+from manifests.manifest import Manifest
+
+RANK_CONSTANT = 60
+
+Vector = Sequence[float]
+Ranking = list[tuple[str, float]]
+
+
+class DenseIndex:
+    """Vectors of tools, by name."""
+
+    def __init__(self, vectors: Iterable[tuple[str, Vector]]) -> None:
+        self._vectors = sorted((name, _unit(vector)) for name, vector in vectors)
+
+    def rank(self, query: Vector, limit: int, allowed: Collection[str] | None = None) -> Ranking:
+        """At most `limit` tools, of those `allowed`, nearest to `query` first; ties by name."""
+        wanted = _unit(query)
+        scored = (
+            (sum(map(mul, wanted, vector)), name)
+            for name, vector in self._vectors
+            if allowed is None or name in allowed
+        )
+        nearest = nlargest(limit, scored, key=lambda pair: pair[0])
+        return [(name, score) for score, name in nearest]
+
+
+def text_of(manifest: Manifest) -> str:
+    """What of a tool is embedded: its name in words and its description with the finance tags."""
+    return f"{manifest.name.replace('_', ' ')}: {describe(manifest, tags=True)}"
+
+
+def fused(rankings: Iterable[Ranking], limit: int) -> Ranking:
+    """One ranking from several, by reciprocal rank; ties by name."""
+    scores: defaultdict[str, float] = defaultdict(float)
+    for ranking in rankings:
+        for place, (name, _) in enumerate(ranking, 1):
+            scores[name] += 1 / (RANK_CONSTANT + place)
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+
+def _unit(vector: Vector) -> tuple[float, ...]:
+    length = sqrt(sum(map(mul, vector, vector))) or 1.0
+    return tuple(figure / length for figure in vector)
