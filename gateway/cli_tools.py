@@ -90,7 +90,10 @@ def _show(manifest: "Manifest") -> None:
                 table.add_row(p.name, expected[p.name], default, str(p.example), p.description)
         console.print(table)
     facts = {
-        "returns": ", ".join(column.name for column in manifest.columns) or "a JSON document",
+        "returns": ", ".join(
+            f"{c.name} ({c.description})" if c.description else c.name for c in manifest.columns
+        )
+        or "a JSON document",
         "tags": f"{manifest.timeliness}, {manifest.intent_type}, "
         + ", ".join(manifest.regulatory_domains),
         "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",

@@ -50,7 +50,7 @@ def facts() -> list[dict[str, Any]]:
     """The published facts about the 760 tools."""
     path = Path(__file__).parents[2] / "shared" / "data" / "tools.jsonl"
     if not path.is_file():
-        pytest.skip("the facts file stands beside the checkout in ../shared, and is not here")
+        pytest.skip("the published facts are not beside this checkout")
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
