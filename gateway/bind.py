@@ -89,7 +89,7 @@ class Binder:
         return self._bind(tool, arguments)
 
     def _bind(self, tool: str, given: Mapping[str, Any]) -> BoundCall:
-        if not isinstance(given, Mapping):
+        if type(given) is not dict and not isinstance(given, Mapping):
             raise _unreadable("the arguments must be a mapping of names to values")
         plan = self._plans.get(tool) or self._resolve(tool, given)
         try:
