@@ -63,12 +63,15 @@ class Driver:
         Raises `TraceError` when records can't be written; then nothing more is started.
         """
         work = iter(range(episodes))
+        failure = ""
         try:
             async with anyio.create_task_group() as tasks:
                 for _ in range(min(self._concurrency, episodes)):
                     tasks.start_soon(self._work, work)
-        except* TraceError as group:
-            raise TraceError(str(group.exceptions[0])) from None
+        except* TraceError as group:  # what is raised in here would come out as a group again
+            failure = str(group.exceptions[0])
+        if failure:
+            raise TraceError(failure)
 
     async def _work(self, numbers: Iterator[int]) -> None:
         tasks = self._suite.tasks

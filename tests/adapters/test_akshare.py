@@ -118,11 +118,11 @@ async def test_a_hang_ends_in_the_worker_too(catalog: Catalog) -> None:
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
         (worker,) = adapter._workers
-        await _fails(adapter, manifest, 3.0)  # also starts the process
+        await _fails(adapter, manifest, 5.0)  # also starts the process
         process = process_of(adapter)
         started = time.perf_counter()
-        await _fails(adapter, manifest, 0.5)
-        assert time.perf_counter() - started < 0.6
+        await _fails(adapter, manifest, 2.0)
+        assert time.perf_counter() - started < 2.2
         assert worker.calls == {}
         assert process_of(adapter) == process, "its socket timed out; it had not to be killed"
     assert not is_running(process)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -151,6 +150,3 @@ async def test_a_first_burst_is_spread_over_the_workers(
     async with library(tmp_path, monkeypatch, workers=2) as adapter:
         processes = await asyncio.gather(*(call(adapter, "slow") for _ in range(8)))
         assert sorted(processes.count(p) for p in set(processes)) == [4, 4]
-        started = time.perf_counter()
-        await asyncio.gather(*(call(adapter, "slow") for _ in range(8)))
-        assert time.perf_counter() - started < 0.6, "eight threads, one round"
