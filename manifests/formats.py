@@ -156,6 +156,9 @@ FORMATS = {
 }
 
 
+DATE_FORMATS = frozenset({"yyyymmdd", "date", "date-time", "unix-seconds", "yyyymm", "yyyy"})
+
+
 def short(value: object) -> str:
     """`value` as an error text shows it."""
     text = repr(value)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from manifests.formats import FORMATS, short
+from manifests.formats import DATE_FORMATS, FORMATS, short
 from manifests.manifest import (
     PLACEHOLDER,
     Manifest,
@@ -127,12 +127,13 @@ class Signature:
         where one parameter alone can be meant, and no two names mean the same.
         """
         free = [name for name in self.names if name not in arguments]
+        dates = [p.name for p in self.parameters if p.name in free and p.format in DATE_FORMATS]
         meant: dict[str, str] = {}
         for name in arguments:
             if name not in self.names and all(name != p.name for p in self.parameters):
                 parameter = self._sent_names.get(name)
                 if parameter not in free:
-                    parameter = meant_name(name, free)
+                    parameter = meant_name(name, free, dates)
                 if parameter is not None:
                     meant[name] = parameter
         return meant if len(set(meant.values())) == len(meant) else {}

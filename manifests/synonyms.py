@@ -24,7 +24,7 @@ VALUES: tuple[tuple[str, ...], ...] = (
     ("income statement", "income-statement", "profit", "利润表"),
     ("cash flow statement", "cash-flow-statement", "cash flow", "现金流量表"),
     ("all", "全部", "全部股票"),
-    ("shanghai", "sh", "sse", "上海", "沪市", "上证", "沪市主板"),
+    ("shanghai", "sh", "sse", "上海", "沪市", "上证"),
     ("shenzhen", "sz", "szse", "深圳", "深市", "深证"),
     ("beijing", "bj", "bse", "北京", "北交所", "京市"),
     ("hong kong", "hk", "hkex", "香港", "港股"),
@@ -67,19 +67,23 @@ NAMES: tuple[tuple[str, ...], ...] = (
         "symbols",
         "tickers",
     ),
-    ("start_date", "start", "begin", "begin_date", "from", "from_date", "date_from", "since"),
-    ("end_date", "end", "to", "to_date", "date_to", "until"),
-    ("date", "trade_date", "day"),
     ("period", "interval", "frequency", "freq"),
     ("adjust", "adjustment", "adj"),
     ("page", "page_number", "page_index"),
     ("limit", "size", "page_size", "count", "per_page"),
-    ("market", "exchange"),
     ("indicator", "metric"),
     ("base", "from_currency", "base_currency"),
     ("quote", "to_currency", "quote_currency"),
     ("query", "q", "keyword", "search"),
 )
+
+
+DATE_NAMES: tuple[tuple[str, ...], ...] = (
+    ("start_date", "start", "begin", "begin_date", "from", "from_date", "date_from", "since"),
+    ("end_date", "end", "to", "to_date", "date_to", "until"),
+    ("date", "trade_date"),
+)
+"""Names of dates only: `to` may also be a currency, and `begin` a page."""
 
 
 def fold(text: str) -> str:
@@ -97,6 +101,7 @@ def _key(word: str) -> str:
 
 _VALUE_GROUPS = _groups(VALUES)
 _NAME_GROUPS = _groups(NAMES)
+_DATE_NAME_GROUPS = _groups(DATE_NAMES)
 
 
 @lru_cache(8_192)
@@ -105,9 +110,11 @@ def meant_value(text: str, allowed: tuple[str, ...]) -> str | None:
     return _meant(text, allowed, _VALUE_GROUPS)
 
 
-def meant_name(name: str, names: Collection[str]) -> str | None:
-    """The one of the parameter names `names` that `name` means, or None."""
-    return _meant(name, names, _NAME_GROUPS)
+def meant_name(name: str, names: Collection[str], dates: Collection[str]) -> str | None:
+    """The one of the parameter names `names` that `name` means, or None; `dates` are those of
+    dates.
+    """
+    return _meant(name, names, _NAME_GROUPS) or _meant(name, dates, _DATE_NAME_GROUPS)
 
 
 def _meant(text: str, allowed: Collection[str], groups: dict[str, int]) -> str | None:

@@ -202,6 +202,23 @@ def test_a_unique_other_name_is_mapped_and_reported(
 
 
 @pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ("currency_convert", "end_date"),
+        ("estimate_gas", "until"),
+        ("bank_fjcf_table_detail", "start_date"),
+        ("futures_zh_spot", "exchange"),
+    ],
+)
+def test_a_name_of_a_date_means_no_currency_and_no_page(
+    catalog: Catalog, tool: str, name: str
+) -> None:
+    found = catalog.get(tool)
+    assert found is not None
+    assert Signature(found).aliases({name: "x"}) == {}
+
+
+@pytest.mark.parametrize(
     "given_", [{"symbol": "600000", "ticker": "600001"}, {"ticker": "1", "code": "2"}, {"foo": 1}]
 )
 def test_an_ambiguous_or_unknown_name_is_refused(catalog: Catalog, given_: dict[str, Any]) -> None:
