@@ -90,7 +90,10 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
     else:
         text = orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     if out is not None:
-        out.write_bytes(text)
+        try:
+            out.write_bytes(text)
+        except OSError as error:
+            raise click.ClickException(f"{out}: {error.strerror}") from error
         click.echo(f"{len(exported)} tools written to {out}")
         return
     sys.stdout.buffer.write(text)
@@ -103,13 +106,17 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True)
 def import_(path: Path, _format: str, out: Path) -> None:
     """Read the tools in PATH into a manifest file. Code in PATH is never run nor kept."""
-    from manifests import Catalog
+    from manifests import Catalog, CatalogError
     from manifests.catalog import write
     from manifests.fintoolbench import read_lines
 
     with path.open("rb") as lines:
         imported = read_lines(lines, Catalog.load())
-    write(out, imported.manifests)
+    try:
+        Catalog(imported.manifests)
+        write(out, imported.manifests)
+    except (CatalogError, OSError) as error:
+        raise click.ClickException(str(error)) from error
     click.echo(f"{len(imported.manifests)} tools written to {out}")
     for name, reason in imported.refused.items():
         click.echo(f"{name}: {reason}", err=True)
@@ -126,7 +133,7 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
     from collections import Counter
     from dataclasses import asdict
 
-    from manifests import Catalog
+    from manifests import Catalog, CatalogError
     from manifests.akshare_source import AkShareMissingError, akshare_functions, akshare_version
     from manifests.catalog import DATA, read, write
     from manifests.sync import differences, synced
@@ -136,13 +143,21 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
     except AkShareMissingError as error:
         raise click.ClickException(str(error)) from error
     folder = path or DATA
-    found = differences(Catalog.load(folder), functions)
+    try:
+        found = differences(Catalog.load(folder), functions)
+    except CatalogError as error:
+        raise click.ClickException(str(error)) from error
     if do_apply:
-        for file in sorted(folder.rglob("*.json")):
-            tools = read(file)
-            changed = [synced(m, functions, release) if m.source == "akshare" else m for m in tools]
-            if changed != tools:
-                write(file, changed)
+        files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
+        changes = {
+            file: [
+                synced(m, functions, release) if m.source == "akshare" else m for m in read(file)
+            ]
+            for file in files
+        }
+        for file, tools in changes.items():
+            if tools != read(file):
+                write(file, tools)
     if as_json:
         echo_json(
             {"akshare": release, "applied": do_apply, "differences": list(map(asdict, found))}

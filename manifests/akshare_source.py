@@ -122,8 +122,11 @@ def _accepted(
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+    compared = _compared(function)
     return {
-        node.slice.id: tables[node.value.id]
+        node.slice.id: tuple(
+            dict.fromkeys((*tables[node.value.id], *compared.get(node.slice.id, ())))
+        )
         for node in ast.walk(function)
         if isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)
@@ -132,5 +135,18 @@ def _accepted(
         and node.value.id in tables
         and node.slice.id in parameters
         and node.slice.id not in reassigned
-        and parameters[node.slice.id] in (REQUIRED, *tables[node.value.id])
+        and parameters[node.slice.id]
+        in (REQUIRED, *tables[node.value.id], *compared.get(node.slice.id, ()))
     }
+
+
+def _compared(function: ast.FunctionDef) -> dict[str, list[str]]:
+    """String constants that a name is compared to: values with a branch of their own."""
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+            for other in node.comparators:
+                for constant in ast.walk(other):
+                    if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                        found.setdefault(node.left.id, []).append(constant.value)
+    return found

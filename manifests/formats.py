@@ -126,9 +126,17 @@ def _list(_name: str, _example: str) -> Write:
     return lambda text: ",".join(part.strip() for part in text.split(","))
 
 
-def _cased(_name: str, example: str) -> Write:
-    """A code of letters, in the case of the example."""
-    return str.lower if example.islower() else str.upper
+def _letters(count: int) -> Callable[[str, str], Write]:
+    """A code of so many letters, in the case of the example."""
+
+    def writer(_name: str, example: str) -> Write:
+        return lambda text: _cased(_matched(f"[A-Za-z]{{{count}}}", text), example)
+
+    return writer
+
+
+def _cased(text: str, example: str) -> str:
+    return text.lower() if example.islower() else text.upper()
 
 
 FORMATS = {
@@ -151,8 +159,8 @@ FORMATS = {
     "hk-code": Format("Hong Kong stock code, such as 00700", _hong_kong),
     "fund-code": Format("six-digit fund code, such as 510300", _fund),
     "csv": Format("one or more, separated by commas, or an array", _list),
-    "currency-code": Format("currency code of ISO 4217, such as USD", _cased),
-    "country-code": Format("country code of two letters, such as US", _cased),
+    "currency-code": Format("currency code of ISO 4217, such as USD", _letters(3)),
+    "country-code": Format("country code of two letters, such as US", _letters(2)),
 }
 
 
@@ -170,6 +178,8 @@ def _read(text: str) -> tuple[datetime, bool]:
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{short(text)} is no date")
+    if int(found["y"]) < 1900:
+        raise ValueError(f"{short(text)} is before 1900")
     month, day = (found["m"], found["d"]) if found["m"] else (found["md"][:2], found["md"][2:])
     clock = found["time"] or "00:00"
     clock = clock if clock[1] != ":" else f"0{clock}"

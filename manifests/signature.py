@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from unicodedata import normalize
 
 from manifests.formats import DATE_FORMATS, FORMATS, short
 from manifests.manifest import (
@@ -19,7 +20,7 @@ from manifests.manifest import (
     Scalar,
     ScalarType,
 )
-from manifests.synonyms import meant_name, meant_value
+from manifests.synonyms import LONGEST, meant_name, meant_value
 
 MAX_INTEGER = 2**53 - 1  # RFC 7493 (I-JSON), section 2.2
 
@@ -114,7 +115,8 @@ class Signature:
                 raise ArgumentError([Problem("arguments", "have names that are no strings", "")])
             aliases = self.aliases(arguments)
             if aliases:
-                return self.bind({aliases.get(name, name): v for name, v in arguments.items()})
+                given = {n: v for n, v in arguments.items() if v is not None or n in aliases}
+                return self.bind({aliases.get(name, name): v for name, v in given.items()})
             problems.extend(self._foreign(name) for name in arguments if name not in self.names)
         if problems:
             raise ArgumentError(problems)
@@ -126,15 +128,14 @@ class Signature:
         The upstream's own spelling, another case or other marks between words, or a synonym; only
         where one parameter alone can be meant, and no two names mean the same.
         """
-        free = [name for name in self.names if name not in arguments]
-        dates = [p.name for p in self.parameters if p.name in free and p.format in DATE_FORMATS]
+        dates = [
+            p.name for p in self.parameters if p.name in self.names and p.format in DATE_FORMATS
+        ]
         meant: dict[str, str] = {}
         for name in arguments:
             if name not in self.names and all(name != p.name for p in self.parameters):
-                parameter = self._sent_names.get(name)
-                if parameter not in free:
-                    parameter = meant_name(name, free, dates)
-                if parameter is not None:
+                parameter = self._sent_names.get(name) or meant_name(name, self.names, dates)
+                if parameter in self.names and arguments.get(parameter) is None:
                     meant[name] = parameter
         return meant if len(set(meant.values())) == len(meant) else {}
 
@@ -168,8 +169,13 @@ def _slot(p: Parameter, in_path: bool) -> _Slot:
         convert = _or_default(convert, p.default)
     is_plain = p.type == "string" and form is None and p.enum is None and not in_path
     # Texts come again and again: what one means is remembered.
-    text = None if is_plain else lru_cache(REMEMBERED)(convert)
+    text = None if is_plain else _remembering(convert)
     return _Slot(p.name, text, convert, p.required, p.default)
+
+
+def _remembering(convert: Convert) -> Callable[[str], Scalar]:
+    remembered = lru_cache(REMEMBERED)(convert)
+    return lambda text: remembered(text) if len(text) <= LONGEST else convert(text)
 
 
 def _formatted(convert: Convert, write: Callable[[str], str], p: Parameter) -> Convert:
@@ -177,8 +183,8 @@ def _formatted(convert: Convert, write: Callable[[str], str], p: Parameter) -> C
         if p.format == "csv" and isinstance(value, list | tuple):
             value = ",".join(_string(part) for part in value)
         if p.type == "string":
-            return write(str(convert(value)))
-        return convert(write(value) if isinstance(value, str) else value)
+            return write(normalize("NFKC", str(convert(value))).strip())
+        return convert(write(normalize("NFKC", value).strip()) if isinstance(value, str) else value)
 
     return formatted
 

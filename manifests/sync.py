@@ -42,7 +42,9 @@ def differences(
 
 
 def synced(manifest: Manifest, functions: dict[str, AkShareFunction], release: str) -> Manifest:
-    """`manifest` as it must be for the installed AkShare."""
+    """`manifest` as it must be for the installed AkShare; others stay as they are."""
+    if manifest.source != "akshare":
+        return manifest
     function = functions.get(manifest.name)
     if function is None:
         gone = manifest.unavailable or f"AkShare {release} no longer has this function"
@@ -54,7 +56,10 @@ def synced(manifest: Manifest, functions: dict[str, AkShareFunction], release: s
         for name, default in function.defaults.items()
         if name not in names
     ]
-    update = {"parameters": tuple(parameters), "unavailable": None}
+    reason = manifest.unavailable
+    if reason is not None and reason.startswith("AkShare "):
+        reason = None  # it was the function's absence; any other reason is an operator's
+    update = {"parameters": tuple(parameters), "unavailable": reason}
     return Manifest.model_validate(manifest.model_copy(update=update).model_dump())
 
 
@@ -64,7 +69,7 @@ def _of_tool(manifest: Manifest, functions: dict[str, AkShareFunction]) -> Itera
         if manifest.unavailable is None:
             yield Difference(manifest.name, "vanished", "the function is gone")
         return
-    if manifest.unavailable is not None:
+    if manifest.unavailable is not None and manifest.unavailable.startswith("AkShare "):
         yield Difference(manifest.name, "returned", "the function is there again")
     ours = {p.name: p for p in manifest.parameters}
     for name, default in function.defaults.items():
@@ -83,7 +88,7 @@ def _of_parameter(tool: str, p: Parameter, function: AkShareFunction) -> Iterabl
     default = function.defaults[p.name]
     if default == REQUIRED and not p.required:
         yield Difference(tool, "now_required", p.name)
-    elif _is_scalar(default) and default != p.default:
+    elif _is_scalar(default) and default != p.default and not p.required:
         yield Difference(tool, "changed_default", f"{p.name}: {p.default!r} -> {default!r}")
     accepted = function.accepted.get(p.name)
     if accepted is not None and p.enum is not None and set(accepted) != set(p.enum):
@@ -94,6 +99,11 @@ def _is_scalar(default: object) -> bool:
     return default not in (REQUIRED, COMPUTED) and isinstance(default, str | int | float | bool)
 
 
+def _type_of(default: object) -> ScalarType:
+    kinds: tuple[ScalarType, ...] = ("boolean", "integer", "number", "string")
+    return next((kind for kind in kinds if is_of(default, kind)), "string")
+
+
 def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> Parameter:
     if p.withdrawn is not None or p.filled_by != "agent":
         return p
@@ -101,13 +111,19 @@ def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> 
         gone = f"AkShare {release} no longer takes it"
         return p.model_copy(update={"withdrawn": gone, "default": None})
     default = function.defaults[p.name]
-    update: dict[str, object] = {"required": default == REQUIRED}
-    if default == REQUIRED:
+    # A parameter that we require stays required: its default may be wrong beside another argument.
+    required = p.required or default == REQUIRED
+    update: dict[str, object] = {"required": required}
+    if required:
         update["default"] = None
         update["example"] = p.example if p.example is not None else p.default
     elif _is_scalar(default):
         update["default"] = default
-    accepted = function.accepted.get(p.name)
+        if not is_of(default, p.type):
+            update |= {"type": _type_of(default), "example": default, "enum": None, "format": None}
+        elif p.enum is not None and default not in p.enum:
+            update["enum"] = (*p.enum, default)
+    accepted = function.accepted.get(p.name) if "type" not in update else None
     if accepted is not None and p.enum is not None:
         update["enum"] = accepted
         update["example"] = p.example if p.example in accepted else accepted[0]
@@ -117,14 +133,12 @@ def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> 
 def _new_parameter(
     name: str, default: object, function: AkShareFunction, release: str
 ) -> Parameter:
-    kinds: tuple[ScalarType, ...] = ("boolean", "integer", "number", "string")
-    type_ = next((kind for kind in kinds if is_of(default, kind)), "string")
     scalar = default if _is_scalar(default) else None
     accepted = function.accepted.get(name)
     return Parameter.model_validate(
         {
             "name": name,
-            "type": type_,
+            "type": _type_of(default),
             "description": f"New in AkShare {release}; see the documentation of {function.name}",
             "required": default == REQUIRED,
             "default": scalar,

@@ -4,8 +4,14 @@ A value that a caller wrote means an allowed value when both stand in one group 
 value does; a name means a parameter in the same way.
 """
 
+import re
 from collections.abc import Collection
-from functools import lru_cache
+
+LONGEST = 64
+"""Characters of the longest value or name that can mean another."""
+
+_BETWEEN_NUMBERS = re.compile(r"(?<=\d)\W+(?=\d)")
+_NUMBER_AND_UNIT = re.compile(r"\d+[mM]")
 
 VALUES: tuple[tuple[str, ...], ...] = (
     ("daily", "day", "d", "日", "日线", "日频", "每日"),
@@ -23,10 +29,10 @@ VALUES: tuple[tuple[str, ...], ...] = (
     ("balance sheet", "balance-sheet", "资产负债表"),
     ("income statement", "income-statement", "profit", "利润表"),
     ("cash flow statement", "cash-flow-statement", "cash flow", "现金流量表"),
-    ("all", "全部", "全部股票"),
-    ("shanghai", "sh", "sse", "上海", "沪市", "上证"),
-    ("shenzhen", "sz", "szse", "深圳", "深市", "深证"),
-    ("beijing", "bj", "bse", "北京", "北交所", "京市"),
+    ("all", "全部"),
+    ("shanghai", "上海", "沪市", "上证"),
+    ("shenzhen", "深圳", "深市", "深证"),
+    ("beijing", "北京", "北交所", "京市"),
     ("hong kong", "hk", "hkex", "香港", "港股"),
     ("us", "usa", "united states", "美国", "美股"),
     ("china", "cn", "中国"),
@@ -72,8 +78,8 @@ NAMES: tuple[tuple[str, ...], ...] = (
     ("page", "page_number", "page_index"),
     ("limit", "size", "page_size", "count", "per_page"),
     ("indicator", "metric"),
-    ("base", "from_currency", "base_currency"),
-    ("quote", "to_currency", "quote_currency"),
+    ("base", "base_currency"),
+    ("quote", "quote_currency"),
     ("query", "q", "keyword", "search"),
 )
 
@@ -87,8 +93,13 @@ DATE_NAMES: tuple[tuple[str, ...], ...] = (
 
 
 def fold(text: str) -> str:
-    """Case, and the marks between words, do not matter."""
-    return "".join(c for c in text.casefold() if c.isalnum())
+    """Case, and the marks between words, do not matter; marks between numbers do (1-3 is not 13),
+    and so does the case of a lone unit (1M is a month, 1m a minute).
+    """
+    if _NUMBER_AND_UNIT.fullmatch(text):
+        return text
+    marked = _BETWEEN_NUMBERS.sub("|", text.casefold())
+    return "".join(c for c in marked if c.isalnum() or c == "|")
 
 
 def _groups(table: tuple[tuple[str, ...], ...]) -> dict[str, int]:
@@ -104,10 +115,11 @@ _NAME_GROUPS = _groups(NAMES)
 _DATE_NAME_GROUPS = _groups(DATE_NAMES)
 
 
-@lru_cache(8_192)
 def meant_value(text: str, allowed: tuple[str, ...]) -> str | None:
     """The one of `allowed` that `text` means, or None."""
-    return _meant(text, allowed, _VALUE_GROUPS)
+    meant = _meant(text, allowed, _VALUE_GROUPS)
+    is_adjustment = "qfq" in allowed or text == ""
+    return None if meant == "" and not is_adjustment else meant
 
 
 def meant_name(name: str, names: Collection[str], dates: Collection[str]) -> str | None:
@@ -120,8 +132,11 @@ def meant_name(name: str, names: Collection[str], dates: Collection[str]) -> str
 def _meant(text: str, allowed: Collection[str], groups: dict[str, int]) -> str | None:
     if text in allowed:
         return text
-    same = [a for a in allowed if _key(a) == _key(text)]
+    if len(text) > LONGEST:
+        return None
+    key = _key(text)
+    same = [a for a in allowed if _key(a) == key]
     if not same:
-        group = groups.get(_key(text))
+        group = groups.get(key)
         same = [a for a in allowed if group is not None and groups.get(_key(a)) == group]
     return same[0] if len(same) == 1 else None

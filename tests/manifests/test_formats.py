@@ -173,6 +173,58 @@ def test_allowed_values_match_without_case_and_by_synonym(
         signature.bind({"p": "something else"})
 
 
+@pytest.mark.parametrize(
+    ("enum", "value"),
+    [
+        (["3-6个月", "1-3年"], "36个月"),
+        (["1m", "1d"], "1M"),
+        (["SH", "SR"], "上海"),
+        (["沪市主板", "科创板"], "沪市"),
+        (["", "年报"], "unadjusted"),
+        (["全部", "股票型"], "全部股票"),
+    ],
+)
+def test_what_only_looks_alike_is_refused(enum: list[str], value: str) -> None:
+    signature = Signature(manifest({"name": "p", "type": "string", "enum": enum}))
+    with pytest.raises(ArgumentError, match="not allowed"):
+        signature.bind({"p": value})
+
+
+@pytest.mark.parametrize(
+    ("format_", "value", "bound"),
+    [
+        ("hk-code", "００７００", "00700"),
+        ("a-share-code", " 600000 ", "600000"),
+        ("csv", "AAPL，MSFT", "AAPL,MSFT"),
+        ("currency-code", "usd", "USD"),
+    ],
+)
+def test_width_and_blanks_do_not_matter(format_: str, value: str, bound: str) -> None:
+    assert bind(format_, value, example="X") == bound
+
+
+@pytest.mark.parametrize(
+    ("format_", "value"),
+    [("date", "0001-01-01"), ("currency-code", "us dollars"), ("country-code", "")],
+)
+def test_what_is_none_of_the_kind_is_refused(format_: str, value: str) -> None:
+    with pytest.raises(ArgumentError):
+        bind(format_, value)
+
+
+def test_a_huge_text_is_refused_at_once() -> None:
+    signature = Signature(manifest({"name": "p", "type": "string", "enum": ["a"]}))
+    with pytest.raises(ArgumentError, match="not allowed"):
+        signature.bind({"p": "x" * 2**20})
+
+
+def test_null_under_its_own_name_leaves_room_for_another_name(catalog: Catalog) -> None:
+    tool = catalog.get("stock_zh_a_hist")
+    assert tool is not None
+    bound = Signature(tool).bind({"symbol": None, "code": "600000"})
+    assert bound["symbol"] == "600000"
+
+
 def test_a_synonym_of_two_allowed_values_is_refused() -> None:
     signature = Signature(manifest({"name": "p", "type": "string", "enum": ["月", "月度"]}))
     with pytest.raises(ArgumentError, match="not allowed"):
