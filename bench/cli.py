@@ -168,7 +168,14 @@ def retrieval(
 
     from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
     from adapters.fault import UpstreamFault
-    from bench.retrieval import DatasetError, dense_variants, measure, read_questions, variants
+    from bench.retrieval import (
+        DEFAULT,
+        DatasetError,
+        dense_variants,
+        measure,
+        read_questions,
+        variants,
+    )
     from bench.suite import BUILT_IN
     from manifests import Catalog
 
@@ -177,9 +184,7 @@ def retrieval(
     except DatasetError as error:
         raise click.ClickException(str(error)) from error
     catalog = Catalog.load()
-    searches = variants(catalog)
-    if not ablation:
-        searches = dict(list(searches.items())[:1])
+    searches = variants(catalog) if ablation else {DEFAULT: catalog.search.rank}
     if embeddings and not model:
         raise click.UsageError("--embeddings needs --model")
     if model:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from adapters.embeddings import Embedder
+from gateway.finder import DEPTH
 from gateway.quantile import Quantiles
 from manifests import Catalog
 from manifests.dense import DenseIndex, Ranking, fused, text_of
@@ -21,9 +22,7 @@ from manifests.search import FIELDS, Search, akshare_documents
 from manifests.words import Glossary
 
 CUTS = (5, 20, 50)
-DEPTH = 100
-"""How far down each ranking is read when two are fused."""
-
+DEFAULT = "embedded default"
 Rank = Callable[[str, int], Ranking]
 
 
@@ -62,7 +61,7 @@ def variants(catalog: Catalog) -> dict[str, Rank]:
     flat = dict.fromkeys(FIELDS, 1.0)
     none = Glossary([])
     return {
-        "embedded default": catalog.search.rank,
+        DEFAULT: catalog.search.rank,
         "without AkShare's documentation": Search(catalog).rank,
         "without the glossary": Search(catalog, documents, glossary=none).rank,
         "without field weights": Search(catalog, documents, fields=flat).rank,

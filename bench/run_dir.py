@@ -79,13 +79,12 @@ class RunDirectory:
 
     @asynccontextmanager
     async def _streaming(self) -> AsyncIterator[None]:
-        run = self
         async with AsyncExitStack() as parts:
             for name in ("calls", "episodes"):
-                lines = await parts.enter_async_context(JsonLines.open(run.path / f"{name}.jsonl"))
-                setattr(run, name, Stream(lines, run.metrics))
-            await run.save()
-            saver = asyncio.create_task(run._save_repeatedly())
+                lines = await parts.enter_async_context(JsonLines.open(self.path / f"{name}.jsonl"))
+                setattr(self, name, Stream(lines, self.metrics))
+            await self.save()
+            saver = asyncio.create_task(self._save_repeatedly())
             try:
                 yield
             finally:

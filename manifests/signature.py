@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from unicodedata import normalize
 
 from manifests.formats import DATE_FORMATS, FORMATS, short
@@ -51,8 +52,7 @@ class ArgumentError(ValueError):
         super().__init__("; ".join(f"{p.argument}: {p.problem}, {p.expected}" for p in problems))
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
+class _Slot(NamedTuple):
     """One parameter, ready to bind. `text` converts strings and `other` everything else."""
 
     name: str
@@ -79,9 +79,6 @@ class Signature:
             if p.filled_by == "agent" and p.withdrawn is None
         )
         self.names = tuple(slot.name for slot in self._slots)
-        self._compiled = tuple(
-            (s.name, s.text, s.other, s.required, s.default) for s in self._slots
-        )
 
     def bind(self, arguments: Mapping[str, object]) -> dict[str, Scalar]:
         """Canonical arguments, defaults filled in. Raises `ArgumentError`."""
@@ -91,7 +88,7 @@ class Signature:
         bound: dict[str, Scalar] = {}
         problems: list[Problem] = []
         known = 0
-        for name, of_text, of_other, required, default in self._compiled:
+        for name, of_text, of_other, required, default in self._slots:
             value = arguments.get(name)
             if value is None:
                 known += name in arguments
