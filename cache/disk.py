@@ -1,10 +1,11 @@
 """The disk tier: diskcache holding bytes and nothing else.
 
-Nothing is ever pickled or unpickled: a row of any other kind is refused on read, dropped and
-counted. Writes go behind, in batches, from a bounded queue; when the queue is full the newest write
-is left out and counted, since a cache may forget but may not stall its caller. Reads and writes
-have a thread each, so that a database locked by another process holds up writes only. A database
-that can't be read is moved aside and begun anew.
+Nothing is ever pickled or unpickled: a row of any other kind, or one that is not to the last bit
+what was written, is refused on read, dropped and counted. Writes go behind, in batches, from a
+bounded queue, and are seen by readers at once; when the queue is full the newest write is left out
+and counted, since a cache may forget but may not stall its caller. Reads and writes have a thread
+each, so that a database locked by another process holds up writes only. Several processes may share
+one folder. A database that can't be read is moved aside and begun anew.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ import diskcache
 from cache.entry import Entry
 
 T = TypeVar("T")
-Write = tuple[bytes, bytes, float]
+Write = tuple[str, Entry, float]
 
 QUEUE_BYTES = 64 * 2**20
 BATCH = 256
@@ -69,14 +70,17 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]
 class DiskTier:
     """Entries by key on disk. Made by `DiskTier.open`; owned by one event loop."""
 
+    name = "disk"
+
     def __init__(self) -> None:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="disk-read")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="disk-write")
         self._store: diskcache.Cache
         self._queue: asyncio.Queue[Write | None] = asyncio.Queue()  # bounded by `put`
+        self._queued: dict[str, Entry] = {}
+        self._queued_bytes = 0
         self.refused = 0
         self.left_out = 0
-        self._queued_bytes = 0
 
     @classmethod
     @asynccontextmanager
@@ -95,27 +99,34 @@ class DiskTier:
                     await _run(thread, tier._store.close)
                     thread.shutdown()
 
+    def state(self) -> dict[str, int]:
+        return {
+            "queued": len(self._queued),
+            "refused": self.refused,
+            "left_out": self.left_out,
+        }
+
     async def get(self, key: str) -> Entry | None:
         """The kept entry, or None. A row that can't be trusted is dropped and counted."""
-        return await _run(self._reader, self._read, key.encode())
+        return self._queued.get(key) or await _run(self._reader, self._read, key)
 
-    def put(self, key: str, entry: Entry, lifetime_s: float) -> None:
+    def put(self, key: str, entry: Entry, keep_s: float) -> None:
         """Queue one entry for writing."""
         if self._queued_bytes + len(entry.data) > QUEUE_BYTES:
             self.left_out += 1
             return
-        row = entry.encode()
-        self._queued_bytes += len(row)
-        self._queue.put_nowait((key.encode(), row, lifetime_s))
+        self._queued_bytes += len(entry.data)
+        self._queued[key] = entry
+        self._queue.put_nowait((key, entry, keep_s))
 
-    def _read(self, key: bytes) -> Entry | None:
+    def _read(self, key: str) -> Entry | None:
         try:
-            row = self._store.get(key)
-            return None if row is None else Entry.decode(row)
+            frame = self._store.get(key.encode())
+            return None if frame is None else Entry.decode(frame, key)
         except (ValueError, sqlite3.DatabaseError):
             self.refused += 1
             with contextlib.suppress(sqlite3.DatabaseError, diskcache.Timeout):
-                self._store.delete(key)
+                self._store.delete(key.encode())
             return None
 
     async def _write_behind(self) -> None:
@@ -128,13 +139,18 @@ class DiskTier:
             closing = batch[-1] is None
             writes = [write for write in batch if write is not None]
             await _run(self._writer, self._write, writes)
-            self._queued_bytes -= sum(len(row) for _, row, _ in writes)
+            for key, entry, _ in writes:
+                self._queued_bytes -= len(entry.data)
+                if self._queued.get(key) is entry:
+                    del self._queued[key]
 
     def _write(self, batch: list[Write]) -> None:
+        frames = [(key.encode(), entry.encode(key), keep_s) for key, entry, keep_s in batch]
         try:
             with self._store.transact():
-                for key, row, lifetime_s in batch:
-                    self._store.set(key, row, expire=lifetime_s)
+                for key, frame, keep_s in frames:
+                    self._store.set(key, frame, expire=keep_s)
+            self._store.cull()
         except (OSError, sqlite3.Error, diskcache.Timeout):
             self.left_out += len(batch)
 
@@ -164,6 +180,7 @@ def _store(directory: Path, max_bytes: int) -> diskcache.Cache:
         disk=BytesDisk,
         disk_min_file_size=_NEVER_TO_FILES,
         size_limit=max_bytes,
+        cull_limit=0,  # inside a transaction the file does not shrink, and culling would not end
         eviction_policy="least-recently-stored",
         statistics=0,
     )

@@ -1,14 +1,11 @@
-"""One kept answer: the ready JSON of `data` and what is known about where it came from.
-
-On disk an entry is one line of JSON, a newline, and the data as it goes out. A row that does not
-read as that is refused with `ValueError`, never guessed at.
-"""
+"""One kept answer: the ready JSON of `data` and what is known about where it came from."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
-FORMAT = 1
+from cache.frame import FrameError, pack, unpack
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,13 +24,14 @@ class Entry:
     """A kept answer.
 
     `data` of a table is an array with one record a line (`[{..},\\n{..}]`), so that rows can be cut
-    without decoding. `stored_at` is Unix time; `upstream` is `live` or `simulated`.
+    without decoding. `recorded_at` is the Unix time at which upstream had answered, `latency_ms`
+    what that took; `upstream` is `live` or `simulated`.
     """
 
     data: bytes
     columns: tuple[str, ...] | None
     rows: int | None
-    stored_at: float
+    recorded_at: float
     latency_ms: float
     upstream: str
     views: dict[int, "View"] = field(default_factory=dict, compare=False, repr=False)
@@ -62,26 +60,34 @@ class Entry:
         records = self.data[1:-1].split(b",\n", end)  # what stands behind the page is left whole
         return b"[" + b",\n".join(records[offset:end]) + b"]"
 
-    def encode(self) -> bytes:
-        head = {
-            "v": FORMAT,
+    @property
+    def head(self) -> dict[str, Any]:
+        """Everything but the data, for the head of a frame."""
+        return {
             "columns": self.columns,
             "rows": self.rows,
-            "stored_at": self.stored_at,
+            "recorded_at": self.recorded_at,
             "latency_ms": self.latency_ms,
             "upstream": self.upstream,
         }
-        return orjson.dumps(head) + b"\n" + self.data
+
+    def encode(self, key: str) -> bytes:
+        """The entry as a frame that says which key it stands under."""
+        return pack({"key": key, **self.head}, self.data)
 
     @classmethod
-    def decode(cls, row: bytes) -> "Entry":
-        """Inverse of `encode`. Raises `ValueError`."""
-        head, newline, data = row.partition(b"\n")
-        fields = orjson.loads(head)
-        if not newline or not isinstance(fields, dict) or fields.pop("v", None) != FORMAT:
-            raise ValueError(f"not an entry of format {FORMAT}")
+    def decode(cls, frame: bytes, key: str) -> "Entry":
+        """Inverse of `encode`. Raises `FrameError`, also for a frame of another key."""
+        head, data = unpack(frame)
+        if head.pop("key", None) != key:
+            raise FrameError("a frame of another key")
+        return cls.of(head, data)
+
+    @classmethod
+    def of(cls, head: dict[str, Any], data: bytes) -> "Entry":
+        """Inverse of `head` and `data`. Raises `FrameError`."""
         try:
-            columns = fields.pop("columns")
-            return cls(data=data, columns=None if columns is None else tuple(columns), **fields)
+            columns = head.pop("columns")
+            return cls(data=data, columns=None if columns is None else tuple(columns), **head)
         except (KeyError, TypeError) as error:
-            raise ValueError(f"not an entry: {error}") from None
+            raise FrameError(f"not an entry: {error}") from None

@@ -2,8 +2,8 @@
 
 Each caller waits under its own deadline and may be cancelled alone; the work goes on for the
 others, under the latest deadline among those who joined (what is already under way keeps the time
-it was given). When nobody waits any more the work is cancelled.
-`Flights` owns the tasks and ends them when it closes.
+it was given). When nobody waits any more the work is cancelled, unless it was begun behind its
+caller. `Flights` owns the tasks and ends them when it closes.
 """
 
 import asyncio
@@ -56,9 +56,7 @@ class Flights(Generic[T]):
         """
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._flights[key] = Flight(deadline)
-            flight.task = asyncio.create_task(work(flight))
-            flight.task.add_done_callback(partial(self._land, key, flight))
+            flight = self._start(key, deadline, work)
         else:
             flight.deadline = max(flight.deadline, deadline)
         flight.waiters += 1
@@ -72,12 +70,29 @@ class Flights(Generic[T]):
             if not flight.waiters:
                 self._abandon(key, flight)
 
+    def begin(
+        self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
+    ) -> None:
+        """Start `work` behind the caller unless it is under way. It ends as it ends: what it raises
+        reaches only those who join it.
+        """
+        if key not in self._flights:
+            self._start(key, deadline, work).waiters += 1  # nobody's leaving ends it
+
     async def close(self) -> None:
         """End all work; its callers are cancelled."""
         tasks = {flight.task for flight in self._flights.values()} | self._ending
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(
+        self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
+    ) -> Flight[T]:
+        flight = self._flights[key] = Flight(deadline)
+        flight.task = asyncio.create_task(work(flight))
+        flight.task.add_done_callback(partial(self._land, key, flight))
+        return flight
 
     def _abandon(self, key: str, flight: Flight[T]) -> None:
         """Nobody waits any more: end the work, and let the next caller start anew."""

@@ -1,18 +1,178 @@
-"""How long an answer stays fresh, by the timeliness of its tool (RFC 9111, freshness lifetime)."""
+"""How long an answer may be given again: a pure function of when it was recorded, the rule of its
+tool, the time, and what the caller asks for.
 
-HOUR, DAY = 3_600.0, 86_400.0
+The terms are those of RFC 9111 (fresh, stale, the request directives of section 5.2.1) and RFC 5861
+(stale-while-revalidate, stale-if-error).
+"""
 
-LIFETIME_S = {
-    "realtime": 15.0,
-    "daily": 1 * HOUR,
-    "weekly": 6 * HOUR,
-    "monthly": 1 * DAY,
-    "as_filed": 6 * HOUR,
-    "periodic": 3 * DAY,
-    "static": 14 * DAY,
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+
+from manifests import FreshnessOverride, Timeliness
+
+MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+
+CLOCK_SKEW_S = 60.0
+"""An answer recorded further in the future than this is not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How long an answer is fresh, and how long after that it may still be given: while a newer one
+    is fetched behind the caller, and in place of an error. Seconds.
+
+    With `updates_utc` (times of day in seconds after midnight UTC) an answer is fresh until the
+    next of these times, and `fresh_s` says nothing.
+    """
+
+    fresh_s: float
+    stale_while_revalidate_s: float
+    stale_if_error_s: float
+    updates_utc: tuple[float, ...] = ()
+
+    def fresh_until(self, recorded_at: float) -> float:
+        """Unix time at which an answer of `recorded_at` is no longer fresh."""
+        if not self.updates_utc:
+            return recorded_at + self.fresh_s
+        midnight = recorded_at // DAY * DAY
+        today = (midnight + at for at in sorted(self.updates_utc))
+        return next(
+            (at for at in today if at > recorded_at), midnight + DAY + min(self.updates_utc)
+        )
+
+    @property
+    def keep_s(self) -> float:
+        """How long after its recording an answer can be of any use without a caller's leave."""
+        fresh_s = DAY if self.updates_utc else self.fresh_s
+        return fresh_s + max(self.stale_while_revalidate_s, self.stale_if_error_s)
+
+
+AFTER_THE_CLOSES = (10 * HOUR, 22 * HOUR)
+"""Daily data appears after a market's close: in Asia by 18:00 in Shanghai, in Europe and America by
+22:00 UTC, which is 17:00 or 18:00 in New York.
+"""
+
+FRESHNESS: Mapping[Timeliness, Rule] = {
+    #                fresh     while revalidating  if error
+    "realtime": Rule(15.0, 15.0, 5 * MINUTE),
+    "daily": Rule(DAY, 1 * HOUR, 3 * DAY, updates_utc=AFTER_THE_CLOSES),
+    "weekly": Rule(6 * HOUR, 6 * HOUR, 7 * DAY),
+    "monthly": Rule(1 * DAY, 1 * DAY, 14 * DAY),
+    "as_filed": Rule(6 * HOUR, 6 * HOUR, 3 * DAY),
+    "periodic": Rule(3 * DAY, 3 * DAY, 14 * DAY),
+    "static": Rule(14 * DAY, 14 * DAY, 60 * DAY),
 }
 
 
-def lifetime_s(timeliness: str) -> float:
-    """Seconds for which an answer of that timeliness may be given again."""
-    return LIFETIME_S[timeliness]
+def rule_of(timeliness: Timeliness, override: FreshnessOverride | None = None) -> Rule:
+    """The rule of a timeliness class, with what a manifest says otherwise."""
+    rule = FRESHNESS[timeliness]
+    if override is None:
+        return rule
+    said = override.model_dump(exclude_none=True)
+    updates = said.pop("updates_utc", None)
+    if updates is not None:
+        said["updates_utc"] = tuple(_seconds(time) for time in updates)
+    elif "fresh_s" in said:
+        said["updates_utc"] = ()
+    return Rule(**{field.name: getattr(rule, field.name) for field in fields(rule)} | said)
+
+
+def _seconds(time: str) -> float:
+    hours, minutes = time.split(":")
+    return int(hours) * HOUR + int(minutes) * MINUTE
+
+
+class CacheControlError(ValueError):
+    """A request directive that is known but can't be read; the text says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheControl:
+    """What a caller asks of kept answers (RFC 9111, section 5.2.1; RFC 5861, section 4).
+
+    `max_age_s`: no older than this. `min_fresh_s`: fresh for at least this long. `max_stale_s`: may
+    be stale by as much (infinity: by any amount). `stale_if_error_s`: in place of an error, stale
+    by as much; 0 for never. `no_cache`: nothing kept. `no_store`: keep nothing of this call.
+    `only_if_cached`: a kept answer or none. Seconds.
+    """
+
+    max_age_s: float | None = None
+    min_fresh_s: float | None = None
+    max_stale_s: float | None = None
+    stale_if_error_s: float | None = None
+    no_cache: bool = False
+    no_store: bool = False
+    only_if_cached: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_age_s", "min_fresh_s", "max_stale_s", "stale_if_error_s"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise CacheControlError(f"{name} must be 0 or more, not {value}")
+
+    @classmethod
+    def parse(cls, header: str) -> "CacheControl":
+        """From the text of a `Cache-Control` request header; unknown directives are passed over.
+
+        Raises `CacheControlError` for a known directive whose value can't be read.
+        """
+        said: dict[str, float | bool] = {}
+        for directive in filter(None, map(str.strip, header.split(","))):
+            name, equals, value = directive.partition("=")
+            name = name.strip().lower()
+            if name in ("no-cache", "no-store", "only-if-cached"):
+                said[name.replace("-", "_")] = True
+            elif name == "max-stale" and not equals:
+                said["max_stale_s"] = float("inf")
+            elif name in ("max-age", "min-fresh", "max-stale", "stale-if-error"):
+                seconds = value.strip().strip('"')
+                if not re.fullmatch(r"[0-9]{1,12}", seconds):
+                    raise CacheControlError(
+                        f"Cache-Control: {name} needs whole seconds, as in {name}=60"
+                    )
+                said[f"{name.replace('-', '_')}_s"] = float(seconds)
+        return cls(**said)  # type: ignore[arg-type]  # names are fields, see above
+
+    @property
+    def demands(self) -> bool:
+        """Whether the caller wants better than what the rule alone would give."""
+        return self.no_cache or self.max_age_s is not None or self.min_fresh_s is not None
+
+
+ANYTHING = CacheControl()
+
+
+class Use(Enum):
+    """What a kept answer is good for, now and for this caller."""
+
+    FRESH = "give it"
+    REVALIDATE = "give it as stale, and fetch a newer one behind the caller"
+    STALE = "give it as stale, as the caller allows"
+    IF_ERROR = "give it as stale when upstream fails"
+    NO = "of no use"
+
+
+def decide(recorded_at: float, rule: Rule, now: float, asked: CacheControl = ANYTHING) -> Use:
+    """What an answer of `recorded_at` is good for at `now` (Unix times)."""
+    age_s, fresh_until = now - recorded_at, rule.fresh_until(recorded_at)
+    if age_s < -CLOCK_SKEW_S:
+        return Use.NO
+    # By how much the answer falls short of what is asked for; at most 0 if it does not.
+    short_s = now + (asked.min_fresh_s or 0.0) - fresh_until
+    if asked.max_age_s is not None:
+        short_s = max(short_s, age_s - asked.max_age_s)
+    if not asked.no_cache:
+        if now < fresh_until and short_s <= 0:
+            return Use.FRESH
+        if not asked.demands and short_s < rule.stale_while_revalidate_s:
+            return Use.STALE if asked.only_if_cached else Use.REVALIDATE
+        if asked.max_stale_s is not None and short_s <= asked.max_stale_s:
+            return Use.STALE
+    if asked.stale_if_error_s is not None:
+        return Use.IF_ERROR if now - fresh_until <= asked.stale_if_error_s else Use.NO
+    if not asked.demands and now - fresh_until < rule.stale_if_error_s:
+        return Use.IF_ERROR
+    return Use.NO

@@ -5,37 +5,52 @@ from collections import OrderedDict
 from cache.entry import Entry
 
 
+class Kept:
+    """An entry as this process holds it.
+
+    `fresh_until` is a Unix time; `snapshot` the id of the snapshot that it was read from, if any.
+    After a failed refresh it is not refreshed again before `retry_at` (Unix time).
+    """
+
+    __slots__ = ("entry", "fresh_until", "retry_at", "snapshot")
+
+    def __init__(self, entry: Entry, fresh_until: float, snapshot: str | None = None) -> None:
+        self.entry = entry
+        self.fresh_until = fresh_until
+        self.retry_at = 0.0
+        self.snapshot = snapshot
+
+
 class MemoryTier:
     """Owned by one event loop; a look-up does no I/O and takes no lock."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.bytes = 0
-        self._entries: OrderedDict[str, tuple[Entry, int]] = OrderedDict()
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._kept)
 
-    def get(self, key: str) -> Entry | None:
-        found = self._entries.get(key)
-        if found is None:
-            return None
-        self._entries.move_to_end(key)
-        return found[0]
+    def get(self, key: str) -> Kept | None:
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+        return kept
 
-    def put(self, key: str, entry: Entry) -> None:
-        """Keep `entry`; one that is larger than the whole tier is not kept."""
+    def put(self, key: str, kept: Kept) -> None:
+        """Keep it; an entry that is larger than the whole tier is not kept."""
         self.drop(key)
-        size = entry.size
+        size = kept.entry.size
         if size > self.max_bytes:
             return
-        self._entries[key] = (entry, size)
+        self._kept[key] = kept
         self.bytes += size
         while self.bytes > self.max_bytes:
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self.bytes -= dropped
+            _, dropped = self._kept.popitem(last=False)
+            self.bytes -= dropped.entry.size
 
     def drop(self, key: str) -> None:
-        found = self._entries.pop(key, None)
-        if found is not None:
-            self.bytes -= found[1]
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self.bytes -= kept.entry.size

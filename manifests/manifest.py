@@ -93,6 +93,31 @@ class AkShareBinding(_Model):
     paged: bool = False
 
 
+class FreshnessOverride(_Model):
+    """Where a tool's answers age otherwise than its timeliness says (`cache/freshness.py`).
+
+    Seconds; what is not said stays as the class has it. `updates_utc` names the times of day
+    (`HH:MM`) at which new data is expected: an answer is fresh until the next of them.
+    """
+
+    fresh_s: Annotated[float, Field(ge=0)] | None = None
+    stale_while_revalidate_s: Annotated[float, Field(ge=0)] | None = None
+    stale_if_error_s: Annotated[float, Field(ge=0)] | None = None
+    updates_utc: (
+        Annotated[
+            tuple[Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")], ...],
+            Field(min_length=1),
+        ]
+        | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> "FreshnessOverride":
+        if self.fresh_s is not None and self.updates_utc is not None:
+            raise ValueError("freshness: either fresh_s or updates_utc, not both")
+        return self
+
+
 class Manifest(_Model):
     """One tool: what it returns, what it takes, how it is reached.
 
@@ -108,6 +133,7 @@ class Manifest(_Model):
     parameters: tuple[Parameter, ...] = ()
     columns: tuple[Column, ...] = ()
     binding: Annotated[RapidApiBinding | AkShareBinding, Field(discriminator="source")]
+    freshness: FreshnessOverride | None = None
     unavailable: str | None = None
 
     @property

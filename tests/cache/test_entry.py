@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache import Entry, MemoryTier
+from cache import Entry, Kept, MemoryTier
+from cache.frame import FrameError, pack
 
 records = st.lists(st.dictionaries(st.text(max_size=4), st.text() | st.integers(0, 9)), max_size=8)
 
@@ -18,7 +19,7 @@ def table(rows: list[dict[str, object]]) -> Entry:
 @given(records)
 def test_an_entry_survives_the_disk_form(rows: list[dict[str, object]]) -> None:
     entry = table(rows)
-    assert Entry.decode(entry.encode()) == entry
+    assert Entry.decode(entry.encode("k"), "k") == entry
 
 
 @given(records, st.integers(0, 9), st.integers(1, 9))
@@ -47,22 +48,25 @@ def test_a_document_has_no_pages_and_is_never_cut() -> None:
         document.page(0, 1)
 
 
-@pytest.mark.parametrize("row", [b"", b"[]\n[]", b'{"v":2}\n[]', b'{"v":1}\n[]', b'{"v":1,"x":2}'])
-def test_a_row_that_is_no_entry_is_refused(row: bytes) -> None:
-    with pytest.raises(ValueError, match=r"entry|JSON|Input|input|unexpected"):
-        Entry.decode(row)
+def test_a_frame_of_another_key_or_kind_is_refused() -> None:
+    entry = table([{"a": 1}])
+    with pytest.raises(FrameError, match="another key"):
+        Entry.decode(entry.encode("k"), "other")
+    with pytest.raises(FrameError, match="not an entry"):
+        Entry.decode(pack({"key": "k", "columns": None}, b""), "k")
 
 
 def test_memory_is_bounded_and_forgets_the_least_recently_used() -> None:
     entry = table([{"a": "x" * 1_000}])
+    kept = Kept(entry, 0.0)
     memory = MemoryTier(max_bytes=3 * entry.size)
     for key in ("one", "two", "three"):
-        memory.put(key, entry)
-    assert memory.get("one") is entry
-    memory.put("four", entry)
+        memory.put(key, kept)
+    assert memory.get("one") is kept
+    memory.put("four", kept)
     assert memory.get("two") is None
     assert len(memory) == 3
     assert memory.bytes == 3 * entry.size
-    memory.put("huge", table([{"a": "x" * 10_000}]))
+    memory.put("huge", Kept(table([{"a": "x" * 10_000}]), 0.0))
     assert memory.get("huge") is None
     assert len(memory) == 3

@@ -1,13 +1,202 @@
+"""The freshness table, every row at its borders, and every request directive. No clock, no disk."""
+
 from typing import get_args
 
-from cache import lifetime_s
-from manifests import Timeliness
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cache import CacheControl, CacheControlError, Rule, Use, decide, rule_of
+from cache.freshness import ANYTHING, FRESHNESS
+from manifests import FreshnessOverride, Timeliness
+
+FRESH, REVALIDATE, STALE, IF_ERROR, NO = Use
+S, M, H, D = 1.0, 60.0, 3_600.0, 86_400.0
+AT = 1_700_000_000.0
+MONDAY = 1_704_067_200.0  # 2024-01-01 00:00 UTC
+
+# recorded at, age, use: at each border the last moment before it and the first after it
+BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
+    "realtime": [
+        (AT, 0, FRESH),
+        (AT, 15 * S - 0.001, FRESH),
+        (AT, 15 * S, REVALIDATE),
+        (AT, 30 * S - 0.001, REVALIDATE),
+        (AT, 30 * S, IF_ERROR),
+        (AT, 15 * S + 5 * M - 0.001, IF_ERROR),
+        (AT, 15 * S + 5 * M, NO),
+    ],
+    "daily": [
+        (MONDAY + 8 * H, 2 * H - 1, FRESH),
+        (MONDAY + 8 * H, 2 * H, REVALIDATE),
+        (MONDAY + 8 * H, 3 * H - 1, REVALIDATE),
+        (MONDAY + 8 * H, 3 * H, IF_ERROR),
+        (MONDAY + 8 * H, 2 * H + 3 * D - 1, IF_ERROR),
+        (MONDAY + 8 * H, 2 * H + 3 * D, NO),
+        (MONDAY + 10 * H, 0, FRESH),
+        (MONDAY + 10 * H, 12 * H - 1, FRESH),
+        (MONDAY + 10 * H, 12 * H, REVALIDATE),
+        (MONDAY + 22 * H, 12 * H - 1, FRESH),
+        (MONDAY + 22 * H, 12 * H, REVALIDATE),
+    ],
+    "weekly": [
+        (AT, 6 * H - 1, FRESH),
+        (AT, 6 * H, REVALIDATE),
+        (AT, 12 * H - 1, REVALIDATE),
+        (AT, 12 * H, IF_ERROR),
+        (AT, 6 * H + 7 * D - 1, IF_ERROR),
+        (AT, 6 * H + 7 * D, NO),
+    ],
+    "monthly": [
+        (AT, 1 * D - 1, FRESH),
+        (AT, 1 * D, REVALIDATE),
+        (AT, 2 * D - 1, REVALIDATE),
+        (AT, 2 * D, IF_ERROR),
+        (AT, 15 * D - 1, IF_ERROR),
+        (AT, 15 * D, NO),
+    ],
+    "as_filed": [
+        (AT, 6 * H - 1, FRESH),
+        (AT, 6 * H, REVALIDATE),
+        (AT, 12 * H - 1, REVALIDATE),
+        (AT, 12 * H, IF_ERROR),
+        (AT, 6 * H + 3 * D - 1, IF_ERROR),
+        (AT, 6 * H + 3 * D, NO),
+    ],
+    "periodic": [
+        (AT, 3 * D - 1, FRESH),
+        (AT, 3 * D, REVALIDATE),
+        (AT, 6 * D - 1, REVALIDATE),
+        (AT, 6 * D, IF_ERROR),
+        (AT, 17 * D - 1, IF_ERROR),
+        (AT, 17 * D, NO),
+    ],
+    "static": [
+        (AT, 14 * D - 1, FRESH),
+        (AT, 14 * D, REVALIDATE),
+        (AT, 28 * D - 1, REVALIDATE),
+        (AT, 28 * D, IF_ERROR),
+        (AT, 74 * D - 1, IF_ERROR),
+        (AT, 74 * D, NO),
+    ],
+}
 
 
-def test_every_timeliness_has_a_lifetime_and_slower_data_lives_longer() -> None:
-    assert {t: lifetime_s(t) > 0 for t in get_args(Timeliness)} == dict.fromkeys(
-        get_args(Timeliness), True
-    )
-    order = ("realtime", "daily", "weekly", "monthly", "periodic", "static")
-    lives = [lifetime_s(t) for t in order]
-    assert lives == sorted(lives)
+def test_every_class_has_a_row_and_every_row_is_tested() -> None:
+    assert set(FRESHNESS) == set(BORDERS) == set(get_args(Timeliness))
+
+
+@pytest.mark.parametrize(
+    ("timeliness", "recorded_at", "age_s", "use"),
+    [(name, *border) for name, borders in BORDERS.items() for border in borders],
+)
+def test_borders(timeliness: Timeliness, recorded_at: float, age_s: float, use: Use) -> None:
+    assert decide(recorded_at, rule_of(timeliness), recorded_at + age_s) is use
+
+
+@pytest.mark.parametrize(
+    ("asked", "age_s", "use"),
+    [
+        # the rule: fresh for 100, while revalidating for 10 more, if error for 50
+        ("max-age=30", 30, FRESH),
+        ("max-age=30", 31, NO),
+        ("max-age=300", 100, NO),  # a request can't make fresher, and asks for what is fresh
+        ("max-age=30, max-stale=5", 35, STALE),
+        ("max-age=30, max-stale=5", 36, NO),
+        ("min-fresh=40", 60, FRESH),
+        ("min-fresh=40", 61, NO),
+        ("max-stale", 10_000, STALE),
+        ("max-stale=20", 105, REVALIDATE),
+        ("max-stale=20", 120, STALE),
+        ("max-stale=20", 121, IF_ERROR),
+        ("max-stale=20", 151, NO),
+        ("no-cache", 0, NO),
+        ("no-cache, max-stale", 0, NO),
+        ("no-cache, stale-if-error=200", 300, IF_ERROR),
+        ("no-cache, stale-if-error=200", 301, NO),
+        ("stale-if-error=0", 101, REVALIDATE),
+        ("stale-if-error=0", 111, NO),
+        ("stale-if-error=500", 600, IF_ERROR),
+        ("max-age=30, stale-if-error=10", 31, IF_ERROR),
+        ("only-if-cached", 99, FRESH),
+        ("only-if-cached", 101, STALE),
+        ("only-if-cached", 111, IF_ERROR),
+        ("no-store", 99, FRESH),
+        ("", 99, FRESH),
+        ('MAX-AGE="30", no-transform, x-y=1', 31, NO),
+    ],
+)
+def test_request_directives(asked: str, age_s: float, use: Use) -> None:
+    rule = Rule(100.0, 10.0, 50.0)
+    assert decide(AT, rule, AT + age_s, CacheControl.parse(asked)) is use
+
+
+def test_an_answer_from_the_future_is_not_believed() -> None:
+    assert decide(AT + 60, rule_of("static"), AT) is FRESH, "clocks differ a little"
+    assert decide(AT + 61, rule_of("static"), AT) is NO
+
+
+@pytest.mark.parametrize(
+    "header", ["max-age", "max-age=", "max-age=-1", "max-age=1.5", "min-fresh=x", "max-stale=1e9"]
+)
+def test_a_directive_that_cannot_be_read_is_named(header: str) -> None:
+    with pytest.raises(CacheControlError, match=header.partition("=")[0]):
+        CacheControl.parse(header)
+
+
+def test_in_python_negative_seconds_are_refused() -> None:
+    with pytest.raises(CacheControlError, match="max_age_s must be 0 or more"):
+        CacheControl(max_age_s=-1)
+
+
+def test_a_manifest_may_say_otherwise() -> None:
+    realtime, daily = FRESHNESS["realtime"], FRESHNESS["daily"]
+    faster = rule_of("realtime", FreshnessOverride(fresh_s=1.0))
+    assert faster == Rule(1.0, realtime.stale_while_revalidate_s, realtime.stale_if_error_s)
+    assert rule_of("daily", FreshnessOverride(fresh_s=60.0)).fresh_until(AT) == AT + 60
+    at_noon = rule_of("daily", FreshnessOverride(updates_utc=("12:30",), stale_if_error_s=0.0))
+    assert at_noon.fresh_until(MONDAY) == MONDAY + 12.5 * H
+    assert at_noon.fresh_until(MONDAY + 12.5 * H) == MONDAY + D + 12.5 * H
+    assert at_noon.stale_while_revalidate_s == daily.stale_while_revalidate_s
+    for nonsense in ({"fresh_s": -1.0}, {"updates_utc": ("24:00",)}, {"updates_utc": ()}):
+        with pytest.raises(ValidationError):
+            FreshnessOverride.model_validate(nonsense)
+    with pytest.raises(ValidationError, match="not both"):
+        FreshnessOverride(fresh_s=1.0, updates_utc=("12:30",))
+
+
+@given(st.sampled_from(sorted(FRESHNESS)), st.integers(0, 2**32), st.integers(0, 10**8))
+def test_nothing_gets_better_with_age_and_fresh_until_agrees(
+    timeliness: Timeliness, recorded_at: int, age_s: int
+) -> None:
+    rule, order = rule_of(timeliness), list(Use)
+    now = recorded_at + age_s
+    use = decide(recorded_at, rule, now)
+    assert (use is FRESH) == (now < rule.fresh_until(recorded_at))
+    assert rule.fresh_until(recorded_at) > recorded_at
+    assert rule.fresh_until(recorded_at) - recorded_at <= rule.fresh_s
+    later = decide(recorded_at, rule, now + 3_600)
+    assert order.index(later) >= order.index(use)
+    if use is not NO:
+        assert age_s <= rule.keep_s, "a tier keeps what may still be used"
+
+
+seconds = st.none() | st.integers(0, 10_000).map(float)
+controls = st.builds(
+    CacheControl, seconds, seconds, seconds, seconds, *(st.booleans() for _ in range(3))
+)
+
+
+@given(controls, st.integers(0, 1_000))
+def test_a_caller_never_gets_what_it_did_not_allow(asked: CacheControl, age_s: int) -> None:
+    use = decide(AT, Rule(100.0, 10.0, 50.0), AT + age_s, asked)
+    plain = decide(AT, Rule(100.0, 10.0, 50.0), AT + age_s, ANYTHING)
+    if use is FRESH:
+        assert plain is FRESH
+        assert age_s <= (asked.max_age_s if asked.max_age_s is not None else age_s)
+        assert age_s + (asked.min_fresh_s or 0) <= 100
+    if asked.no_cache:
+        assert use in (IF_ERROR, NO)
+    if asked.only_if_cached:
+        assert use is not REVALIDATE

@@ -1,0 +1,66 @@
+"""The stored form of an answer: a head, the data as a zstd frame, and a hash over both.
+
+A frame is 16 bytes of BLAKE2b (RFC 7693) over all that follows, one line of JSON, and a zstd frame
+(RFC 8878). What does not read as that, to the last bit, is refused with `FrameError`, never guessed
+at, and refused before anything in it is decoded.
+"""
+
+import sys
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FORMAT = 2
+LEVEL = 3
+HASH_BYTES = 16
+
+MAX_DATA = 256 * 2**20
+"""The most bytes that the data of one frame may have: far more than an adapter takes."""
+
+
+class FrameError(ValueError):
+    """Bytes that are no frame, or no longer the frame that was written."""
+
+
+def pack(head: dict[str, Any], data: bytes) -> bytes:
+    """The frame of `data` with what is known about it."""
+    line = orjson.dumps({"v": FORMAT, **head}, option=orjson.OPT_APPEND_NEWLINE)
+    rest = line + zstd.compress(data, LEVEL)
+    return blake2b(rest, digest_size=HASH_BYTES).digest() + rest
+
+
+def read_head(frame: bytes) -> dict[str, Any]:
+    """The head of a frame, checked; its data is left as it is. Raises `FrameError`."""
+    return _opened(frame)[0]
+
+
+def unpack(frame: bytes) -> tuple[dict[str, Any], bytes]:
+    """Inverse of `pack`. Raises `FrameError`."""
+    head, compressed = _opened(frame)
+    decompressor = zstd.ZstdDecompressor()
+    try:
+        data = decompressor.decompress(compressed, MAX_DATA)
+    except zstd.ZstdError as error:
+        raise FrameError(f"no zstd frame: {error}") from None
+    if not decompressor.eof or decompressor.unused_data:
+        raise FrameError(f"the data is over {MAX_DATA} bytes, or not one zstd frame")
+    return head, data
+
+
+def _opened(frame: bytes) -> tuple[dict[str, Any], bytes]:
+    if blake2b(frame[HASH_BYTES:], digest_size=HASH_BYTES).digest() != frame[:HASH_BYTES]:
+        raise FrameError("the hash does not match: a torn or changed frame")
+    end = frame.find(b"\n", HASH_BYTES)
+    try:
+        head = orjson.loads(frame[HASH_BYTES:end])
+    except orjson.JSONDecodeError:
+        raise FrameError("the head is no JSON") from None
+    if end < 0 or not isinstance(head, dict) or head.pop("v", None) != FORMAT:
+        raise FrameError(f"not a frame of format {FORMAT}")
+    return head, frame[end + 1 :]

@@ -1,0 +1,47 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cache import frame
+from cache.frame import FrameError, pack, read_head, unpack
+
+names = st.text(max_size=5).filter(lambda name: name != "v")
+heads = st.dictionaries(names, st.text() | st.integers(0, 2**53))
+
+
+@given(
+    heads.filter(lambda h: all(not isinstance(v, int) or v < 2**53 for v in h.values())),
+    st.binary(),
+)
+def test_a_frame_gives_back_what_went_in(head: dict[str, object], data: bytes) -> None:
+    assert unpack(pack(head, data)) == (head, data)
+    assert read_head(pack(head, data)) == head
+
+
+@given(st.binary(max_size=300), st.data())
+def test_no_bit_can_change_unseen(data: bytes, draw: st.DataObject) -> None:
+    whole = pack({"a": 1}, data)
+    place = draw.draw(st.integers(0, 8 * len(whole) - 1))
+    changed = bytearray(whole)
+    changed[place // 8] ^= 1 << place % 8
+    cut = whole[: draw.draw(st.integers(0, len(whole) - 1))]
+    for torn in (bytes(changed), cut, whole + b"x"):
+        with pytest.raises(FrameError):
+            unpack(torn)
+        with pytest.raises(FrameError):
+            read_head(torn)
+
+
+def test_a_planted_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = pack({}, bytes(2**20))
+    monkeypatch.setattr(frame, "MAX_DATA", 2**16)
+    with pytest.raises(FrameError, match="over 65536 bytes"):
+        unpack(bomb)
+
+
+def test_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "FORMAT", 99)
+    future = pack({}, b"")
+    monkeypatch.undo()
+    with pytest.raises(FrameError, match="not a frame of format 2"):
+        unpack(future)
