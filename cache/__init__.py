@@ -1,20 +1,37 @@
-"""What was answered before: keys, freshness, the memory and disk tiers, single flight."""
+"""What was answered before: keys, freshness, tiers, single flight, snapshots."""
 
 from cache.disk import DiskTier
 from cache.entry import Entry, View
 from cache.flight import Flight, Flights
-from cache.freshness import lifetime_s
+from cache.freshness import CacheControl, CacheControlError, Rule, Use, decide, rule_of
 from cache.key import call_key, key_prefix
-from cache.memory import MemoryTier
+from cache.memory import Kept, MemoryTier
+from cache.merge import merge
+from cache.recording import Recorder
+from cache.row import Row
+from cache.snapshot import Snapshot, SnapshotError
+from cache.tier import Tier
 
 __all__ = [
+    "CacheControl",
+    "CacheControlError",
     "DiskTier",
     "Entry",
     "Flight",
     "Flights",
+    "Kept",
     "MemoryTier",
+    "Recorder",
+    "Row",
+    "Rule",
+    "Snapshot",
+    "SnapshotError",
+    "Tier",
+    "Use",
     "View",
     "call_key",
+    "decide",
     "key_prefix",
-    "lifetime_s",
+    "merge",
+    "rule_of",
 ]

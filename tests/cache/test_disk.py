@@ -1,11 +1,15 @@
 import pickle
+import random
 import sqlite3
+import sys
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from cache import DiskTier, Entry
+from tests.cache import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +31,7 @@ async def test_entries_outlive_the_process_and_the_folder_is_private(tmp_path: P
     async with DiskTier.open(folder, 2**20) as tier:
         assert await tier.get("k") is None
         for number in range(1_000):
-            tier.put(f"k{number}", ENTRY, lifetime_s=60)
+            tier.put(f"k{number}", ENTRY, keep_s=60)
     async with DiskTier.open(folder, 2**20) as tier:
         assert [await tier.get(f"k{n}") for n in (0, 500, 999)] == [ENTRY] * 3
         assert tier.refused == tier.left_out == 0
@@ -36,7 +40,7 @@ async def test_entries_outlive_the_process_and_the_folder_is_private(tmp_path: P
 
 async def test_an_expired_entry_is_gone(tmp_path: Path) -> None:
     async with DiskTier.open(tmp_path, 2**20) as tier:
-        tier.put("k", ENTRY, lifetime_s=-1)
+        tier.put("k", ENTRY, keep_s=-1)
     async with DiskTier.open(tmp_path, 2**20) as tier:
         assert await tier.get("k") is None
 
@@ -47,7 +51,7 @@ async def test_an_expired_entry_is_gone(tmp_path: Path) -> None:
 async def test_a_planted_row_is_refused_counted_and_never_run(tmp_path: Path, column: str) -> None:
     mark = tmp_path / "mark"
     async with DiskTier.open(tmp_path / "cache", 2**20) as tier:
-        tier.put("k", ENTRY, lifetime_s=60)
+        tier.put("k", ENTRY, keep_s=60)
     with sqlite3.connect(tmp_path / "cache" / "cache.db") as database:
         row = pickle.dumps(Mine(mark))
         database.execute(f"UPDATE Cache SET value = ?, {column}", (row,))  # noqa: S608 - own text
@@ -60,18 +64,90 @@ async def test_a_planted_row_is_refused_counted_and_never_run(tmp_path: Path, co
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("place", [0, 15, 16, 40, 120, -1])
+async def test_a_flipped_byte_is_refused_and_counted(tmp_path: Path, place: int) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        tier.put("k", ENTRY, keep_s=60)
+    with sqlite3.connect(tmp_path / "cache.db") as database:
+        ((value,),) = database.execute("SELECT value FROM Cache")
+        changed = bytearray(value)
+        changed[place] ^= 1
+        database.execute("UPDATE Cache SET value = ?", (bytes(changed),))
+    database.close()
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        assert await tier.get("k") is None
+        assert tier.state() == {"queued": 0, "refused": 1, "left_out": 0}
+
+
+async def test_answers_swapped_between_keys_are_refused(tmp_path: Path) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        tier.put("k", ENTRY, keep_s=60)
+        tier.put("other", ENTRY, keep_s=60)
+    with sqlite3.connect(tmp_path / "cache.db") as database:
+        ((value,),) = database.execute("SELECT value FROM Cache WHERE key = ?", (b"k",))
+        database.execute("UPDATE Cache SET value = ?", (value,))
+    database.close()
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        assert await tier.get("k") == ENTRY
+        assert await tier.get("other") is None
+        assert tier.refused == 1
+
+
+async def test_the_folder_is_bounded(tmp_path: Path) -> None:
+    bound = 4 * 2**20
+    async with DiskTier.open(tmp_path, bound) as tier:
+        for number in range(800):
+            luck = random.Random(number).randbytes(20_000)
+            entry = Entry(luck, None, None, 1_700_000_000.0, 5.0, "live")
+            tier.put(str(number), entry, keep_s=60)
+            await anyio.lowlevel.checkpoint()
+        while tier.state()["queued"]:
+            await anyio.sleep(0.01)
+        assert await tier.get("799") is not None
+        assert await tier.get("0") is None, "the oldest went first"
+    size = (await anyio.Path(tmp_path / "cache.db").stat()).st_size
+    assert bound / 2 < size < 1.5 * bound, "of 16 MB that were put"
+
+
+async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.cache.rows", "fill", str(tmp_path)]
+    root = Path(__file__).parents[2]
+    said: list[bytes] = []
+
+    async def write(start: int) -> None:
+        async with await anyio.open_process([*command, str(start)], cwd=root) as writer:
+            assert writer.stdout is not None
+            with anyio.move_on_after(1.5):
+                while True:
+                    said.append(await writer.stdout.receive())
+            writer.kill()
+
+    async with anyio.create_task_group() as writers:
+        for number in range(3):
+            writers.start_soon(write, number * 10**6)
+    found = 0
+    numbers = [int(line) for chunk in said for line in chunk.split()[1:-1]]
+    async with DiskTier.open(tmp_path, 2**30) as tier:
+        for number in random.Random(0).sample(numbers, 1_000):
+            kept = await tier.get(rows.key(number))
+            assert kept in (None, rows.entry(number, at=1.0))
+            found += kept is not None
+        assert found > 100
+        assert tier.state()["refused"] == 0
+
+
 async def test_a_full_queue_leaves_out_and_counts(tmp_path: Path) -> None:
     large = Entry(b"x" * 2**20, None, None, 1_700_000_000.0, 5.0, "live")
     async with DiskTier.open(tmp_path, 2**30) as tier:
         for number in range(100):  # no chance to write in between
-            tier.put(f"k{number}", large, lifetime_s=60)
-        assert tier.left_out == 37, "64 MiB may wait, and an entry is a little over one"
+            tier.put(f"k{number}", large, keep_s=60)
+        assert tier.left_out == 36, "64 MiB may wait"
 
 
 async def test_a_database_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "cache.db").write_bytes(b"not a database" * 1_000)
     async with DiskTier.open(tmp_path, 2**20) as tier:
-        tier.put("k", ENTRY, lifetime_s=60)
+        tier.put("k", ENTRY, keep_s=60)
     async with DiskTier.open(tmp_path, 2**20) as tier:
         assert await tier.get("k") == ENTRY
     assert (tmp_path / "unreadable-cache.db").exists()
@@ -84,18 +160,19 @@ async def test_a_database_that_breaks_while_in_use_is_a_miss(tmp_path: Path) -> 
         database.close()
         assert await tier.get("k") is None
         assert tier.refused == 1
-        tier.put("k", ENTRY, lifetime_s=60)
+        tier.put("k", ENTRY, keep_s=60)
     assert tier.left_out == 1
 
 
 async def test_a_database_that_is_locked_holds_up_no_reader(tmp_path: Path) -> None:
     async with DiskTier.open(tmp_path, 2**20) as tier:
-        tier.put("k", ENTRY, lifetime_s=60)
-        while await tier.get("k") is None:
+        tier.put("k", ENTRY, keep_s=60)
+        assert await tier.get("k") == ENTRY, "seen before it is written"
+        while tier.state()["queued"]:
             await anyio.sleep(0.01)
         locker = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)
         locker.execute("BEGIN IMMEDIATE")
-        tier.put("other", ENTRY, lifetime_s=60)
+        tier.put("other", ENTRY, keep_s=60)
         await anyio.sleep(0.05)
         with anyio.fail_after(0.5):
             assert await tier.get("k") == ENTRY

@@ -1,0 +1,77 @@
+"""Snapshots as other tools read them: JSON Lines and Parquet, one row a recorded call.
+
+Both have the fields `key`, `digest`, `tool`, `revision`, `arguments`, `status`, `body`, `columns`,
+`rows`, `upstream`, `recorded_at` (Unix seconds) and `latency_ms`. In Parquet `arguments` and `body`
+are JSON texts. Rows come in the order of the file, a few at a time, whatever the snapshot's size.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from cache.row import Row
+from cache.snapshot import Snapshot
+
+GROUP_BYTES = 16 * 2**20
+"""Bodies that stand together in one row group of a Parquet file."""
+
+
+def write_jsonl(snapshot: Snapshot, out: BinaryIO) -> None:
+    """Every row as one line. Raises `SnapshotError`."""
+    for row in snapshot.rows():
+        fields = _fields(row) | {
+            "arguments": row.arguments,
+            "body": orjson.Fragment(row.entry.data.replace(b"\n", b"")),
+        }
+        out.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def write_parquet(snapshot: Snapshot, path: Path) -> None:
+    """Every row as one record. Raises `SnapshotError`, and `ImportError` without pyarrow."""
+    import pyarrow
+    from pyarrow import parquet
+
+    text, names = pyarrow.string(), pyarrow.list_(pyarrow.string())
+    schema = pyarrow.schema(
+        {
+            **dict.fromkeys(("key", "digest", "tool", "revision", "arguments", "status"), text),
+            "body": pyarrow.large_string(),
+            "columns": names,
+            "rows": pyarrow.int64(),
+            "upstream": text,
+            "recorded_at": pyarrow.float64(),
+            "latency_ms": pyarrow.float64(),
+        }
+    )
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in _groups(snapshot):
+            writer.write_table(pyarrow.Table.from_pylist(group, schema))
+
+
+def _groups(snapshot: Snapshot) -> Iterator[list[dict[str, Any]]]:
+    group: list[dict[str, Any]] = []
+    size = 0
+    for row in snapshot.rows():
+        texts = {"arguments": orjson.dumps(row.arguments), "body": row.entry.data}
+        group.append(_fields(row) | {name: text.decode() for name, text in texts.items()})
+        size += len(row.entry.data)
+        if size >= GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    yield group
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    """All but arguments and body, in the order of the file's columns."""
+    return {
+        "key": row.key,
+        "digest": row.digest.hex(),
+        "tool": row.tool,
+        "revision": row.revision,
+        "arguments": None,
+        "status": row.status,
+        "body": None,
+        **row.entry.head,
+    }

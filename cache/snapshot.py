@@ -1,0 +1,224 @@
+"""Snapshots: one immutable file of recorded calls, named by its content.
+
+The id is BLAKE2b-256 over the digests of all rows in the order of their keys. A digest covers tool,
+manifest revision, canonical arguments, status and answer, and no time: whoever holds the same
+answers holds the same id, in whatever order, on whatever machine they were recorded.
+
+A file is MAGIC, the rows (a 32-bit length and a frame each, those of a tool together), the index
+(key, digest, offset, length of each row, by key), a footer in JSON and a trailer. The trailer holds
+a hash over index and footer, every frame one over itself, and the rows leave no gap: no byte can
+change unseen. Opening reads index and footer once and keeps neither; a look-up is a binary search.
+"""
+
+import heapq
+import os
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+from rapidfuzz.fuzz import ratio
+
+from cache.frame import FrameError
+from cache.row import Row, RowHead
+
+MAGIC = b"finport-snapshot-1\n"
+JOURNAL = b"finport-journal--1\n"
+"""What a file of rows that is still being recorded begins with."""
+
+LENGTH = struct.Struct(">I")
+INDEX = struct.Struct(">16s32sQI")
+TRAILER = struct.Struct(">QQ16s8s")
+END = b"FINPORT\n"
+CHUNK = 2**20
+
+EXAMINED = 2_000
+"""Rows of a tool that are compared to find the nearest ones."""
+
+
+class SnapshotError(Exception):
+    """A file is no snapshot, or not the one that was written; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a snapshot holds. `statuses` counts rows by status, `conflicts` the calls for which its
+    sources had different answers; times are Unix seconds.
+    """
+
+    id: str
+    rows: int
+    statuses: Mapping[str, int]
+    upstreams: Mapping[str, int]
+    tools: Mapping[str, int]
+    recorded_from: float | None
+    recorded_to: float | None
+    conflicts: int = 0
+
+
+class Snapshot:
+    """A snapshot open for reading, from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `SnapshotError`."""
+        self.path = path
+        self._arguments = lru_cache(64)(self._arguments_of)
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise SnapshotError(f"{path}: {error.strerror}") from error
+        try:
+            self._open()
+        except (ValueError, KeyError, TypeError) as error:
+            self.close()
+            raise SnapshotError(f"{path} is no snapshot, or a damaged one: {error}") from None
+        except SnapshotError:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        self.bytes = os.fstat(self._file.fileno()).st_size
+        end = self.bytes - TRAILER.size
+        start = os.pread(self._file.fileno(), len(JOURNAL), 0)
+        if start == JOURNAL:
+            raise ValueError("a recording that has not ended; `finport snapshot merge` reads it")
+        if not start.startswith(MAGIC) or end < len(MAGIC):
+            raise ValueError("it does not begin as one, or is too short")
+        self.rows_end, footer_at, digest, mark = TRAILER.unpack(self._read(end, TRAILER.size))
+        if not len(MAGIC) <= self.rows_end <= footer_at <= end:
+            raise ValueError("its end names places that are not in it")
+        hashed = blake2b(digest_size=16)
+        for at in range(self.rows_end, end, CHUNK):
+            hashed.update(self._read(at, min(CHUNK, end - at)))
+        if mark != END or hashed.digest() != digest:
+            raise ValueError("its index or footer has changed, or its end is missing")
+        footer = orjson.loads(self._read(footer_at, end - footer_at))
+        self._starts: dict[str, int] = footer.pop("starts")
+        self.summary = Summary(**footer)
+        if footer_at - self.rows_end != self.summary.rows * INDEX.size:
+            raise ValueError("its index has another length than its rows")
+
+    @property
+    def id(self) -> str:
+        return self.summary.id
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> "Snapshot":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def get(self, key: str) -> Row | None:
+        """The row of a call, or None. Raises `SnapshotError` for one that has changed."""
+        wanted, rows = bytes.fromhex(key), range(self.summary.rows)
+        place = bisect_left(rows, wanted, key=lambda n: self._entry(n)[0])
+        if place == len(rows):
+            return None
+        found, digest, offset, length = self._entry(place)
+        if found != wanted:
+            return None
+        try:
+            row = Row.decode(self._read(offset, length))
+            if (row.key, row.digest) != (key, digest):
+                raise FrameError("another row than the index says")
+        except FrameError as error:
+            raise SnapshotError(f"{self.path}: the row at byte {offset}: {error}") from None
+        return row
+
+    def rows(self, tool: str | None = None) -> Iterator[Row]:
+        """All rows, or those of one tool. Raises `SnapshotError`."""
+        for offset, frame in self._frames(tool):
+            try:
+                yield Row.decode(frame)
+            except FrameError as error:
+                raise SnapshotError(f"{self.path}: the row at byte {offset}: {error}") from None
+
+    def nearest(
+        self, tool: str, arguments: Mapping[str, Any], limit: int = 3
+    ) -> list[Mapping[str, Any]]:
+        """The recorded arguments of `tool` that are most like `arguments`: those that differ in
+        the fewest names, then in the fewest letters.
+        """
+        wanted = str(arguments)
+
+        def distance(recorded: Mapping[str, Any]) -> tuple[int, float]:
+            names = arguments.keys() | recorded.keys()
+            differing = sum(arguments.get(name) != recorded.get(name) for name in names)
+            return differing, -ratio(wanted, str(recorded))
+
+        return heapq.nsmallest(limit, self._arguments(tool), key=distance)
+
+    def verify(self) -> list[str]:
+        """What is wrong with the file, if anything: every byte and the id are checked."""
+        problems, digests, end = [], {}, len(MAGIC)
+        try:
+            for offset, frame in self._frames(None):
+                try:
+                    row = Row.decode(frame)
+                    digests[bytes.fromhex(row.key)] = (row.digest, offset, len(frame))
+                except FrameError as error:
+                    problems.append(f"the row at byte {offset}: {error}")
+                end = offset + len(frame)
+        except SnapshotError as error:
+            return [*problems, str(error)]
+        if end != self.rows_end:
+            problems.append(f"{self.rows_end - end} bytes stand between rows and index")
+        for number in range(self.summary.rows):
+            key, *place = self._entry(number)
+            if not problems and digests.get(key) != tuple(place):
+                problems.append(f"the index names a row {key.hex()} that is not there")
+        if not problems and self.id != id_of(digests[key][0] for key in sorted(digests)):
+            problems.append("the id is not that of the rows")
+        return problems
+
+    def _entry(self, number: int) -> tuple[bytes, bytes, int, int]:
+        return INDEX.unpack(self._read(self.rows_end + number * INDEX.size, INDEX.size))
+
+    def _frames(self, tool: str | None) -> Iterator[tuple[int, bytes]]:
+        if tool is None:
+            yield from frames(self._file, len(MAGIC), self.rows_end, str(self.path))
+        elif tool in self._starts:
+            start, left = self._starts[tool], self.summary.tools[tool]
+            yield from islice(frames(self._file, start, self.rows_end, str(self.path)), left)
+
+    def _arguments_of(self, tool: str) -> list[Mapping[str, Any]]:
+        some = islice(self._frames(tool), EXAMINED)
+        return [RowHead.of(frame).arguments for _, frame in some]
+
+    def _read(self, offset: int, length: int) -> bytes:
+        read = os.pread(self._file.fileno(), length, offset)
+        if len(read) < length:
+            raise SnapshotError(f"{self.path} ends before byte {offset + length}")
+        return read
+
+
+def id_of(digests: Iterable[bytes]) -> str:
+    """The id of a snapshot whose rows have these digests, in the order of their keys."""
+    hashed = blake2b(MAGIC, digest_size=32)
+    for digest in digests:
+        hashed.update(digest)
+    return hashed.hexdigest()
+
+
+def frames(file: BinaryIO, start: int, end: int, name: str) -> Iterator[tuple[int, bytes]]:
+    """Every frame between two places of a file, with where it begins.
+
+    Raises `SnapshotError` at one that does not end where it should; frames are not checked inside.
+    """
+    while start < end:
+        prefix = os.pread(file.fileno(), LENGTH.size, start)
+        length = LENGTH.unpack(prefix)[0] if len(prefix) == LENGTH.size else end
+        start += LENGTH.size
+        if start + length > end:
+            raise SnapshotError(f"{name}: a torn row at byte {start - LENGTH.size}")
+        yield start, os.pread(file.fileno(), length, start)
+        start += length

@@ -1,0 +1,59 @@
+"""Rows whose content follows from a number, and a process that records them until it is killed."""
+
+import asyncio
+import random
+import sys
+import time
+from pathlib import Path
+
+from cache import DiskTier, Entry, Recorder, Row, call_key, key_prefix
+
+TOOLS = ("get_coin", "stock_zh_a_hist", "macro_china_cpi")
+REVISION = "0" * 16
+
+
+def entry(number: int, at: float | None = None) -> Entry:
+    """A table whose one cell is made from `number`, a few hundred bytes to some kilobytes long."""
+    luck = random.Random(number)
+    data = b'[{"a":"%b"}]' % luck.randbytes(luck.randrange(100, 2_000)).hex().encode()
+    return Entry(data, ("a",), 1, time.time() if at is None else at, 5.0, "simulated")
+
+
+def row(number: int, at: float | None = None) -> Row:
+    """Every tenth is an error."""
+    tool = TOOLS[number % len(TOOLS)]
+    status = "ok" if number % 10 else "upstream_error"
+    return Row(tool, REVISION, {"n": number}, status, entry(number, at))
+
+
+def key(number: int) -> str:
+    return call_key(key_prefix("t", REVISION), {"n": number})
+
+
+async def _record(path: Path, start: int) -> None:
+    """Says each number when it is acknowledged."""
+    async with Recorder.open(path) as recorder:
+
+        async def work(numbers: range) -> None:
+            for number in numbers:
+                await recorder.add(row(number))
+                sys.stdout.write(f"{number}\n")
+                sys.stdout.flush()
+
+        await asyncio.gather(*(work(range(start + n, 10**9, 8)) for n in range(8)))
+
+
+async def _fill(folder: Path, start: int) -> None:
+    """Says each number before it is put."""
+    async with DiskTier.open(folder, 2**30) as tier:
+        for number in range(start, 10**9):
+            sys.stdout.write(f"{number}\n")
+            sys.stdout.flush()
+            tier.put(key(number), entry(number, at=1.0), keep_s=1e6)
+            if number % 50 == 0:
+                await asyncio.sleep(0.001)
+
+
+if __name__ == "__main__":
+    action = {"record": _record, "fill": _fill}[sys.argv[1]]
+    asyncio.run(action(Path(sys.argv[2]), int(sys.argv[3])))
