@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from gateway.cli import read_settings, run, simulation
-from gateway.cli_manifests import echo_json
+from gateway.cli_options import echo_json, read_settings, run, simulation
 
 Command = Callable[..., None]
 

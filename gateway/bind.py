@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from cache import call_key, key_prefix, lifetime_s
+from cache import Rule, call_key, key_prefix, rule_of
 from gateway.errors import CallError, ErrorCode
 from manifests import ArgumentError, Catalog, Manifest, Scalar, Signature
 
@@ -40,7 +40,7 @@ class Plan:
     signature: Signature
     host: str
     key_prefix: bytes
-    lifetime_s: float
+    freshness: Rule
 
 
 @dataclass(slots=True)  # frozen would cost a fifth of a cached call
@@ -126,7 +126,7 @@ class Binder:
             Signature(manifest),
             manifest.upstream,
             key_prefix(tool, manifest.revision),
-            lifetime_s(manifest.timeliness),
+            rule_of(manifest.timeliness, manifest.freshness),
         )
         return plan
 

@@ -9,41 +9,42 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from typing import Any
 
-from adapters.adapter import Adapter
-from cache import DiskTier, Entry, Flight, Flights, MemoryTier
-from cache.flight import Late
+from cache import CacheControl, Entry, Kept
+from gateway.answers import Answers, open_answers
 from gateway.bind import Binder, BoundCall, Refused, printable
 from gateway.errors import CallError, ErrorCode
-from gateway.execute import execute
-from gateway.result import ProvenanceSource, Result
+from gateway.result import Result
 from gateway.settings import GatewaySettings
 from gateway.trace import CallRecord, Trace, TraceError
-from gateway.upstream import open_upstream
-from manifests import Catalog, Source
+from manifests import Catalog
 
 log = logging.getLogger("finport")
+
+_HANDLE = re.compile(r"[0-9a-f]{32}-[0-9a-f]{1,16}")
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """What a caller asks for beside the answer.
 
-    `deadline_s` shortens the time for the whole call, `max_rows` says how many rows to give back;
+    `deadline_s` shortens the time for the whole call, `max_rows` says how many rows to give back,
+    `cache` what is asked of kept answers (answers of a snapshot are given whatever it asks);
     `episode` and `step` say in the record on whose behalf the call was made. Raises `ValueError`
     for a deadline or a number of rows that is not positive.
     """
 
     deadline_s: float | None = None
     max_rows: int | None = None
+    cache: CacheControl | None = None
     episode: str | None = None
     step: int | None = None
 
@@ -57,16 +58,6 @@ class CallContext:
 DEFAULT_CONTEXT = CallContext()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a miss ended with: an entry or an error."""
-
-    entry: Entry | None = None
-    error: CallError | None = None
-    source: ProvenanceSource = "live"
-    attempts: int = 0
-
-
 class Gateway:
     """One road for one event loop. Made by `Gateway.open`."""
 
@@ -74,19 +65,15 @@ class Gateway:
         self,
         settings: GatewaySettings,
         catalog: Catalog,
-        adapters: Mapping[Source, Adapter],
-        disk: DiskTier,
-        flights: Flights[Outcome],
+        answers: Answers,
         trace: Trace | None,
     ) -> None:
         self.settings = settings
         self.catalog = catalog
+        self.answers = answers
         self.outcomes: Counter[str] = Counter()
+        self._memory = answers.memory
         self._max_rows = settings.max_rows
-        self._adapters = adapters
-        self._memory = MemoryTier(settings.memory_bytes)
-        self._disk = disk
-        self._flights = flights
         self._trace = trace
         self._binder = Binder(catalog)
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
@@ -103,17 +90,19 @@ class Gateway:
     ) -> AsyncIterator["Gateway"]:
         """A running gateway; leaving ends everything that it started.
 
-        Raises `SettingsError`, `CatalogError`, and `OSError` where the cache can't be opened.
+        Raises `SettingsError`, `CatalogError`, `SnapshotError` where the snapshot can't be read or
+        recorded, and `OSError` where the cache can't be opened.
         """
         settings = settings or GatewaySettings.read()
         catalog = catalog or Catalog.load()
         async with AsyncExitStack() as parts:
-            adapters = await parts.enter_async_context(open_upstream(settings, catalog))
-            directory = settings.cache_dir / settings.cache_name
-            disk = await parts.enter_async_context(DiskTier.open(directory, settings.disk_bytes))
-            flights: Flights[Outcome] = Flights()
-            parts.push_async_callback(flights.close)
-            yield cls(settings, catalog, adapters, disk, flights, trace)
+            answers = await parts.enter_async_context(open_answers(settings, catalog))
+            yield cls(settings, catalog, answers, trace)
+
+    @property
+    def snapshot_id(self) -> str | None:
+        """The snapshot that answers, or that has been recorded, if any."""
+        return self.answers.snapshot_id
 
     async def call(
         self,
@@ -128,16 +117,16 @@ class Gateway:
         try:
             bound = self._binder.bind(tool, arguments)
             now = time.time()
-            entry = self._memory.get(bound.key)
-            if entry is not None and now - entry.stored_at < bound.plan.lifetime_s:
-                result.source = "cached"
-                self._answer(result, bound, entry, now, context)
+            kept = self._memory.get(bound.key)
+            if kept is not None and now < kept.fresh_until and context.cache is None:
+                result.source = "cached" if kept.snapshot is None else "replayed"
+                self._answer(result, bound, kept, now, context)
             else:
-                outcome = await self._miss(bound, context)
+                outcome = await self.answers.obtain(bound, context.cache, context.deadline_s)
                 result.source, result.attempts = outcome.source, outcome.attempts
                 result.error = outcome.error
-                if outcome.entry is not None:
-                    self._answer(result, bound, outcome.entry, now, context)
+                if outcome.kept is not None:
+                    self._answer(result, bound, outcome.kept, time.time(), context)
         except Refused as refused:
             result.tool = printable(tool)
             result.error, given = refused.error, refused.arguments
@@ -164,53 +153,28 @@ class Gateway:
         return result
 
     async def recall(self, handle: str) -> Entry | None:
-        """The whole kept answer behind a result's handle, or None when it is no longer kept."""
-        return self._memory.get(handle) or await self._disk.get(handle)
+        """The whole answer behind a result's handle, or None when it is no longer kept, also when a
+        newer one has taken its place: pages of two answers never mix.
+        """
+        key, _, recorded = handle.partition("-")
+        if not _HANDLE.fullmatch(handle):
+            return None
+        entry = await self.answers.recall(key)
+        return entry if entry is not None and _version(entry) == recorded else None
 
     def _result(self, tool: str) -> Result:
         return Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
 
     def _answer(
-        self, result: Result, bound: BoundCall, entry: Entry, now: float, context: CallContext
+        self, result: Result, bound: BoundCall, kept: Kept, now: float, context: CallContext
     ) -> None:
+        entry = kept.entry
+        result.snapshot = kept.snapshot
         result.view = entry.view(context.max_rows or self._max_rows)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
-        result.handle = bound.key if result.view.truncated else None
+        result.handle = f"{bound.key}-{_version(entry)}" if result.view.truncated else None
         result.aliases = bound.aliases
-        result.age_s = max(int((now - entry.stored_at) * 1e3), 0) / 1e3
-
-    async def _miss(self, bound: BoundCall, context: CallContext) -> Outcome:
-        limit = min(context.deadline_s or self.settings.deadline_s, self.settings.deadline_s)
-        deadline = asyncio.get_running_loop().time() + limit
-        try:
-            return await self._flights.join(bound.key, deadline, partial(self._fly, bound))
-        except Late as late:
-            message = f"no answer within the call's {limit:g} s"
-            return Outcome(error=CallError(ErrorCode.TIMEOUT, message), attempts=late.attempts)
-
-    async def _fly(self, bound: BoundCall, flight: Flight[Outcome]) -> Outcome:
-        """Disk, else upstream; what comes is kept."""
-        plan = bound.plan
-        entry = await self._disk.get(bound.key)
-        if entry is not None and time.time() - entry.stored_at < plan.lifetime_s:
-            self._memory.put(bound.key, entry)
-            return Outcome(entry, source="cached")
-        adapter = self._adapters[plan.manifest.source]
-        started = time.perf_counter()
-        answer = await execute(adapter, plan.manifest, bound.arguments, flight, self.settings)
-        if isinstance(answer, CallError):
-            return Outcome(error=answer, attempts=flight.attempts)
-        entry = Entry(
-            data=answer.data,
-            columns=answer.columns,
-            rows=answer.rows,
-            stored_at=round(time.time(), 3),
-            latency_ms=round((time.perf_counter() - started) * 1e3, 3),
-            upstream=self.settings.upstream,
-        )
-        self._memory.put(bound.key, entry)
-        self._disk.put(bound.key, entry, plan.lifetime_s)
-        return Outcome(entry, source=self.settings.upstream, attempts=flight.attempts)
+        result.age_s = max(int((now - entry.recorded_at) * 1e3), 0) / 1e3
 
     async def _record(
         self,
@@ -240,6 +204,11 @@ class Gateway:
         if self._trace is not None:
             with contextlib.suppress(TraceError):
                 self._trace.put(_record_of(result, bound, None, context))
+
+
+def _version(entry: Entry) -> str:
+    """Tells the answers to one call apart."""
+    return f"{round(entry.recorded_at * 1e3):x}"
 
 
 def _record_of(

@@ -7,55 +7,19 @@ import asyncio
 import ipaddress
 import signal
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
-from gateway.cli_manifests import echo_json, manifests
+from gateway.cli_manifests import manifests
+from gateway.cli_options import echo_json, modes, read_settings, run, simulation
+from gateway.cli_snapshot import snapshot
 from gateway.cli_tools import tools
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
-
-
-def run(main: Callable[[], Coroutine[Any, Any, int]]) -> None:
-    """Run a command's coroutine on uvloop and exit with what it returns."""
-    import uvloop
-
-    try:
-        sys.exit(uvloop.run(main()))
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def simulation(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of commands that may talk to the upstream double."""
-    for option in (
-        click.option("--simulated-seed", type=int, help="Seed of the simulated answers."),
-        click.option("--simulated-hang-rate", type=float, help="Share of requests never answered."),
-        click.option("--simulated-failure-rate", type=float, help="Share answered with a 503."),
-        click.option("--simulated-latency-s", type=float, help="Seconds until it answers."),
-        click.option(
-            "--upstream",
-            type=click.Choice(["live", "simulated"]),
-            help="The real upstreams, or a local double in their place.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def read_settings(**overrides: object) -> "GatewaySettings":
-    """Settings, or a usage error that names the one that is wrong."""
-    from gateway.settings import GatewaySettings, SettingsError
-
-    try:
-        return GatewaySettings.read(**overrides)
-    except SettingsError as error:
-        raise click.UsageError(str(error)) from error
 
 
 @click.group()
@@ -65,6 +29,7 @@ def main() -> None:
 
 
 main.add_command(manifests)
+main.add_command(snapshot)
 main.add_command(tools)
 
 
@@ -73,16 +38,17 @@ main.add_command(tools)
 @click.option("--port", default=8000, show_default=True, help="0 takes a free port.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Append one record a call here.")
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
+@modes
 @simulation
 def serve(
-    host: str, port: int, trace: Path | None, until_stdin_closes: bool, **simulated: object
+    host: str, port: int, trace: Path | None, until_stdin_closes: bool, **given: object
 ) -> None:
     """Serve the gateway over HTTP until SIGTERM or Ctrl-C."""
     if not _is_loopback(host):
         raise click.UsageError(
             f"{host} is not a loopback address; without client keys only loopback is served"
         )
-    settings = read_settings(**simulated)
+    settings = read_settings(**given)
     run(lambda: _serve(settings, host, port, trace, until_stdin_closes))
 
 
@@ -91,6 +57,7 @@ async def _serve(
 ) -> int:
     from contextlib import AsyncExitStack
 
+    from cache import SnapshotError
     from gateway import Gateway, http
     from gateway.limits import raise_file_limit
     from gateway.trace import JsonLines, TraceError
@@ -108,9 +75,11 @@ async def _serve(
             url = await parts.enter_async_context(http.serve(gateway, host, port))
             click.echo(f"finport ready on {url}")
             await stop.wait()
-    except (TraceError, OSError) as error:
+    except (TraceError, SnapshotError, OSError) as error:
         click.echo(f"finport: {error}", err=True)
         return 1
+    if settings.mode == "record":
+        click.echo(f"recorded snapshot {gateway.snapshot_id} in {settings.snapshot}")
     return 0
 
 
@@ -120,6 +89,8 @@ async def _serve(
 @click.option("--args", "json_arguments", help="Arguments as one JSON object.")
 @click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), help="Deadline.")
 @click.option("--max-rows", type=click.IntRange(min=1), help="Rows of a table to print.")
+@click.option("--cache-control", help="What is asked of kept answers, as in HTTP: max-age=60, ...")
+@modes
 @simulation
 def call(
     tool: str,
@@ -127,20 +98,26 @@ def call(
     json_arguments: str | None,
     timeout_s: float | None,
     max_rows: int | None,
-    **simulated: object,
+    cache_control: str | None,
+    **settings: object,
 ) -> None:
     """Make one call and print its envelope as JSON."""
+    from cache import CacheControl, CacheControlError, SnapshotError
+    from gateway import CallContext, Gateway
+
     given = _arguments(arguments, json_arguments)
-    settings = read_settings(**simulated)
+    read = read_settings(**settings)
+    try:
+        asked = None if cache_control is None else CacheControl.parse(cache_control)
+    except CacheControlError as error:
+        raise click.UsageError(str(error)) from error
+    context = CallContext(timeout_s, max_rows, asked)
 
     async def once() -> int:
-        from gateway import CallContext, Gateway
-
-        context = CallContext(deadline_s=timeout_s, max_rows=max_rows)
         try:
-            async with Gateway.open(settings) as gateway:
+            async with Gateway.open(read) as gateway:
                 result = await gateway.call(tool, given, context)
-        except OSError as error:
+        except (SnapshotError, OSError) as error:
             click.echo(f"finport: {error}", err=True)
             return 1
         echo_json(orjson.loads(result.to_json()))

@@ -6,14 +6,10 @@ from pathlib import Path
 import click
 import orjson
 
+from gateway.cli_options import echo_json
+
 # Repeated here so that --help need not import the manifests; a test holds the two together.
 FORMATS = ("openai", "anthropic", "mcp", "jsonschema", "fintoolbench")
-
-
-def echo_json(value: object) -> None:
-    """Print a value as indented JSON, in UTF-8 whatever the locale."""
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
-    sys.stdout.buffer.flush()
 
 
 @click.group()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_manifests import echo_json
+from gateway.cli_options import echo_json
 
 if TYPE_CHECKING:
     from manifests import Manifest
@@ -40,7 +40,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
     if query:
         import asyncio
 
-        from gateway.cli import read_settings
+        from gateway.cli_options import read_settings
         from gateway.finder import ToolFinder
 
         finder = ToolFinder.of(catalog, read_settings())

@@ -28,6 +28,8 @@ class ErrorCode(StrEnum):
     UPSTREAM_EMPTY = "upstream_empty"
     NOT_SUBSCRIBED = "not_subscribed"
     NOT_CONFIGURED = "not_configured"
+    NOT_CACHED = "not_cached"
+    NOT_IN_SNAPSHOT = "not_in_snapshot"
     CANCELLED = "cancelled"
     INTERNAL = "internal"
 
@@ -59,6 +61,8 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.UPSTREAM_EMPTY: (502, "tool", False),
     ErrorCode.NOT_SUBSCRIBED: (502, "tool", False),
     ErrorCode.NOT_CONFIGURED: (503, "gateway", False),
+    ErrorCode.NOT_CACHED: (504, "gateway", False),  # RFC 9111, section 5.2.1.7
+    ErrorCode.NOT_IN_SNAPSHOT: (404, "gateway", False),
     ErrorCode.CANCELLED: (499, "agent", True),
     ErrorCode.INTERNAL: (500, "gateway", False),
 }
@@ -106,6 +110,18 @@ class CallError:
             "retry_after_s": self.retry_after_s,
             "details": self.details,
         }
+
+    @classmethod
+    def from_dict(cls, said: dict[str, Any]) -> "CallError":
+        """Inverse of `to_dict`. Raises `ValueError` or `KeyError` for what is no error."""
+        return cls(
+            ErrorCode(said["code"]),
+            said["message"],
+            said["retry_after_s"],
+            said["details"],
+            by=said["fault"],
+            again=said["retryable"],
+        )
 
     @classmethod
     def from_fault(cls, fault: UpstreamFault) -> "CallError":

@@ -14,6 +14,7 @@ import orjson
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cache import CacheControl, CacheControlError
 from gateway.call import DEFAULT_CONTEXT, CallContext, Gateway
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
@@ -94,9 +95,11 @@ class Door:
         try:
             body = await request.read()
             context = DEFAULT_CONTEXT
-            if request.query_string:
+            asked = request.headers.get("Cache-Control")
+            if request.query_string or asked is not None:
                 query = _parsed(CallQuery, request.query)
-                context = CallContext(deadline_s=query.timeout_s, max_rows=query.max_rows)
+                cache = _cache_control(asked)
+                context = CallContext(query.timeout_s, query.max_rows, cache)
         except web.HTTPRequestEntityTooLarge:
             text = f"the body is over {MAX_BODY} bytes"
             refused = CallError(ErrorCode.TOO_LARGE, text)
@@ -153,9 +156,12 @@ class Door:
             {
                 "status": "ok",
                 "upstream": self._gateway.settings.upstream,
+                "mode": self._gateway.settings.mode,
+                "snapshot": self._gateway.snapshot_id,
                 "tools": len(self._gateway.catalog),
                 "uptime_s": round(time.monotonic() - self._started, 3),
                 "calls": dict(self._gateway.outcomes),
+                "cache": self._gateway.answers.state(),
                 **self._vitals.result(),
             }
         )
@@ -200,6 +206,13 @@ def _parsed(model: type[Q], query: Mapping[str, str]) -> Q:
         allowed = ", ".join(model.model_fields)
         text = f"query {'.'.join(map(str, first['loc']))}: {first['msg']}; allowed: {allowed}"
         raise _Refused(text) from None
+
+
+def _cache_control(header: str | None) -> CacheControl | None:
+    try:
+        return None if header is None else CacheControl.parse(header)
+    except CacheControlError as error:
+        raise _Refused(str(error)) from None
 
 
 def _answer(result: Result, headers: dict[str, str] | None = None) -> web.Response:

@@ -9,18 +9,18 @@ import orjson
 from cache import View
 from gateway.errors import CallError
 
-ProvenanceSource = Literal["live", "cached", "simulated"]
+ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated"]
 
 
 @dataclass(slots=True)
 class Result:
     """Outcome of one call.
 
-    `source` says where the answer came from this time and `upstream` (`live` or `simulated`) where
-    it was made; `age_s` is its age in seconds, `attempts` how often the upstream was asked for it
-    now, `elapsed_ms` what the call took. `data` is the JSON of the answer, cut to the caller's
-    rows; the whole stays reachable by `handle`. `aliases` says which of the caller's names were
-    taken for which parameters.
+    `source` says where the answer came from this time, `upstream` (`live` or `simulated`) where it
+    was made, `snapshot` which snapshot held it, if any; `age_s` is its age in seconds, `attempts`
+    how often the upstream was asked for it now, `elapsed_ms` what the call took. `data` is the JSON
+    of the answer, cut to the caller's rows; the whole stays reachable by `handle`. `aliases` says
+    which of the caller's names were taken for which parameters.
     """
 
     tool: str
@@ -34,6 +34,7 @@ class Result:
     handle: str | None = None
     source: ProvenanceSource = "live"
     upstream: str | None = None
+    snapshot: str | None = None
     age_s: float = 0.0
     aliases: Mapping[str, str] | None = None
 
@@ -61,6 +62,7 @@ class Result:
             fields = {"ok": False, "tool": self.tool, "error": error, "call_id": self.call_id}
             return orjson.dumps(fields)
         # A tool that answered has a name from the catalogue, and provenance is plain ASCII.
+        snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
         aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
         return b'{"ok":true,"tool":"%b","data":%b,%b,"handle":%b%b,"provenance":%b}' % (
             self.tool.encode(),
@@ -70,7 +72,7 @@ class Result:
             aliases,
             (
                 f'{{"source":"{self.source}","upstream":"{self.upstream}","age_s":{self.age_s},'
-                f'"snapshot":null,"attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'
+                f'"snapshot":{snapshot},"attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'
                 f'"call_id":"{self.call_id}"}}'
             ).encode(),
         )

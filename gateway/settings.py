@@ -3,11 +3,18 @@
 import tomllib
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from platformdirs import user_cache_path
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -31,6 +38,9 @@ def _origin(url: str) -> str:
 BaseUrl = Annotated[str, AfterValidator(_origin)]
 
 
+Mode = Literal["live", "record", "replay", "offline"]
+
+
 class SettingsError(Exception):
     """The settings can't be used; the text says which one and why, never its value."""
 
@@ -43,6 +53,8 @@ class GatewaySettings(BaseSettings):
     )
 
     upstream: Literal["live", "simulated"] = "live"
+    mode: Mode = "live"
+    snapshot: Path | None = None
     rapidapi_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()
     credentials: dict[str, SecretStr] = Field(default_factory=dict)
     rapidapi_base_url: BaseUrl | None = None
@@ -85,6 +97,14 @@ class GatewaySettings(BaseSettings):
                 raise ValueError("a key holds a character that no header can carry")
         return keys
 
+    @model_validator(mode="after")
+    def _mode_and_snapshot_agree(self) -> Self:
+        if self.mode != "live" and self.snapshot is None:
+            raise ValueError(f"mode {self.mode} needs a snapshot")
+        if self.mode == "live" and self.snapshot is not None:
+            raise ValueError("a snapshot needs a mode: record, replay or offline")
+        return self
+
     @property
     def cache_name(self) -> str:
         """Answers of different upstreams never meet: each has a folder of its own."""
@@ -102,7 +122,8 @@ class GatewaySettings(BaseSettings):
             return cls(**{name: v for name, v in overrides.items() if v is not None})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise SettingsError(f"setting {first['loc'][0]}: {first['msg']}") from None
+            place = f"setting {first['loc'][0]}" if first["loc"] else "settings"
+            raise SettingsError(f"{place}: {first['msg']}") from None
         except (tomllib.TOMLDecodeError, ValueError) as error:
             raise SettingsError(f"settings: {error}") from None
 

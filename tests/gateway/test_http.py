@@ -158,11 +158,11 @@ async def test_health_counts_what_calls_ended_as(door: Door) -> None:
 async def test_a_client_that_goes_away_ends_its_call(door: Door) -> None:
     object.__setattr__(door.road.double, "faults", type(door.road.double.faults)(hang_rate=1.0))
     call = asyncio.create_task(door.call("get_coin", {"uuid": "x"}))
-    while not len(door.road.gateway._flights):
+    while not door.road.gateway.answers.under_way:
         await asyncio.sleep(0.01)
     call.cancel()
     for _ in range(200):
         await asyncio.sleep(0.01)
-        if not len(door.road.gateway._flights):
+        if not door.road.gateway.answers.under_way:
             return
     pytest.fail("the flight goes on although nobody waits for it")

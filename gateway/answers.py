@@ -1,0 +1,355 @@
+"""Where an answer comes from: what is kept, a snapshot, or upstream, as the gateway's mode says.
+
+`live`: what is kept and good enough (`cache/freshness.py`), else upstream. `record`: upstream, and
+into the snapshot before the caller has it. `replay`: the snapshot, else as `live`. `offline`: the
+snapshot alone; there is no adapter that could reach anything. Errors are recorded, never kept.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import orjson
+from anyio import to_thread
+
+from adapters.adapter import Adapter
+from cache import (
+    CacheControl,
+    DiskTier,
+    Entry,
+    Flight,
+    Flights,
+    Kept,
+    MemoryTier,
+    Recorder,
+    Row,
+    Snapshot,
+    SnapshotError,
+    Tier,
+    Use,
+    decide,
+)
+from cache.flight import Late
+from cache.freshness import ANYTHING
+from cache.row import OK
+from gateway.bind import BoundCall
+from gateway.errors import CallError, ErrorCode
+from gateway.execute import execute
+from gateway.result import ProvenanceSource
+from gateway.settings import GatewaySettings
+from gateway.upstream import open_upstream
+from manifests import Catalog, Source
+
+log = logging.getLogger("finport")
+
+PAUSE_S = 5.0
+"""After a refresh has failed, stale answers are given for so long without asking upstream again."""
+
+REFRESHES = 256
+"""Refreshes behind callers that may be under way at once; the others wait for a later caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the search for an answer ended with: an entry or an error."""
+
+    kept: Kept | None = None
+    error: CallError | None = None
+    source: ProvenanceSource = "live"
+    attempts: int = 0
+
+
+class Answers:
+    """Answers to bound calls, for one event loop."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        adapters: Mapping[Source, Adapter],
+        tiers: Sequence[Tier],
+        snapshot: Snapshot | None,
+        recorder: Recorder | None,
+    ) -> None:
+        self.memory = MemoryTier(settings.memory_bytes)
+        self.snapshot = snapshot
+        self.recorder = recorder
+        self._settings = settings
+        self._adapters = adapters
+        self._tiers = tiers
+        self._flights: Flights[Outcome] = Flights()
+        self._reads: Flights[Kept | None] = Flights()
+        self._replays: Flights[Outcome | None] = Flights()
+
+    @property
+    def snapshot_id(self) -> str | None:
+        """The id of the snapshot that is replayed, or that a closed recorder has made."""
+        summary = self.recorder.summary if self.recorder else None
+        summary = self.snapshot.summary if self.snapshot else summary
+        return summary.id if summary else None
+
+    def state(self) -> dict[str, Any]:
+        """How the tiers are doing."""
+        memory = {"entries": len(self.memory), "bytes": self.memory.bytes}
+        return {"memory": memory, **{tier.name: tier.state() for tier in self._tiers}}
+
+    @property
+    def under_way(self) -> int:
+        """Executions that have not ended."""
+        return len(self._flights)
+
+    async def close(self) -> None:
+        """End all work; its callers are cancelled."""
+        for flights in (self._flights, self._reads, self._replays):
+            await flights.close()
+
+    async def obtain(
+        self, bound: BoundCall, asked: CacheControl | None, deadline_s: float | None
+    ) -> Outcome:
+        """The answer to a call that memory alone could not give at once."""
+        try:
+            return await self._in_time(bound, asked or ANYTHING, deadline_s)
+        except SnapshotError as error:  # no answer goes out unrecorded, and no damaged one
+            log.error("%s", error)
+            text = "the snapshot could not be read or written; the gateway's log says why"
+            return Outcome(error=CallError(ErrorCode.INTERNAL, text))
+
+    async def _in_time(
+        self, bound: BoundCall, asked: CacheControl, deadline_s: float | None
+    ) -> Outcome:
+        limit_s = min(deadline_s or self._settings.deadline_s, self._settings.deadline_s)
+        deadline = asyncio.get_running_loop().time() + limit_s
+        started = time.perf_counter()
+        try:
+            if self.recorder is not None:
+                fly = partial(self._fly_recorded, bound, self.recorder)
+                outcome = await self._flights.join(bound.key, deadline, fly)
+                if outcome.error is not None and outcome.error.fault != "gateway":
+                    await self._record_error(bound, outcome.error, started, self.recorder)
+                return outcome
+            if self.snapshot is not None:
+                replayed = await self._replayed(bound, deadline, self.snapshot)
+                if replayed is not None:
+                    return replayed
+                if self._settings.mode == "offline":
+                    return await self._not_in_snapshot(bound, self.snapshot)
+            return await self._live(bound, asked, deadline)
+        except Late as late:
+            message = f"no answer within the call's {limit_s:g} s"
+            error = CallError(ErrorCode.TIMEOUT, message)
+            if self.recorder is not None:
+                await self._record_error(bound, error, started, self.recorder)
+            return Outcome(error=error, attempts=late.attempts)
+
+    async def recall(self, key: str) -> Entry | None:
+        """The entry of that key, wherever it is kept."""
+        kept = self.memory.get(key)
+        if kept is not None:
+            return kept.entry
+        for tier in self._tiers:
+            entry = await tier.get(key)
+            if entry is not None:
+                return entry
+        row = await to_thread.run_sync(self.snapshot.get, key) if self.snapshot else None
+        return row.entry if row is not None and row.status == OK else None
+
+    async def _live(self, bound: BoundCall, asked: CacheControl, deadline: float) -> Outcome:
+        kept = await self._find(bound, deadline)
+        now = time.time()
+        use = Use.NO
+        if kept is not None:
+            use = decide(kept.entry.recorded_at, bound.plan.freshness, now, asked)
+        if use is Use.FRESH:
+            return Outcome(kept, source="cached")
+        if use is Use.REVALIDATE and kept is not None:
+            self._refresh(bound, kept, now)
+        if use in (Use.REVALIDATE, Use.STALE):
+            return Outcome(kept, source="stale")
+        if asked.only_if_cached:
+            text = "the caller asked for a kept answer, and none is good enough"
+            return Outcome(error=CallError(ErrorCode.NOT_CACHED, text))
+        if use is not Use.IF_ERROR or kept is None:
+            return await self._fetched(bound, deadline, no_store=asked.no_store)
+        if now < kept.retry_at:
+            return Outcome(kept, source="stale")
+        return await self._fetched_or_stale(bound, kept, deadline, asked)
+
+    async def _find(self, bound: BoundCall, deadline: float) -> Kept | None:
+        """What is kept: from memory where that is fresh, else the newest of all tiers."""
+        kept = self.memory.get(bound.key)
+        if kept is None or time.time() >= kept.fresh_until:
+            read = partial(self._read, bound)
+            kept = await self._reads.join(bound.key, deadline, read) or kept
+            kept = self.memory.get(bound.key) or kept  # it may have come while this caller waited
+        return kept
+
+    async def _read(self, bound: BoundCall, _: Flight[Kept | None]) -> Kept | None:
+        """The newest entry of memory and the other tiers, which then stands in memory."""
+        for tier in self._tiers:
+            entry = await tier.get(bound.key)
+            known = self.memory.get(bound.key)
+            if entry is not None and (known is None or known.entry.recorded_at < entry.recorded_at):
+                return self._remember(bound, entry)
+        return None
+
+    def _refresh(self, bound: BoundCall, kept: Kept, now: float) -> None:
+        """Fetch a newer answer behind the caller."""
+        if now < kept.retry_at or len(self._flights) >= REFRESHES:
+            return
+
+        async def refresh(flight: Flight[Outcome]) -> Outcome:
+            try:
+                outcome = await self._fly(bound, flight)
+            except Exception:
+                log.exception("refreshing %s failed inside the gateway", bound.plan.manifest.name)
+                outcome = Outcome(error=CallError(ErrorCode.INTERNAL, "the refresh failed"))
+            if outcome.error is not None:
+                kept.retry_at = time.time() + PAUSE_S
+            return outcome
+
+        deadline = asyncio.get_running_loop().time() + self._settings.deadline_s
+        self._flights.begin(bound.key, deadline, refresh)
+
+    async def _fetched(self, bound: BoundCall, deadline: float, *, no_store: bool) -> Outcome:
+        if no_store:
+            fly = partial(self._fly, bound, no_store=True)
+            return await self._flights.join(f"{bound.key} not kept", deadline, fly)
+        return await self._flights.join(bound.key, deadline, partial(self._fly, bound))
+
+    async def _fetched_or_stale(
+        self, bound: BoundCall, kept: Kept, deadline: float, asked: CacheControl
+    ) -> Outcome:
+        """From upstream; what is kept in place of an error that may pass (RFC 5861, section 4)."""
+        attempts = 0
+        try:
+            outcome = await self._fetched(bound, deadline, no_store=asked.no_store)
+            attempts = outcome.attempts
+            if outcome.error is None or not outcome.error.retryable:
+                return outcome
+        except Late as late:
+            attempts = late.attempts
+        kept.retry_at = time.time() + PAUSE_S
+        return Outcome(kept, source="stale", attempts=attempts)
+
+    async def _fly(
+        self, bound: BoundCall, flight: Flight[Outcome], *, no_store: bool = False
+    ) -> Outcome:
+        """From upstream; an answer is kept, an error is not."""
+        plan = bound.plan
+        adapter = self._adapters[plan.manifest.source]
+        started = time.perf_counter()
+        answer = await execute(adapter, plan.manifest, bound.arguments, flight, self._settings)
+        if isinstance(answer, CallError):
+            return Outcome(error=answer, attempts=flight.attempts)
+        entry = Entry(
+            data=answer.data,
+            columns=answer.columns,
+            rows=answer.rows,
+            recorded_at=round(time.time(), 3),
+            latency_ms=round((time.perf_counter() - started) * 1e3, 3),
+            upstream=self._settings.upstream,
+        )
+        if no_store:
+            kept = Kept(entry, fresh_until=0.0)
+        else:
+            kept = self._remember(bound, entry)
+            for tier in self._tiers:
+                tier.put(bound.key, entry, plan.freshness.keep_s)
+        return Outcome(kept, source=self._settings.upstream, attempts=flight.attempts)
+
+    def _remember(self, bound: BoundCall, entry: Entry) -> Kept:
+        """Keep in memory; a recording gateway asks upstream whatever it remembers."""
+        fresh_until = bound.plan.freshness.fresh_until(entry.recorded_at)
+        kept = Kept(entry, 0.0 if self.recorder else fresh_until)
+        self.memory.put(bound.key, kept)
+        return kept
+
+    async def _fly_recorded(
+        self, bound: BoundCall, recorder: Recorder, flight: Flight[Outcome]
+    ) -> Outcome:
+        """From upstream; an answer is on disk before it goes out."""
+        outcome = await self._fly(bound, flight)
+        if outcome.kept is not None:
+            await recorder.add(_row(bound, OK, outcome.kept.entry))
+        return outcome
+
+    async def _record_error(
+        self, bound: BoundCall, error: CallError, started: float, recorder: Recorder
+    ) -> None:
+        """What a caller is told is on disk by then."""
+        entry = Entry(
+            data=orjson.dumps(error.to_dict()),
+            columns=None,
+            rows=None,
+            recorded_at=round(time.time(), 3),
+            latency_ms=round((time.perf_counter() - started) * 1e3, 3),
+            upstream=self._settings.upstream,
+        )
+        await recorder.add(_row(bound, error.code.value, entry))
+
+    async def _replayed(
+        self, bound: BoundCall, deadline: float, snapshot: Snapshot
+    ) -> Outcome | None:
+        """What the snapshot holds, be it an answer or an error; None where it holds neither."""
+        kept = self.memory.get(bound.key)
+        if kept is not None and kept.snapshot is not None:
+            return Outcome(kept, source="replayed")
+
+        async def read(_: Flight[Outcome | None]) -> Outcome | None:
+            row = await to_thread.run_sync(snapshot.get, bound.key)
+            if row is None:
+                return None
+            if row.status != OK:
+                return Outcome(error=CallError.from_dict(orjson.loads(row.entry.data)))
+            kept = Kept(row.entry, fresh_until=float("inf"), snapshot=snapshot.id)
+            self.memory.put(bound.key, kept)
+            return Outcome(kept, source="replayed")
+
+        return await self._replays.join(bound.key, deadline, read)
+
+    async def _not_in_snapshot(self, bound: BoundCall, snapshot: Snapshot) -> Outcome:
+        name = bound.plan.manifest.name
+        nearest = await to_thread.run_sync(snapshot.nearest, name, bound.arguments)
+        text = f"this call of {name} is not in snapshot {snapshot.id[:12]}"
+        if bound.arguments in nearest:
+            text += "; it was recorded under another revision of the tool's manifest"
+        elif nearest:
+            text += f"; nearest recorded: {orjson.dumps(nearest[0]).decode()}"
+        else:
+            text += ", and neither is any other call of that tool"
+        details = {"snapshot": snapshot.id, "arguments": bound.arguments, "nearest": nearest}
+        return Outcome(error=CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details))
+
+
+def _row(bound: BoundCall, status: str, entry: Entry) -> Row:
+    manifest = bound.plan.manifest
+    return Row(manifest.name, manifest.revision, bound.arguments, status, entry)
+
+
+@asynccontextmanager
+async def open_answers(settings: GatewaySettings, catalog: Catalog) -> AsyncIterator[Answers]:
+    """All that the mode needs, and nothing else: offline there is no adapter and no other tier.
+
+    Raises `SnapshotError`, and `OSError` where the cache can't be opened.
+    """
+    async with AsyncExitStack() as parts:
+        adapters: dict[Source, Adapter] = {}
+        tiers: list[Tier] = []
+        snapshot, recorder = None, None
+        if settings.snapshot is not None and settings.mode == "record":
+            recorder = await parts.enter_async_context(Recorder.open(settings.snapshot))
+        elif settings.snapshot is not None:
+            snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
+            parts.callback(snapshot.close)
+        if settings.mode != "offline":
+            adapters |= await parts.enter_async_context(open_upstream(settings, catalog))
+            directory = settings.cache_dir / settings.cache_name
+            opened = DiskTier.open(directory, settings.disk_bytes)
+            tiers.append(await parts.enter_async_context(opened))
+        answers = Answers(settings, adapters, tiers, snapshot, recorder)
+        parts.push_async_callback(answers.close)
+        yield answers

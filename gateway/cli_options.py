@@ -1,0 +1,74 @@
+"""What the commands of `finport` and `finbench` share: options, settings, how they run."""
+
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+if TYPE_CHECKING:
+    from gateway.settings import GatewaySettings
+
+
+def echo_json(value: object) -> None:
+    """Print a value as indented JSON, in UTF-8 whatever the locale."""
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def run(main: Callable[[], Coroutine[Any, Any, int]]) -> None:
+    """Run a command's coroutine on uvloop and exit with what it returns."""
+    import uvloop
+
+    try:
+        sys.exit(uvloop.run(main()))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def simulation(command: Callable[..., None]) -> Callable[..., None]:
+    """Options of commands that may talk to the upstream double."""
+    for option in (
+        click.option("--simulated-seed", type=int, help="Seed of the simulated answers."),
+        click.option("--simulated-hang-rate", type=float, help="Share of requests never answered."),
+        click.option("--simulated-failure-rate", type=float, help="Share answered with a 503."),
+        click.option("--simulated-latency-s", type=float, help="Seconds until it answers."),
+        click.option(
+            "--upstream",
+            type=click.Choice(["live", "simulated"]),
+            help="The real upstreams, or a local double in their place.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def read_settings(**overrides: object) -> "GatewaySettings":
+    """Settings, or a usage error that names the one that is wrong."""
+    from gateway.settings import GatewaySettings, SettingsError
+
+    try:
+        return GatewaySettings.read(**overrides)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def modes(command: Callable[..., None]) -> Callable[..., None]:
+    """Options of commands that may record a snapshot or answer from one."""
+    for option in (
+        click.option(
+            "--snapshot",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="The snapshot that is recorded or answers.",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["live", "record", "replay", "offline"]),
+            help="live: kept answers, else upstream. record: upstream, and into the snapshot. "
+            "replay: the snapshot, else as live. offline: the snapshot only.",
+        ),
+    ):
+        command = option(command)
+    return command

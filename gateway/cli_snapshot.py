@@ -1,0 +1,258 @@
+"""`finport snapshot`: recorded answers as one immutable file."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from gateway.cli_options import echo_json, read_settings, run, simulation
+
+if TYPE_CHECKING:
+    from cache.snapshot import Summary
+    from gateway.bind import BoundCall
+    from gateway.settings import GatewaySettings
+    from manifests import Catalog
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUT = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def snapshot() -> None:
+    """Record answers, and look at, check, merge and export what was recorded."""
+
+
+@snapshot.command()
+@click.option("--out", type=OUT, required=True, help="The snapshot to make.")
+@click.option("--tools", help="Names, comma-separated; default all that only read.")
+@click.option("--calls", type=FILE, help="Calls as JSON Lines: `tool` and `arguments`.")
+@click.option("--concurrency", type=click.IntRange(1, 1000), default=16, show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+@simulation
+def record(
+    out: Path,
+    tools: str | None,
+    calls: Path | None,
+    concurrency: int,
+    as_json: bool,
+    **simulated: object,
+) -> None:
+    """Make every call of --calls (as a run's calls.jsonl has them), else the sample call of every
+    tool, and record what comes.
+
+    A recording that was interrupted goes on where it stopped.
+    """
+    from manifests import Catalog
+
+    settings = read_settings(mode="record", snapshot=out, **simulated)
+    catalog = Catalog.load()
+    wanted = _recorded_calls(calls) if calls else _sample_calls(catalog, tools)
+    bound = _bound(catalog, wanted)
+    run(lambda: _record(settings, catalog, bound, concurrency, as_json))
+
+
+async def _record(
+    settings: "GatewaySettings",
+    catalog: "Catalog",
+    calls: list["BoundCall"],
+    concurrency: int,
+    as_json: bool,
+) -> int:
+    import anyio
+
+    from cache import SnapshotError
+    from gateway import Gateway
+
+    try:
+        async with Gateway.open(settings, catalog=catalog) as gateway:
+            recorder = gateway.answers.recorder
+            left = iter([c for c in calls if recorder and not recorder.answered(c.key)])
+
+            async def work() -> None:
+                for call in left:
+                    await gateway.call(call.plan.manifest.name, call.arguments)
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(concurrency):
+                    tasks.start_soon(work)
+    except (SnapshotError, OSError) as error:
+        click.echo(f"finport: {error}", err=True)
+        return 1
+    if recorder is None or recorder.summary is None:
+        return 1
+    _echo(recorder.summary, recorder.path, as_json)
+    return 0
+
+
+def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict[str, Any]]]:
+    names = [name.strip() for name in tools.split(",")] if tools else []
+    for name in names:
+        if catalog.get(name) is None:
+            nearest = ", ".join(catalog.nearest(name))
+            raise click.UsageError(f"no tool is named {name!r}; nearest: {nearest}")
+    chosen = (
+        manifest
+        for manifest in catalog
+        if (manifest.name in names if names else manifest.intent_type != "transactional")
+        and not manifest.unavailable
+    )
+    return [(manifest.name, dict(manifest.sample())) for manifest in chosen]
+
+
+def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    calls = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            call = orjson.loads(line)
+            calls.append((str(call["tool"]), dict(call["arguments"])))
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            text = f"{path}:{number}: not a call with `tool` and `arguments`: {error}"
+            raise click.UsageError(text) from error
+    return calls
+
+
+def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list["BoundCall"]:
+    """Each call once; those that no gateway would make are told and left out."""
+    from gateway.bind import Binder, Refused
+
+    binder, bound, refused = Binder(catalog), {}, 0
+    for tool, arguments in calls:
+        try:
+            call = binder.bind(tool, arguments)
+            bound[call.key] = call
+        except Refused:
+            refused += 1
+    if refused:
+        click.echo(f"{refused} of {len(calls)} calls can't be made and are left out", err=True)
+    return list(bound.values())
+
+
+@snapshot.command()
+@click.argument("file", type=FILE)
+@click.option("--tool", help="Also list the recorded calls of this tool.")
+@click.option("--json", "as_json", is_flag=True)
+def show(file: Path, tool: str | None, as_json: bool) -> None:
+    """What FILE holds."""
+    from cache import Snapshot
+
+    with _told(), Snapshot(file) as opened:
+        rows = [_line(row) for row in opened.rows(tool)] if tool else []
+        if as_json:
+            echo_json({**asdict(opened.summary), "bytes": opened.bytes, "calls": rows})
+            return
+        _echo(opened.summary, file, as_json=False)
+        if tool and not rows:
+            raise click.ClickException(f"it holds no call of {tool}")
+        for row in rows:
+            arguments = orjson.dumps(row["arguments"]).decode()
+            click.echo(f"{_time(row['recorded_at'])}  {row['status']:<16} {arguments}")
+
+
+def _line(row: Any) -> dict[str, Any]:
+    return {
+        "arguments": row.arguments,
+        "status": row.status,
+        "rows": row.entry.rows,
+        "bytes": len(row.entry.data),
+        "recorded_at": row.entry.recorded_at,
+        "revision": row.revision,
+    }
+
+
+@snapshot.command()
+@click.argument("file", type=FILE)
+@click.option("--json", "as_json", is_flag=True)
+def verify(file: Path, as_json: bool) -> None:
+    """Check every byte of FILE; exit code 1 says that it is not what was written."""
+    from cache import Snapshot, SnapshotError
+
+    found, problems = None, []
+    try:
+        with Snapshot(file) as opened:
+            found, problems = opened.summary, opened.verify()
+    except SnapshotError as error:
+        problems = [str(error)]
+    if as_json:
+        echo_json({"id": found.id if found else None, "whole": not problems, "problems": problems})
+    elif found is not None and not problems:
+        click.echo(f"{file} is whole: {found.rows} rows, id {found.id}")
+    else:
+        click.echo("\n".join(f"finport: {problem}" for problem in problems), err=True)
+    sys.exit(1 if problems else 0)
+
+
+@snapshot.command()
+@click.argument("files", type=FILE, nargs=-1, required=True)
+@click.option("--out", type=OUT, required=True, help="The snapshot to make.")
+@click.option("--json", "as_json", is_flag=True)
+def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """One snapshot of the rows in FILES, which may also be journals of interrupted recordings.
+
+    Where they differ about a call, an answer stands before an error, then the later before the
+    earlier.
+    """
+    from cache import merge as merge_files
+
+    with _told():
+        _echo(merge_files(files, out), out, as_json)
+
+
+@snapshot.command()
+@click.argument("file", type=FILE)
+@click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), required=True)
+@click.option("--out", type=OUT, help="Default for JSON Lines: standard output.")
+def export(file: Path, form: str, out: Path | None) -> None:
+    """The rows of FILE for other tools."""
+    from cache import Snapshot
+    from cache.export import write_jsonl, write_parquet
+
+    if form == "parquet" and out is None:
+        raise click.UsageError("--format parquet needs --out")
+    with _told(), Snapshot(file) as opened:
+        if out is None:
+            write_jsonl(opened, sys.stdout.buffer)
+        elif form == "jsonl":
+            with out.open("wb") as lines:
+                write_jsonl(opened, lines)
+        else:
+            try:
+                write_parquet(opened, out)
+            except ImportError as error:
+                text = "Parquet needs pyarrow: install finport[parquet]"
+                raise click.ClickException(text) from error
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """A file that can't be read or written is told, with exit code 1."""
+    from cache import SnapshotError
+
+    try:
+        yield
+    except (SnapshotError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _echo(summary: "Summary", path: Path, as_json: bool) -> None:
+    if as_json:
+        echo_json(asdict(summary))
+        return
+    click.echo(f"snapshot {summary.id}")
+    statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
+    upstreams = ", ".join(summary.upstreams)
+    click.echo(f"{path}: {summary.rows} calls of {len(summary.tools)} tools ({statuses or 'none'})")
+    if summary.recorded_from is not None and summary.recorded_to is not None:
+        times = f"{_time(summary.recorded_from)} to {_time(summary.recorded_to)}"
+        click.echo(f"recorded from {times}, upstream {upstreams}")
+    if summary.conflicts:
+        click.echo(f"the sources had different answers to {summary.conflicts} calls")
+
+
+def _time(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -1,0 +1,281 @@
+"""Kept answers on the road: fresh, stale while a newer one comes, stale in place of an error."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from adapters.double import Faults
+from cache import CacheControl
+from gateway import CallContext, Gateway, Result, http
+from manifests import Catalog, FreshnessOverride
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import Door, Road, open_road
+
+pytestmark = pytest.mark.anyio
+
+COIN = ("get_coin", {"uuid": "Qwsogvtv82FCd"})
+
+
+def aging(catalog: Catalog, **freshness: float) -> Catalog:
+    """The catalogue, but for answers of `get_coin` that age faster."""
+    override = FreshnessOverride(**freshness)  # type: ignore[arg-type]
+    return Catalog(
+        m.model_copy(update={"freshness": override}) if m.name == "get_coin" else m for m in catalog
+    )
+
+
+@dataclass
+class Origin:
+    """An upstream that numbers its answers, and fails or hangs when told to."""
+
+    requests: int = 0
+    status: int = 200
+    latency_s: float = 0.0
+    answered: list[int] = field(default_factory=list)
+
+    async def handle(self, _: web.Request) -> web.Response:
+        self.requests += 1
+        number = self.requests
+        await asyncio.sleep(self.latency_s)
+        self.answered.append(number)
+        return web.json_response({"number": number}, status=self.status)
+
+
+@asynccontextmanager
+async def numbered(
+    catalog: Catalog, folder: Path, **settings: Any
+) -> AsyncIterator[tuple[Gateway, Origin]]:
+    origin = Origin()
+    async with (
+        upstream(origin.handle) as url,
+        open_road(catalog, folder, rapidapi_base_url=url, retries=0, **settings) as road,
+    ):
+        yield road.gateway, origin
+
+
+def number(result: Result) -> tuple[str, int]:
+    assert result.ok, result.error
+    return result.source, result.value["number"]
+
+
+async def eventually(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_stale_answer_comes_at_once_and_a_newer_one_behind_it(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    faster = aging(catalog, fresh_s=0.3, stale_while_revalidate_s=30.0)
+    async with numbered(faster, tmp_path) as (gateway, origin):
+        assert number(await gateway.call(*COIN)) == ("live", 1)
+        assert number(await gateway.call(*COIN)) == ("cached", 1)
+        await asyncio.sleep(0.3)
+        origin.latency_s = 0.1
+        stale = [await gateway.call(*COIN) for _ in range(5)]
+        assert {number(result) for result in stale} == {("stale", 1)}
+        assert all(result.age_s >= 0.3 and result.attempts == 0 for result in stale)
+        await eventually(lambda: gateway.answers.under_way == 0)
+        assert number(await gateway.call(*COIN)) == ("cached", 2)
+        assert origin.requests == 2, "one refresh for five stale answers"
+
+
+async def test_a_stale_answer_stands_in_for_an_error_for_a_while_and_not_longer(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    faster = aging(catalog, fresh_s=0.1, stale_while_revalidate_s=0.0, stale_if_error_s=1.0)
+    async with numbered(faster, tmp_path) as (gateway, origin):
+        await gateway.call(*COIN)
+        await asyncio.sleep(0.15)
+        origin.status = 503
+        result = await gateway.call(*COIN)
+        assert (number(result), result.attempts) == (("stale", 1), 1)
+        again = await gateway.call(*COIN)
+        assert (number(again), again.attempts) == (("stale", 1), 0)
+        assert origin.requests == 2, "an upstream that has just failed is left in peace"
+        await asyncio.sleep(1.0)
+        late = await gateway.call(*COIN)
+        assert late.error is not None
+        assert late.error.code == "upstream_error"
+        origin.status = 200
+        assert number(await gateway.call(*COIN)) == ("live", 4), "an error was not kept"
+
+
+async def test_an_error_that_will_not_pass_is_told_and_no_stale_answer_hides_it(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    faster = aging(catalog, fresh_s=0.0, stale_while_revalidate_s=0.0, stale_if_error_s=60.0)
+    async with numbered(faster, tmp_path) as (gateway, origin):
+        await gateway.call(*COIN)
+        origin.status = 404
+        error = (await gateway.call(*COIN)).error
+        assert error is not None
+        assert error.message == "the upstream answered 404"
+
+
+async def test_a_stale_answer_stands_in_for_a_caller_that_can_wait_no_longer(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    faster = aging(catalog, fresh_s=0.0, stale_while_revalidate_s=0.0, stale_if_error_s=60.0)
+    async with numbered(faster, tmp_path) as (gateway, origin):
+        await gateway.call(*COIN)
+        origin.latency_s = 30
+        assert number(await gateway.call(*COIN, CallContext(deadline_s=0.2))) == ("stale", 1)
+
+
+async def test_a_failed_refresh_is_not_tried_again_at_once(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    faster = aging(catalog, fresh_s=0.05, stale_while_revalidate_s=60.0)
+    async with numbered(faster, tmp_path) as (gateway, origin):
+        await gateway.call(*COIN)
+        await asyncio.sleep(0.1)
+        origin.status = 503
+        for _ in range(20):
+            assert number(await gateway.call(*COIN)) == ("stale", 1)
+            await asyncio.sleep(0.01)
+        assert origin.requests == 2
+
+
+async def test_another_process_may_have_put_a_newer_answer_on_disk(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    faster = aging(catalog, fresh_s=0.2, stale_while_revalidate_s=0.0)
+    origin = Origin()
+    async with (
+        upstream(origin.handle) as url,
+        open_road(faster, tmp_path, rapidapi_base_url=url) as one,
+        Gateway.open(one.settings, catalog=faster) as other,
+    ):
+        assert number(await one.gateway.call(*COIN)) == ("live", 1)
+        await asyncio.sleep(0.25)
+        assert number(await other.call(*COIN)) == ("live", 2)
+        await eventually(lambda: other.answers.state()["disk"]["queued"] == 0)
+        assert number(await one.gateway.call(*COIN)) == ("cached", 2)
+
+
+async def test_what_a_caller_asks_for_in_python(catalog: Catalog, tmp_path: Path) -> None:
+    async with numbered(catalog, tmp_path) as (gateway, origin):
+
+        async def ask(**asked: Any) -> Result:
+            return await gateway.call(*COIN, CallContext(cache=CacheControl(**asked)))
+
+        none = await ask(only_if_cached=True)
+        assert none.error is not None
+        assert (none.error.code, none.error.code.http_status) == ("not_cached", 504)
+        assert number(await ask(no_store=True)) == ("live", 1)
+        assert number(await ask()) == ("live", 2), "the first answer was not kept"
+        assert number(await ask(only_if_cached=True)) == ("cached", 2)
+        assert number(await ask(max_age_s=10.0)) == ("cached", 2)
+        assert number(await ask(no_cache=True)) == ("live", 3)
+        assert number(await ask(min_fresh_s=1_000.0)) == ("live", 4)
+        await asyncio.sleep(0.1)
+        assert number(await ask(max_age_s=0.05)) == ("live", 5)
+        assert number(await ask(max_stale_s=1.0)) == ("cached", 5)
+        assert origin.requests == 5
+
+
+async def test_what_a_caller_asks_for_over_http(door: Door) -> None:
+    async def ask(directives: str) -> tuple[int, dict[str, Any]]:
+        headers = {"Cache-Control": directives}
+        url = f"{door.url}/v1/tools/get_coin"
+        async with door.client.post(url, json=COIN[1], headers=headers) as response:
+            return response.status, await response.json()
+
+    status, answer = await ask("only-if-cached")
+    assert (status, answer["error"]["code"]) == (504, "not_cached")
+    sources = [
+        (await ask(said))[1]["provenance"]["source"]
+        for said in ("max-age=60", "max-age=60", "no-cache", "only-if-cached, max-stale")
+    ]
+    assert sources == ["live", "cached", "live", "cached"]
+    status, answer = await ask("max-age=soon")
+    assert (status, answer["error"]["code"]) == (400, "invalid_request")
+    assert answer["error"]["message"] == (
+        "Cache-Control: max-age needs whole seconds, as in max-age=60"
+    )
+
+
+async def test_10_000_callers_on_100_keys_with_random_cancellation(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    faster = aging(catalog, fresh_s=2.0, stale_while_revalidate_s=60.0)
+    luck = random.Random(4)
+    async with open_road(faster, tmp_path, Faults(latency_s=0.3)) as road:
+
+        async def caller(key: int) -> str:
+            await asyncio.sleep(luck.uniform(0, 0.2))
+            result = await road.gateway.call("get_coin", {"uuid": str(key)})
+            assert result.ok
+            return result.source
+
+        async def crowd() -> list[str]:
+            callers = [asyncio.create_task(caller(n % 100)) for n in range(10_000)]
+            cancelled = luck.sample(callers, 5_000)
+            for n, victim in enumerate(cancelled):
+                victim.cancel()
+                if n % 50 == 0:
+                    await asyncio.sleep(0.002)
+            async with asyncio.timeout(20):
+                ends = await asyncio.gather(*callers, return_exceptions=True)
+            failures = [e for e in ends if isinstance(e, Exception)]
+            assert failures == []
+            return [e for e in ends if isinstance(e, str)]
+
+        answered = await crowd()
+        assert len(answered) >= 5_000
+        assert road.double.requests.total() == 100, "one upstream call a key"
+        await asyncio.sleep(2.0)
+        answered = await crowd()
+        assert set(answered) <= {"stale", "cached"}
+        await eventually(lambda: road.gateway.answers.under_way == 0)
+        assert road.double.requests.total() == 200, "and one a refresh"
+
+
+async def test_when_the_leader_fails_all_get_its_error_and_nobody_tries_again(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with numbered(catalog, tmp_path) as (gateway, origin):
+        origin.status, origin.latency_s = 503, 0.1
+        results = await asyncio.gather(*(gateway.call(*COIN) for _ in range(500)))
+        errors = {(r.error.code, r.error.message, r.attempts) for r in results if r.error}
+        assert errors == {("upstream_error", "the upstream answered 503", 1)}
+        assert origin.requests == 1
+
+
+async def test_pages_of_a_shortened_answer_never_mix_with_a_newer_one(
+    road: Road,
+) -> None:
+    tool = "stock_zh_a_hist"
+    arguments = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
+    async with (
+        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        aiohttp.ClientSession() as client,
+    ):
+
+        async def page(handle: str | None, offset: int) -> tuple[int, Any]:
+            query = f"offset={offset}&limit=10"
+            async with client.get(f"{url}/v1/results/{handle}?{query}") as response:
+                return response.status, (await response.json()).get("data")
+
+        short = await road.gateway.call(tool, arguments, CallContext(max_rows=3))
+        whole = await road.gateway.call(tool, arguments)
+        pages = [await page(short.handle, offset) for offset in (0, 10, 20, 30)]
+        assert [status for status, _ in pages] == [200] * 4
+        assert [row for _, rows in pages for row in rows] == whole.value
+        newer = CallContext(max_rows=3, cache=CacheControl(no_cache=True))
+        other = await road.gateway.call(tool, arguments, newer)
+        assert other.handle != short.handle
+        assert (await page(short.handle, 10))[0] == 404
+        assert (await page(other.handle, 10))[0] == 200
+        for nonsense in ("x", "../..", f"{'0' * 32}-0", "0" * 32):
+            assert (await page(nonsense, 0))[0] == 404

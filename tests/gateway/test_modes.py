@@ -1,0 +1,240 @@
+"""`record`, `replay` and `offline`: through the gateway, its HTTP door and the command line."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from cache import CacheControl, Snapshot, SnapshotError
+from gateway import CallContext, Gateway, GatewaySettings, Result
+from gateway.settings import SettingsError
+from manifests import Catalog, Manifest
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import PLANTED_KEY, Road, open_road
+
+pytestmark = pytest.mark.anyio
+
+HIST = ("stock_zh_a_hist", {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"})
+COIN = ("get_coin", {"uuid": "Qwsogvtv82FCd"})
+
+
+def as_told(result: Result) -> dict[str, Any] | None:
+    return result.error.to_dict() if result.error else None
+
+
+@asynccontextmanager
+async def offline(
+    catalog: Catalog, folder: Path, mode: str = "offline", **settings: Any
+) -> AsyncIterator[Gateway]:
+    chosen = GatewaySettings(
+        mode=mode,
+        snapshot=folder / "s.snap",
+        cache_dir=folder / "other-cache",
+        **settings,
+    )
+    async with Gateway.open(chosen, catalog=catalog) as gateway:
+        yield gateway
+
+
+@asynccontextmanager
+async def recording(catalog: Catalog, folder: Path, **settings: Any) -> AsyncIterator[Road]:
+    settings |= {"mode": "record", "snapshot": folder / "s.snap"}
+    async with open_road(catalog, folder, **settings) as road:
+        yield road
+
+
+async def test_what_was_recorded_replays_to_the_last_byte(catalog: Catalog, tmp_path: Path) -> None:
+    async with recording(catalog, tmp_path) as road:
+        recorded = [await road.gateway.call(*call) for call in (HIST, COIN)]
+        assert [r.source for r in recorded] == ["live", "live"]
+        short = await road.gateway.call(*HIST, CallContext(max_rows=5))
+        assert short.handle is not None
+        assert await road.gateway.recall(short.handle) is not None
+    async with offline(catalog, tmp_path) as gateway:
+        for call, first in zip((HIST, COIN), recorded, strict=True):
+            for _ in range(2):
+                again = await gateway.call(*call)
+                assert (again.source, again.upstream, again.attempts) == ("replayed", "live", 0)
+                assert (again.data, again.columns, again.rows) == (
+                    first.data,
+                    first.columns,
+                    first.rows,
+                )
+                assert json.loads(again.to_json())["provenance"]["snapshot"] == gateway.snapshot_id
+        assert not (tmp_path / "other-cache").exists(), "offline needs no cache and makes none"
+        short = await gateway.call(*HIST, CallContext(max_rows=5))
+        assert short.handle is not None
+        entry = await gateway.recall(short.handle)
+        assert entry is not None
+        assert entry.page(0, 100) == recorded[0].data
+
+
+async def test_recording_asks_upstream_also_for_what_is_kept(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with recording(catalog, tmp_path) as road:
+        for _ in range(3):
+            assert (await road.gateway.call(*COIN)).source == "live"
+        assert road.double.requests.total() == 3
+        results = await asyncio.gather(*(road.gateway.call(*COIN) for _ in range(20)))
+        assert {r.source for r in results} == {"live"}
+        assert road.double.requests.total() == 4, "what is asked at once flies once"
+    with Snapshot(tmp_path / "s.snap") as snapshot:
+        assert snapshot.summary.rows == 1
+
+
+async def test_recorded_errors_replay_as_the_same_typed_error(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    statuses = {"a": 404, "b": 429, "c": 401, "d": 503}
+
+    async def handler(request: web.Request) -> web.Response:
+        name = request.path.rsplit("/", 1)[-1]
+        if name == "hang":
+            await asyncio.sleep(30)
+        return web.json_response({}, status=statuses.get(name, 200), headers={"Retry-After": "7"})
+
+    names = [*statuses, "hang", "fine"]
+    context = CallContext(deadline_s=0.5)
+    async with (
+        upstream(handler) as url,
+        recording(catalog, tmp_path, rapidapi_base_url=url, retries=0) as road,
+    ):
+        told = [await road.gateway.call("get_coin", {"uuid": n}, context) for n in names]
+    async with offline(catalog, tmp_path) as gateway:
+        replayed = [await gateway.call("get_coin", {"uuid": n}) for n in names]
+    assert [as_told(r) for r in told] == [as_told(r) for r in replayed]
+    codes = [r.error.code.value if r.error else None for r in replayed]
+    assert codes == [
+        *("upstream_error", "rate_limited", "not_subscribed", "upstream_error", "timeout"),
+        None,
+    ]
+    assert replayed[1].error is not None
+    assert replayed[1].error.retry_after_s == 7
+
+
+async def test_a_gateway_that_is_not_configured_is_not_recorded(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with recording(catalog, tmp_path, rapidapi_keys=()) as road:
+        error = (await road.gateway.call(*COIN)).error
+        assert error is not None
+        assert error.code == "not_configured"
+    with Snapshot(tmp_path / "s.snap") as snapshot:
+        assert snapshot.summary.rows == 0
+
+
+async def test_offline_says_what_was_recorded_instead(catalog: Catalog, tmp_path: Path) -> None:
+    async with recording(catalog, tmp_path) as road:
+        for symbol in ("600519", "000001", "600036"):
+            await road.gateway.call("stock_zh_a_hist", {**HIST[1], "symbol": symbol})
+    async with offline(catalog, tmp_path) as gateway:
+        error = (await gateway.call("stock_zh_a_hist", {**HIST[1], "symbol": "600518"})).error
+        assert error is not None
+        assert (error.code, error.fault, error.code.http_status) == (
+            "not_in_snapshot",
+            "gateway",
+            404,
+        )
+        assert error.message.startswith(
+            f"this call of stock_zh_a_hist is not in snapshot {str(gateway.snapshot_id)[:12]}; "
+            'nearest recorded: {"symbol":"600519"'
+        )
+        assert len(error.details["nearest"]) == 3
+        other = (await gateway.call(*COIN)).error
+        assert other is not None
+        assert other.message.endswith("neither is any other call of that tool")
+        for asked in (CacheControl(no_cache=True), CacheControl(max_age_s=0)):
+            fresh = await gateway.call(*HIST, CallContext(cache=asked))
+            assert fresh.source == "replayed", "a snapshot is no cache"
+
+
+async def test_another_revision_of_the_manifest_is_told(catalog: Catalog, tmp_path: Path) -> None:
+    async with recording(catalog, tmp_path) as road:
+        await road.gateway.call(*COIN)
+    manifest = catalog.get("get_coin")
+    assert manifest is not None
+    text = manifest.model_dump_json().replace("/coin/{uuid}", "/v3/coin/{uuid}")
+    async with offline(Catalog([Manifest.model_validate_json(text)]), tmp_path) as gateway:
+        error = (await gateway.call(*COIN)).error
+    assert error is not None
+    assert "recorded under another revision of the tool's manifest" in error.message
+
+
+async def test_replay_answers_from_the_snapshot_else_live_and_says_which(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with recording(catalog, tmp_path) as road:
+        await road.gateway.call(*COIN)
+    other = {"uuid": "razxDUgYGNAdQ"}
+    path = tmp_path / "s.snap"
+    async with open_road(catalog, tmp_path / "replay", mode="replay", snapshot=path) as road:
+        sources = [(await road.gateway.call(*COIN)).source for _ in range(2)]
+        sources += [(await road.gateway.call("get_coin", other)).source for _ in range(2)]
+        assert sources == ["replayed", "replayed", "live", "cached"]
+        assert road.double.requests.total() == 1
+
+
+async def test_a_damaged_row_is_an_error_and_not_an_answer(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with recording(catalog, tmp_path) as road:
+        await road.gateway.call(*COIN)
+    path = tmp_path / "s.snap"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 4] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(content)
+    async with offline(catalog, tmp_path) as gateway:
+        error = (await gateway.call(*COIN)).error
+    assert error is not None
+    assert error.code == "internal"
+    assert str(tmp_path) not in error.message
+
+
+async def test_no_planted_key_is_in_anything_that_is_kept(catalog: Catalog, tmp_path: Path) -> None:
+    async with recording(catalog, tmp_path) as road:
+        await road.gateway.call(*COIN)
+        await road.gateway.call("get_coin", {"uuid": "x", "X-RapidAPI-Key": PLANTED_KEY})
+    async with offline(catalog, tmp_path) as gateway:
+        assert (await gateway.call(*COIN)).ok
+    with Snapshot(tmp_path / "s.snap") as snapshot:
+        bodies = b"".join(row.entry.data for row in snapshot.rows())
+    kept = _contents(tmp_path)
+    assert len(kept) >= 2
+    assert not [content for content in [bodies, *kept] if PLANTED_KEY.encode() in content]
+
+
+def _contents(folder: Path) -> list[bytes]:
+    return [file.read_bytes() for file in folder.rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("settings", "telling"),
+    [
+        ({"mode": "offline"}, "mode offline needs a snapshot"),
+        ({"snapshot": Path("x")}, "a snapshot needs a mode"),
+        ({"mode": "tape", "snapshot": Path("x")}, "setting mode"),
+    ],
+)
+def test_mode_and_snapshot_must_agree(settings: dict[str, Any], telling: str) -> None:
+    with pytest.raises(SettingsError, match=telling):
+        GatewaySettings.read(**settings)
+
+
+async def test_a_snapshot_that_is_not_there_is_told(catalog: Catalog, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match=r"s\.snap: No such file"):
+        async with offline(catalog, tmp_path):
+            pass
+    (tmp_path / "s.snap").write_bytes(b"no snapshot at all" * 100)
+    with pytest.raises(SnapshotError, match="is no snapshot"):
+        async with offline(catalog, tmp_path, "replay"):
+            pass
+    with pytest.raises(SnapshotError, match="exists, and a snapshot never changes"):
+        async with offline(catalog, tmp_path, "record"):
+            pass
