@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gateway.cli_options import echo_json, read_settings, run, simulation
+from gateway.cli_options import echo_json, modes, read_settings, run, simulation
 
 Command = Callable[..., None]
 
@@ -45,6 +45,7 @@ def _share(name: str, default: float, text: str) -> Callable[[Command], Command]
 @_share("--bad-arguments-rate", 0.12, "Share of episodes with bad arguments.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
+@modes
 @simulation
 def run_suite(
     suite: str,
@@ -60,7 +61,7 @@ def run_suite(
     bad_arguments_rate: float,
     out: Path | None,
     as_json: bool,
-    **simulated: object,
+    **given: object,
 ) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
     from bench.agents import ErrorRates
@@ -70,13 +71,17 @@ def run_suite(
     from bench.run import run as run_plan
     from bench.run_dir import RunDirectoryError
     from bench.suite import SuiteError, load_suite
+    from cache import SnapshotError
     from gateway.trace import TraceError
 
+    faults = (RunDirectoryError, TraceError, SnapshotError, GatewayUnreachableError, OSError)
     try:
         loaded = load_suite(suite, dataset)
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
-    settings = read_settings(**simulated)
+    if gateway != "embedded" and (given["mode"] or given["snapshot"]):
+        raise click.UsageError("--mode and --snapshot are for the embedded gateway; serve has them")
+    settings = read_settings(**given)
     plan = RunPlan(
         suite=loaded,
         gateway=gateway,
@@ -91,7 +96,7 @@ def run_suite(
     async def once() -> int:
         try:
             about = await run_plan(plan, folder, settings, show=not as_json)
-        except (RunDirectoryError, TraceError, GatewayUnreachableError, OSError) as error:
+        except faults as error:
             click.echo(f"finbench: {error}", err=True)
             return 1
         except asyncio.CancelledError:
@@ -115,6 +120,7 @@ def score(run_dir: Path, as_json: bool) -> None:
     """Compute the metrics of RUN_DIR again, from its trace files alone."""
     import orjson
 
+    from bench.digest import run_digest
     from bench.live import report
     from bench.metrics import RunMetrics
     from bench.run_dir import RunDirectoryError, read_records
@@ -124,12 +130,14 @@ def score(run_dir: Path, as_json: bool) -> None:
         for record in read_records(run_dir):
             metrics.add(record)
         about = orjson.loads((run_dir / "run.json").read_bytes())
+        digest = run_digest(run_dir)
     except (RunDirectoryError, OSError, orjson.JSONDecodeError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         echo_json(metrics.result())
     else:
         report(metrics.result(), about)
+        click.echo(f"run digest: {digest}")
 
 
 @main.command()
@@ -209,7 +217,11 @@ def retrieval(
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True)
 def speed(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure speed beside a bare baseline, in one run. NAME: `http`, `inprocess`; default all."""
+    """Measure speed, `http` and `inprocess` beside a bare baseline in the same run.
+
+    NAME: `http`, `inprocess`, `cache`, `snapshot` (writes 2 GB to the temporary folder); default
+    all.
+    """
     from bench import speed as measurements
 
     unknown = set(names) - set(measurements.ALL)

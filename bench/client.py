@@ -52,10 +52,10 @@ class EmbeddedClient:
     """Calls a gateway in this process, which records them itself."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
 
     async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
-        result = await self._gateway.call(tool, arguments, CallContext(episode=episode, step=step))
+        result = await self.gateway.call(tool, arguments, CallContext(episode=episode, step=step))
         if result.error is not None:
             return Reply(
                 False,
@@ -115,7 +115,7 @@ class HttpClient:
         return Reply(
             record.ok,
             record.call_id,
-            output=orjson.dumps(envelope["data"]).decode() if record.ok else "",
+            output=envelope["output"].decode() if record.ok else "",
             code=record.code,
             fault=record.fault,
             message=record.message,
@@ -152,7 +152,7 @@ class HttpClient:
             attempts=provenance.get("attempts", 0),
             elapsed_ms=round((time.perf_counter() - started) * 1e3, 3),
             rows=envelope.get("rows"),
-            bytes=envelope.get("bytes", 0),
+            bytes=len(envelope.get("output", b"null")),
             episode=episode,
             step=step,
         )
@@ -172,7 +172,7 @@ class HttpClient:
             return _failed(ErrorCode.INVALID_REQUEST, f"the arguments are not JSON: {error}")
         if not isinstance(envelope, dict) or not isinstance(envelope.get("ok"), bool):
             return _failed(ErrorCode.INTERNAL, "what answered is no gateway")
-        return {**envelope, "bytes": len(body)}
+        return {**envelope, "output": orjson.dumps(envelope.get("data"))}
 
 
 def _failed(code: ErrorCode, message: str) -> dict[str, Any]:

@@ -68,13 +68,13 @@ class Live:
     def _figures(self) -> dict[str, str]:
         """Counts and rates so far; the costly parts of the metrics are left for the end."""
         capability, traffic = self._metrics.capability.result(), self._metrics.traffic
-        calls, answered = traffic.latency_ms.count, traffic.sources.total()
+        calls = traffic.latency_ms.count
         elapsed_s = time.perf_counter() - self._started
         return {
             "episodes": f"{self._driver.done}/{self._episodes}",
             "in flight": str(self._driver.in_flight),
             "calls/s": f"{calls / elapsed_s:.0f}",
-            "hits": percent(traffic.sources["cached"] / answered if answered else None),
+            "hits": percent(traffic.hit_rate),
             **{name: percent(capability[name]) for name in ("TIR", "TESR", "CER")},
             "failed": str(traffic.codes.total()),
             "time": f"{elapsed_s:.1f}s",
@@ -127,4 +127,8 @@ def closing(about: dict[str, Any], folder: Path, **vitals: dict[str, Any]) -> No
         workers = (figures["children_peak_rss_bytes"] or 0) / 2**20
         beside = f", its workers {workers:.0f} MiB" if workers and name == "gateway" else ""
         lines.append(f"{name}: event loop lag p99 {lag} ms, peak memory {peak:.0f} MiB{beside}")
+    if about.get("snapshot"):
+        lines.append(f"snapshot: {about['snapshot']} ({about['mode']})")
+    if about.get("digest"):
+        lines.append(f"run digest: {about['digest']}")
     print(*lines, f"run directory: {folder}", sep="\n")  # noqa: T201

@@ -11,8 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
+
 from bench.agents import ErrorRates, ScriptedAgent
 from bench.client import EmbeddedClient, HttpClient, ToolClient
+from bench.digest import run_digest
 from bench.driver import Driver
 from bench.live import Live
 from bench.run_dir import RunDirectory
@@ -58,8 +61,8 @@ class RunPlan:
 async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool) -> dict[str, Any]:
     """Run `plan` into the directory `out` and return the content of `run.json`.
 
-    `settings` are those of an embedded gateway. Raises `RunDirectoryError`, `TraceError`, and
-    `GatewayUnreachableError` where no gateway answers at the plan's URL.
+    `settings` are those of an embedded gateway. Raises `RunDirectoryError`, `TraceError`,
+    `SnapshotError`, and `GatewayUnreachableError` where no gateway answers at the plan's URL.
     """
     raise_file_limit()
     catalog = Catalog.load()
@@ -82,14 +85,21 @@ async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool
             "most_in_flight": driver.most_in_flight,
             "driver": vitals.result(),
         }
+        if isinstance(client, EmbeddedClient):
+            directory.about["snapshot"] = client.gateway.snapshot_id  # a recorded one has it now
+    directory.about["digest"] = await to_thread.run_sync(run_digest, out)
+    await directory.save()
     return directory.about
 
 
 async def _upstream(client: ToolClient, settings: GatewaySettings) -> dict[str, Any]:
     """Where the answers of a run come from."""
     if isinstance(client, HttpClient):
-        return {"upstream": (await client.health())["upstream"]}
-    about: dict[str, Any] = {"upstream": settings.upstream}
+        health = await client.health()
+        return {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
+    about: dict[str, Any] = {"upstream": settings.upstream, "mode": settings.mode}
+    if isinstance(client, EmbeddedClient):
+        about["snapshot"] = client.gateway.snapshot_id
     if settings.upstream == "simulated":
         names = ("seed", "latency_s", "failure_rate", "hang_rate")
         about |= {f"simulated_{n}": getattr(settings, f"simulated_{n}") for n in names}

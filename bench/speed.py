@@ -4,7 +4,7 @@
 the same bytes; each server one process, in turns, the same client for both. `inprocess`: a cached
 call in process (bound, keyed, looked up; then also recorded in a trace file and in the metrics)
 beside a loop of the same primitive steps: pydantic validation, JSON with sorted keys, BLAKE2b, a
-dictionary look-up, a slotted record.
+dictionary look-up, a slotted record. `cache` and `snapshot` stand in `bench/speed_cache.py`.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ import orjson
 import uvloop
 from pydantic import BaseModel
 
+from bench import speed_cache
 from bench.demo import ready, served_gateway
 from bench.load import measure
 from bench.metrics import RunMetrics
@@ -149,4 +150,9 @@ def _run(measurement: Callable[[], Coroutine[Any, Any, Figures]]) -> Callable[[]
     return lambda: uvloop.run(measurement())
 
 
-ALL: dict[str, Callable[[], Figures]] = {"http": _run(http), "inprocess": _run(inprocess)}
+ALL: dict[str, Callable[[], Figures]] = {
+    "http": _run(http),
+    "inprocess": _run(inprocess),
+    "cache": _run(speed_cache.cache),
+    "snapshot": speed_cache.snapshot,
+}

@@ -77,6 +77,8 @@ class DiskTier:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="disk-write")
         self._store: diskcache.Cache
         self._queue: asyncio.Queue[Write | None] = asyncio.Queue()  # bounded by `put`
+        self._wanted: dict[str, asyncio.Future[Entry | None]] = {}
+        self._asked = asyncio.Event()
         self._queued: dict[str, Entry] = {}
         self._queued_bytes = 0
         self.refused = 0
@@ -88,12 +90,15 @@ class DiskTier:
         """Open or create the database in `directory` (mode 0700); close flushes what is queued."""
         tier = cls()
         tier._store = await _run(tier._writer, _open, directory, max_bytes)
+        reader = asyncio.create_task(tier._read_wanted())
         writer = asyncio.create_task(tier._write_behind())
         try:
             yield tier
         finally:
             tier._queue.put_nowait(None)
+            reader.cancel()
             with anyio.CancelScope(shield=True):
+                await asyncio.gather(reader, return_exceptions=True)
                 await writer
                 for thread in (tier._reader, tier._writer):
                     await _run(thread, tier._store.close)
@@ -108,7 +113,14 @@ class DiskTier:
 
     async def get(self, key: str) -> Entry | None:
         """The kept entry, or None. A row that can't be trusted is dropped and counted."""
-        return self._queued.get(key) or await _run(self._reader, self._read, key)
+        queued = self._queued.get(key)
+        if queued is not None:
+            return queued
+        wanted = self._wanted.get(key)
+        if wanted is None:
+            wanted = self._wanted[key] = asyncio.get_running_loop().create_future()
+            self._asked.set()
+        return await asyncio.shield(wanted)
 
     def put(self, key: str, entry: Entry, keep_s: float) -> None:
         """Queue one entry for writing."""
@@ -118,6 +130,21 @@ class DiskTier:
         self._queued_bytes += len(entry.data)
         self._queued[key] = entry
         self._queue.put_nowait((key, entry, keep_s))
+
+    async def _read_wanted(self) -> None:
+        """Read what is wanted by now in one visit to the thread, again and again."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            wanted, self._wanted = self._wanted, {}
+            try:
+                keys = list(wanted)
+                entries = await _run(self._reader, lambda keys: [*map(self._read, keys)], keys)
+                for future, entry in zip(wanted.values(), entries, strict=True):
+                    future.set_result(entry)
+            finally:  # nobody waits for a read that will not come
+                for future in wanted.values():
+                    future.cancel()
 
     def _read(self, key: str) -> Entry | None:
         try:

@@ -1,7 +1,7 @@
 """Snapshots as other tools read them: JSON Lines and Parquet, one row a recorded call.
 
 Both have the fields `key`, `digest`, `tool`, `revision`, `arguments`, `status`, `body`, `columns`,
-`rows`, `upstream`, `recorded_at` (Unix seconds) and `latency_ms`. In Parquet `arguments` and `body`
+`rows`, `recorded_at` (Unix seconds), `latency_ms` and `upstream`. In Parquet `arguments` and `body`
 are JSON texts. Rows come in the order of the file, a few at a time, whatever the snapshot's size.
 """
 
@@ -40,9 +40,9 @@ def write_parquet(snapshot: Snapshot, path: Path) -> None:
             "body": pyarrow.large_string(),
             "columns": names,
             "rows": pyarrow.int64(),
-            "upstream": text,
             "recorded_at": pyarrow.float64(),
             "latency_ms": pyarrow.float64(),
+            "upstream": text,
         }
     )
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:

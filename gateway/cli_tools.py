@@ -7,6 +7,7 @@ import click
 from gateway.cli_options import echo_json
 
 if TYPE_CHECKING:
+    from cache import Rule
     from manifests import Manifest
 
 
@@ -74,6 +75,7 @@ def _show(manifest: "Manifest") -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from cache import rule_of
     from manifests import Signature
 
     console = Console(highlight=False, soft_wrap=True)
@@ -96,6 +98,7 @@ def _show(manifest: "Manifest") -> None:
         or "a JSON document",
         "tags": f"{manifest.timeliness}, {manifest.intent_type}, "
         + ", ".join(manifest.regulatory_domains),
+        "fresh": _freshness(rule_of(manifest.timeliness, manifest.freshness)),
         "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",
     }
     for name, value in facts.items():
@@ -106,3 +109,21 @@ def _show(manifest: "Manifest") -> None:
     console.print(
         f"python  await gateway.call({manifest.name!r}, {manifest.sample()!r})", markup=False
     )
+
+
+def _freshness(rule: "Rule") -> str:
+    fresh = _span(rule.fresh_s)
+    if rule.updates_utc:
+        times = (f"{int(at // 3600):02d}:{int(at % 3600 // 60):02d}" for at in rule.updates_utc)
+        fresh = f"until the next of {' and '.join(times)} UTC"
+    return (
+        f"{fresh}; then {_span(rule.stale_while_revalidate_s)} while a newer answer is fetched, "
+        f"{_span(rule.stale_if_error_s)} if upstream fails"
+    )
+
+
+def _span(seconds: float) -> str:
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds / unit:g} {name}"
+    return f"{seconds:g} s"

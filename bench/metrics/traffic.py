@@ -21,7 +21,7 @@ class ToolTraffic:
 
 
 class Traffic:
-    """Counts and latencies over calls. Cache hits are counted over the calls that were answered."""
+    """Counts and latencies over calls."""
 
     def __init__(self) -> None:
         self.sources: Counter[str] = Counter()
@@ -53,12 +53,19 @@ class Traffic:
             ours.failed += theirs.failed
             ours.latency_ms.merge(theirs.latency_ms)
 
-    def result(self) -> dict[str, Any]:
+    @property
+    def hit_rate(self) -> float | None:
+        """Share of the answered calls that were answered from the cache, fresh or stale."""
         answered = self.sources.total()
+        hits = self.sources["cached"] + self.sources["stale"]
+        return hits / answered if answered else None
+
+    def result(self) -> dict[str, Any]:
+        hit_rate = self.hit_rate
         return {
             "calls": self.latency_ms.count,
-            "answered": answered,
-            "cache_hit_rate": round(self.sources["cached"] / answered, 6) if answered else None,
+            "answered": self.sources.total(),
+            "cache_hit_rate": None if hit_rate is None else round(hit_rate, 6),
             "sources": dict(sorted(self.sources.items())),
             "errors": dict(sorted(self.codes.items())),
             "faults": dict(sorted(self.faults.items())),
