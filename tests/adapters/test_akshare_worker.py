@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from adapters.akshare import AkShareAdapter
 from adapters.fault import UpstreamFault
 from manifests import AkShareBinding, Manifest
+from tests.adapters.test_rapidapi import upstream
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +38,12 @@ def reads(): return sys.stdin.read(10)
 def large(): return "x" * (17 * 2**20)
 def spins():
     while True: pass
+def swallows():
+    import requests
+    try: requests.get("https://made.example/x").raise_for_status()
+    except Exception: pass
+    return []
+def nothing(): return []
 def forks():
     child = os.fork()
     if child == 0: time.sleep(60); os._exit(0)
@@ -47,14 +55,14 @@ NAMES = [line[4 : line.index("(")] for line in LIBRARY.splitlines() if line.star
 
 @asynccontextmanager
 async def library(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int = 1
+    folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int = 1, base_url: str | None = None
 ) -> AsyncIterator[AkShareAdapter]:
     package = folder / "library" / "akshare"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(LIBRARY)
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{root}")
-    async with AkShareAdapter.open(NAMES, workers=workers, threads=4) as adapter:
+    async with AkShareAdapter.open(NAMES, base_url=base_url, workers=workers, threads=4) as adapter:
         yield adapter
 
 
@@ -150,3 +158,24 @@ async def test_a_first_burst_is_spread_over_the_workers(
     async with library(tmp_path, monkeypatch, workers=2) as adapter:
         processes = await asyncio.gather(*(call(adapter, "slow") for _ in range(8)))
         assert sorted(processes.count(p) for p in set(processes)) == [4, 4]
+
+
+async def test_an_empty_answer_after_transport_trouble_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=statuses.pop())
+
+    statuses = [200, 503]
+    async with (
+        upstream(handler) as url,
+        library(tmp_path, monkeypatch, base_url=url) as adapter,
+    ):
+        trouble = await fault(adapter, "swallows")
+        assert (trouble.kind, trouble.retryable) == ("status", True)
+        assert trouble.message == "the function returned nothing, after HTTP 503"
+        assert await call(adapter, "swallows") == [], "without trouble an empty answer is one"
+        assert await call(adapter, "nothing") == []
+    (tmp_path / "refused").mkdir()
+    async with library(tmp_path / "refused", monkeypatch, base_url=url) as adapter:
+        assert (await fault(adapter, "swallows")).kind == "unreachable"
