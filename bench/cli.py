@@ -79,8 +79,10 @@ def run_suite(
         loaded = load_suite(suite, dataset)
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
-    if gateway != "embedded" and (given["mode"] or given["snapshot"]):
-        raise click.UsageError("--mode and --snapshot are for the embedded gateway; serve has them")
+    said = sorted(f"--{name.replace('_', '-')}" for name, v in given.items() if v is not None)
+    if gateway != "embedded" and said:
+        text = f"{', '.join(said)}: for the embedded gateway only; `finport serve` takes them"
+        raise click.UsageError(text)
     settings = read_settings(**given)
     plan = RunPlan(
         suite=loaded,
@@ -104,7 +106,7 @@ def run_suite(
             raise
         metrics = _metrics(folder)
         if as_json:
-            echo_json(metrics)
+            echo_json({**metrics, "digest": about["digest"], "snapshot": about["snapshot"]})
         else:
             report(metrics, about)
             closing(about, folder, driver=about["driver"])
@@ -134,10 +136,14 @@ def score(run_dir: Path, as_json: bool) -> None:
     except (RunDirectoryError, OSError, orjson.JSONDecodeError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        echo_json(metrics.result())
+        echo_json({**metrics.result(), "digest": digest, "snapshot": about.get("snapshot")})
     else:
         report(metrics.result(), about)
         click.echo(f"run digest: {digest}")
+    if about.get("digest", digest) != digest:
+        raise click.ClickException(
+            f"the files are not those that the run left: run.json has digest {about['digest']}"
+        )
 
 
 @main.command()

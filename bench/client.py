@@ -152,6 +152,7 @@ class HttpClient:
             attempts=provenance.get("attempts", 0),
             elapsed_ms=round((time.perf_counter() - started) * 1e3, 3),
             rows=envelope.get("rows"),
+            digest=provenance.get("digest"),
             bytes=len(envelope.get("output", b"null")),
             episode=episode,
             step=step,

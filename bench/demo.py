@@ -79,7 +79,8 @@ async def served_gateway(
         *("--simulated-latency-s", str(latency_s)),
         *("--simulated-failure-rate", str(failure_rate)),
         "--until-stdin-closes",
-        env={**os.environ, "FINPORT_CACHE_DIR": str(cache)},
+        env={n: v for n, v in os.environ.items() if not n.startswith("FINPORT_")}
+        | {"FINPORT_CACHE_DIR": str(cache)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

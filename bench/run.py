@@ -99,6 +99,7 @@ async def _upstream(client: ToolClient, settings: GatewaySettings) -> dict[str, 
         return {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
     about: dict[str, Any] = {"upstream": settings.upstream, "mode": settings.mode}
     if isinstance(client, EmbeddedClient):
+        about["upstream"] = client.gateway.answers.upstream
         about["snapshot"] = client.gateway.snapshot_id
     if settings.upstream == "simulated":
         names = ("seed", "latency_s", "failure_rate", "hang_rate")

@@ -73,9 +73,12 @@ class RunDirectory:
         try:
             async with run._streaming():
                 yield run
-        finally:
+        except BaseException:
             with anyio.CancelScope(shield=True):
                 await run.save()
+                await to_thread.run_sync(run._discard_if_empty)
+            raise
+        await run.save()
 
     @asynccontextmanager
     async def _streaming(self) -> AsyncIterator[None]:
@@ -99,6 +102,15 @@ class RunDirectory:
                 raise RunDirectoryError(f"{self.path} already holds something; name a new folder")
         except OSError as error:
             raise RunDirectoryError(f"{self.path}: {error.strerror}") from error
+
+    def _discard_if_empty(self) -> None:
+        """Give the name back when nothing was recorded under it."""
+        if any((self.path / f"{name}.jsonl").stat().st_size for name in ("calls", "episodes")):
+            return
+        for name in ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json"):
+            (self.path / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it was there before, or something else is in it
+            self.path.rmdir()
 
     async def save(self) -> None:
         """Replace `run.json` and `metrics.json`."""

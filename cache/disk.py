@@ -11,18 +11,19 @@ one folder. A database that can't be read is moved aside and begun anew.
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import anyio
 import diskcache
 
 from cache.entry import Entry
+from cache.frame import FrameError
+from cache.threads import run_in
 
-T = TypeVar("T")
 Write = tuple[str, Entry, float]
 
 QUEUE_BYTES = 64 * 2**20
@@ -30,6 +31,7 @@ BATCH = 256
 LOCK_S = 1.0
 """How long a write waits for another process before it is left out."""
 
+_UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _RAW = 1  # diskcache.core.MODE_RAW: the value stands in the row itself
 _NEVER_TO_FILES = 2**62
 
@@ -81,40 +83,49 @@ class DiskTier:
         self._asked = asyncio.Event()
         self._queued: dict[str, Entry] = {}
         self._queued_bytes = 0
+        self._closing = False
         self.refused = 0
+        """Rows that were not to the last bit what was written."""
+        self.failed = 0
+        """Reads that the database did not answer."""
         self.left_out = 0
+        """Writes that did not go to disk."""
 
     @classmethod
     @asynccontextmanager
     async def open(cls, directory: Path, max_bytes: int) -> AsyncIterator["DiskTier"]:
         """Open or create the database in `directory` (mode 0700); close flushes what is queued."""
         tier = cls()
-        tier._store = await _run(tier._writer, _open, directory, max_bytes)
-        reader = asyncio.create_task(tier._read_wanted())
-        writer = asyncio.create_task(tier._write_behind())
+        tier._store = await run_in(tier._writer, _open, directory, max_bytes)
+        work = (tier._read_wanted(), tier._write_behind())
+        tasks = {asyncio.create_task(part) for part in work}
         try:
             yield tier
         finally:
+            tier._closing = True
+            tier._asked.set()
             tier._queue.put_nowait(None)
-            reader.cancel()
-            with anyio.CancelScope(shield=True):
-                await asyncio.gather(reader, return_exceptions=True)
-                await writer
-                for thread in (tier._reader, tier._writer):
-                    await _run(thread, tier._store.close)
-                    thread.shutdown()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait(tasks)
+                    for thread in (tier._reader, tier._writer):
+                        await run_in(thread, tier._store.close)
+            finally:
+                tier._reader.shutdown(wait=False)
+                tier._writer.shutdown(wait=False)
 
     def state(self) -> dict[str, int]:
         return {
             "queued": len(self._queued),
             "refused": self.refused,
+            "failed": self.failed,
             "left_out": self.left_out,
         }
 
     async def get(self, key: str) -> Entry | None:
         """The kept entry, or None. A row that can't be trusted is dropped and counted."""
         queued = self._queued.get(key)
-        if queued is not None:
+        if queued is not None or self._closing:
             return queued
         wanted = self._wanted.get(key)
         if wanted is None:
@@ -124,37 +135,35 @@ class DiskTier:
 
     def put(self, key: str, entry: Entry, keep_s: float) -> None:
         """Queue one entry for writing."""
-        if self._queued_bytes + len(entry.data) > QUEUE_BYTES:
+        if self._closing or self._queued_bytes + entry.size > QUEUE_BYTES:
             self.left_out += 1
             return
-        self._queued_bytes += len(entry.data)
+        self._queued_bytes += entry.size
         self._queued[key] = entry
         self._queue.put_nowait((key, entry, keep_s))
 
     async def _read_wanted(self) -> None:
-        """Read what is wanted by now in one visit to the thread, again and again."""
-        while True:
+        """Read what is wanted by now in one visit to the thread, until the tier closes."""
+        while self._wanted or not self._closing:
             await self._asked.wait()
             self._asked.clear()
             wanted, self._wanted = self._wanted, {}
-            try:
-                keys = list(wanted)
-                entries = await _run(self._reader, lambda keys: [*map(self._read, keys)], keys)
-                for future, entry in zip(wanted.values(), entries, strict=True):
+            entries = await run_in(self._reader, lambda keys: [*map(self._read, keys)], [*wanted])
+            for future, entry in zip(wanted.values(), entries, strict=True):
+                if not future.done():
                     future.set_result(entry)
-            finally:  # nobody waits for a read that will not come
-                for future in wanted.values():
-                    future.cancel()
 
     def _read(self, key: str) -> Entry | None:
         try:
             frame = self._store.get(key.encode())
             return None if frame is None else Entry.decode(frame, key)
-        except (ValueError, sqlite3.DatabaseError):
+        except (FrameError, RefusedRow):
             self.refused += 1
-            with contextlib.suppress(sqlite3.DatabaseError, diskcache.Timeout):
+            with contextlib.suppress(Exception):
                 self._store.delete(key.encode())
-            return None
+        except Exception:  # noqa: BLE001 - whatever it is, a cache may forget but may not fail
+            self.failed += 1
+        return None
 
     async def _write_behind(self) -> None:
         """Write batches until None says that the tier closes."""
@@ -163,40 +172,38 @@ class DiskTier:
             batch = [await self._queue.get()]
             while len(batch) < BATCH and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
-            closing = batch[-1] is None
+            closing = None in batch
             writes = [write for write in batch if write is not None]
-            await _run(self._writer, self._write, writes)
+            await run_in(self._writer, self._write, writes)
             for key, entry, _ in writes:
-                self._queued_bytes -= len(entry.data)
+                self._queued_bytes -= entry.size
                 if self._queued.get(key) is entry:
                     del self._queued[key]
 
     def _write(self, batch: list[Write]) -> None:
-        frames = [(key.encode(), entry.encode(key), keep_s) for key, entry, keep_s in batch]
         try:
+            frames = [(key.encode(), entry.encode(key), keep_s) for key, entry, keep_s in batch]
             with self._store.transact():
                 for key, frame, keep_s in frames:
                     self._store.set(key, frame, expire=keep_s)
             self._store.cull()
-        except (OSError, sqlite3.Error, diskcache.Timeout):
+        except Exception:  # noqa: BLE001 - as above
             self.left_out += len(batch)
-
-
-async def _run(thread: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
-    return await asyncio.get_running_loop().run_in_executor(thread, work, *arguments)
 
 
 def _open(directory: Path, max_bytes: int) -> diskcache.Cache:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     try:
+        try:
+            return _store(directory, max_bytes)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in _UNREADABLE:
+                raise  # a full disk or a lock says nothing against what is kept
+            for file in directory.glob("cache.db*"):
+                file.rename(file.with_name(f"unreadable-{file.name}"))
         return _store(directory, max_bytes)
-    except sqlite3.DatabaseError:
-        for file in directory.glob("cache.db*"):
-            file.rename(file.with_name(f"unreadable-{file.name}"))
-    try:
-        return _store(directory, max_bytes)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, diskcache.Timeout) as error:
         raise OSError(f"the cache in {directory} can't be opened: {error}") from None
 
 

@@ -1,12 +1,12 @@
 """Snapshots as other tools read them: JSON Lines and Parquet, one row a recorded call.
 
-Both have the fields `key`, `digest`, `tool`, `revision`, `arguments`, `status`, `body`, `columns`,
-`rows`, `recorded_at` (Unix seconds), `latency_ms` and `upstream`. In Parquet `arguments` and `body`
+Both have the fields `key`, `row` (the row's digest), `tool`, `revision`, `arguments`, `status`,
+`body`, `columns`, `rows`, `recorded_at` (Unix seconds), `latency_ms`, `upstream` and `digest` (the
+answer's). In Parquet `arguments` and `body`
 are JSON texts. Rows come in the order of the file, a few at a time, whatever the snapshot's size.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
@@ -28,7 +28,7 @@ def write_jsonl(snapshot: Snapshot, out: BinaryIO) -> None:
         out.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def write_parquet(snapshot: Snapshot, path: Path) -> None:
+def write_parquet(snapshot: Snapshot, out: BinaryIO) -> None:
     """Every row as one record. Raises `SnapshotError`, and `ImportError` without pyarrow."""
     import pyarrow
     from pyarrow import parquet
@@ -36,16 +36,17 @@ def write_parquet(snapshot: Snapshot, path: Path) -> None:
     text, names = pyarrow.string(), pyarrow.list_(pyarrow.string())
     schema = pyarrow.schema(
         {
-            **dict.fromkeys(("key", "digest", "tool", "revision", "arguments", "status"), text),
+            **dict.fromkeys(("key", "row", "tool", "revision", "arguments", "status"), text),
             "body": pyarrow.large_string(),
             "columns": names,
             "rows": pyarrow.int64(),
             "recorded_at": pyarrow.float64(),
             "latency_ms": pyarrow.float64(),
             "upstream": text,
+            "digest": text,
         }
     )
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
         for group in _groups(snapshot):
             writer.write_table(pyarrow.Table.from_pylist(group, schema))
 
@@ -67,7 +68,7 @@ def _fields(row: Row) -> dict[str, Any]:
     """All but arguments and body, in the order of the file's columns."""
     return {
         "key": row.key,
-        "digest": row.digest.hex(),
+        "row": row.digest.hex(),
         "tool": row.tool,
         "revision": row.revision,
         "arguments": None,

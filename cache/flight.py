@@ -43,6 +43,7 @@ class Flights(Generic[T]):
     def __init__(self) -> None:
         self._flights: dict[str, Flight[T]] = {}
         self._ending: set[asyncio.Task[T]] = set()
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -79,8 +80,13 @@ class Flights(Generic[T]):
         if key not in self._flights:
             self._start(key, deadline, work).waiters += 1  # nobody's leaving ends it
 
+    def shut(self) -> None:
+        """Start no more work; who asks for some gets a `RuntimeError`."""
+        self._closed = True
+
     async def close(self) -> None:
         """End all work; its callers are cancelled."""
+        self.shut()
         tasks = {flight.task for flight in self._flights.values()} | self._ending
         for task in tasks:
             task.cancel()
@@ -89,6 +95,8 @@ class Flights(Generic[T]):
     def _start(
         self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
     ) -> Flight[T]:
+        if self._closed:
+            raise RuntimeError("no more work is started: the gateway closes")
         flight = self._flights[key] = Flight(deadline)
         flight.task = asyncio.create_task(work(flight))
         flight.task.add_done_callback(partial(self._land, key, flight))

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
+from typing import Any
 
 from manifests import FreshnessOverride, Timeliness
 
@@ -41,6 +42,16 @@ class Rule:
         return next(
             (at for at in today if at > recorded_at), midnight + DAY + min(self.updates_utc)
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rule in the terms of a manifest's `freshness`."""
+        fresh: dict[str, Any] = {"fresh_s": self.fresh_s}
+        if self.updates_utc:
+            fresh = {"updates_utc": [_time_of_day(at) for at in self.updates_utc]}
+        return fresh | {
+            "stale_while_revalidate_s": self.stale_while_revalidate_s,
+            "stale_if_error_s": self.stale_if_error_s,
+        }
 
     @property
     def keep_s(self) -> float:
@@ -80,9 +91,16 @@ def rule_of(timeliness: Timeliness, override: FreshnessOverride | None = None) -
     return Rule(**{field.name: getattr(rule, field.name) for field in fields(rule)} | said)
 
 
+def _time_of_day(seconds: float) -> str:
+    return f"{int(seconds // HOUR):02d}:{int(seconds % HOUR // MINUTE):02d}"
+
+
 def _seconds(time: str) -> float:
     hours, minutes = time.split(":")
     return int(hours) * HOUR + int(minutes) * MINUTE
+
+
+_DIRECTIVE = re.compile(r'([^\s,="]+)\s*(?:(=)\s*("(?:[^"\\]|\\.)*"|[^\s,]*))?')
 
 
 class CacheControlError(ValueError):
@@ -119,27 +137,27 @@ class CacheControl:
 
         Raises `CacheControlError` for a known directive whose value can't be read.
         """
-        said: dict[str, float | bool] = {}
-        for directive in filter(None, map(str.strip, header.split(","))):
-            name, equals, value = directive.partition("=")
-            name = name.strip().lower()
+        said: dict[str, Any] = {}
+        for name, equals, value in _DIRECTIVE.findall(header.lower()):
             if name in ("no-cache", "no-store", "only-if-cached"):
                 said[name.replace("-", "_")] = True
-            elif name == "max-stale" and not equals:
-                said["max_stale_s"] = float("inf")
             elif name in ("max-age", "min-fresh", "max-stale", "stale-if-error"):
-                seconds = value.strip().strip('"')
-                if not re.fullmatch(r"[0-9]{1,12}", seconds):
+                seconds = value.strip('"')
+                if name == "max-stale" and not equals:
+                    seconds = "inf"
+                elif not re.fullmatch("[0-9]+", seconds):
                     raise CacheControlError(
                         f"Cache-Control: {name} needs whole seconds, as in {name}=60"
                     )
-                said[f"{name.replace('-', '_')}_s"] = float(seconds)
-        return cls(**said)  # type: ignore[arg-type]  # names are fields, see above
+                # Of a directive that is repeated the first counts (RFC 9111, section 4.2.1).
+                said.setdefault(f"{name.replace('-', '_')}_s", float(seconds))
+        return cls(**said)
 
     @property
     def demands(self) -> bool:
-        """Whether the caller wants better than what the rule alone would give."""
-        return self.no_cache or self.max_age_s is not None or self.min_fresh_s is not None
+        """Whether the caller says itself how good an answer must be."""
+        bounds = (self.max_age_s, self.min_fresh_s, self.max_stale_s)
+        return self.no_cache or any(bound is not None for bound in bounds)
 
 
 ANYTHING = CacheControl()
@@ -164,15 +182,17 @@ def decide(recorded_at: float, rule: Rule, now: float, asked: CacheControl = ANY
     short_s = now + (asked.min_fresh_s or 0.0) - fresh_until
     if asked.max_age_s is not None:
         short_s = max(short_s, age_s - asked.max_age_s)
+    stale_s = now - fresh_until
     if not asked.no_cache:
-        if now < fresh_until and short_s <= 0:
+        if stale_s < 0 and short_s <= 0:
             return Use.FRESH
-        if not asked.demands and short_s < rule.stale_while_revalidate_s:
-            return Use.STALE if asked.only_if_cached else Use.REVALIDATE
-        if asked.max_stale_s is not None and short_s <= asked.max_stale_s:
-            return Use.STALE
+        if short_s <= asked.max_stale_s if asked.max_stale_s is not None else not asked.demands:
+            if 0 <= stale_s < rule.stale_while_revalidate_s and not asked.only_if_cached:
+                return Use.REVALIDATE
+            if asked.max_stale_s is not None or stale_s < rule.stale_while_revalidate_s:
+                return Use.STALE
     if asked.stale_if_error_s is not None:
-        return Use.IF_ERROR if now - fresh_until <= asked.stale_if_error_s else Use.NO
-    if not asked.demands and now - fresh_until < rule.stale_if_error_s:
+        return Use.IF_ERROR if 0 < asked.stale_if_error_s >= stale_s else Use.NO
+    if not asked.demands and stale_s < rule.stale_if_error_s:
         return Use.IF_ERROR
     return Use.NO

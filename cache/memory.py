@@ -8,17 +8,21 @@ from cache.entry import Entry
 class Kept:
     """An entry as this process holds it.
 
-    `fresh_until` is a Unix time; `snapshot` the id of the snapshot that it was read from, if any.
-    After a failed refresh it is not refreshed again before `retry_at` (Unix time).
+    `fresh_until` is a Unix time; `snapshot` the id of the snapshot that it was read from, if any;
+    one that is not `stored` has been given to its caller only. After a failed refresh it is not
+    refreshed again before `retry_at` (Unix time).
     """
 
-    __slots__ = ("entry", "fresh_until", "retry_at", "snapshot")
+    __slots__ = ("entry", "fresh_until", "retry_at", "snapshot", "stored")
 
-    def __init__(self, entry: Entry, fresh_until: float, snapshot: str | None = None) -> None:
+    def __init__(
+        self, entry: Entry, fresh_until: float, snapshot: str | None = None, *, stored: bool = True
+    ) -> None:
         self.entry = entry
         self.fresh_until = fresh_until
         self.retry_at = 0.0
         self.snapshot = snapshot
+        self.stored = stored
 
 
 class MemoryTier:

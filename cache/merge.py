@@ -15,19 +15,19 @@ from typing import BinaryIO, NamedTuple
 
 import orjson
 
+from cache.blocks import Damage, Torn, block, blocks
+from cache.files import new_file
 from cache.frame import FrameError
 from cache.row import RowHead
 from cache.snapshot import (
     END,
     INDEX,
     JOURNAL,
-    LENGTH,
     MAGIC,
     TRAILER,
     Snapshot,
     SnapshotError,
     Summary,
-    frames,
     id_of,
 )
 
@@ -41,72 +41,82 @@ class _Pick(NamedTuple):
     length: int
 
 
-def merge(sources: Sequence[Path], out: Path) -> Summary:
+def merge(sources: Sequence[Path], out: Path, *, salvage: bool = False) -> Summary:
     """Write the snapshot `out` of all rows in `sources`, which are snapshots or journals.
 
-    Raises `SnapshotError`: where `out` exists, where a source is damaged, and where the disk does
-    not take it.
+    With `salvage` rows that can't be read are counted and left out. Raises `SnapshotError`: where
+    `out` exists, a source is damaged, no source holds a row, or the disk does not take it.
     """
+    exists = f"{out} exists, and a snapshot never changes; name a new file"
     if out.exists():
-        raise SnapshotError(f"{out} exists, and a snapshot never changes; name a new file")
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+        raise SnapshotError(exists)
     picks: dict[bytes, _Pick] = {}
     conflicts: set[bytes] = set()
-    with ExitStack() as parts:
+    damaged: list[str] = []
+    with ExitStack() as files:
+        for source in sources:
+            for pick in _picks(source, files, damaged):
+                _choose(picks, conflicts, pick)
+        if damaged and not salvage:
+            raise SnapshotError(damaged[0])
+        if not picks:
+            raise SnapshotError(f"{', '.join(map(str, sources))}: no row, no snapshot")
         try:
-            for source in sources:
-                for pick in _picks(source, parts):
-                    _choose(picks, conflicts, pick)
-            summary = _write(part, picks, len(conflicts))
-            os.link(part, out)  # fails where another process was faster
-            _sync_folder(out.parent)
+            with new_file(out, 0o444) as file:
+                return _write(file, picks, len(conflicts), len(damaged))
         except FileExistsError:
-            raise SnapshotError(f"{out} exists by now; name a new file") from None
+            raise SnapshotError(exists) from None
         except OSError as error:
             raise SnapshotError(f"{out}: {error.strerror}") from error
-        finally:
-            part.unlink(missing_ok=True)
-    return summary
 
 
-def journal_end(file: BinaryIO, size: int, name: str) -> int:
-    """Where the last whole row of a journal ends; what a kill left behind it is no row.
+def journal_rows(
+    file: BinaryIO, name: str, damaged: list[str]
+) -> Iterator[tuple[RowHead, int, int]]:
+    """Every whole row of a journal, with its offset and length, until it ends or is torn.
 
-    Raises `SnapshotError` where a damaged row has whole ones behind it.
+    What a write that was cut off left at the end is no row; a row that can't be read before others
+    goes to `damaged`, as does a place from which on nothing can be read.
     """
-    end, damaged = len(JOURNAL), None
+    last = None
+    size = os.fstat(file.fileno()).st_size
+    start = len(os.pread(file.fileno(), 512, 0).partition(b"\n")[0]) + 1
     try:
-        for offset, frame in frames(file, end, size, name):
+        for offset, frame in blocks(file, start, size):
+            if last is not None:
+                damaged.append(last)
+            last = None
             try:
-                RowHead.of(frame)
+                head = RowHead.of(frame)
             except FrameError as error:
-                damaged = damaged or f"{name}: the row at byte {offset}: {error}"
+                last = f"{name}: the row at byte {offset}: {error}"
                 continue
-            if damaged is not None:
-                raise SnapshotError(damaged)
-            end = offset + len(frame)
-    except SnapshotError:
-        if damaged is not None:
-            raise
-    return end
+            yield head, offset, len(frame)
+    except Torn:
+        pass
+    except Damage as error:
+        damaged.append(f"{name}: {error}")
 
 
-def _picks(source: Path, parts: ExitStack) -> Iterator[_Pick]:
+def _picks(source: Path, files: ExitStack, damaged: list[str]) -> Iterator[_Pick]:
     try:
-        file = parts.enter_context(source.open("rb"))
+        file = files.enter_context(source.open("rb"))
     except OSError as error:
         raise SnapshotError(f"{source}: {error.strerror}") from error
-    name, size = str(source), os.fstat(file.fileno()).st_size
     if os.pread(file.fileno(), len(JOURNAL), 0) == JOURNAL:
-        start, end = len(JOURNAL), journal_end(file, size, name)
-    else:
-        with Snapshot(source) as snapshot:
-            start, end = len(MAGIC), snapshot.rows_end
-    for offset, frame in frames(file, start, end, name):
-        try:
-            yield _Pick(RowHead.of(frame), file, offset, len(frame))
-        except FrameError as error:
-            raise SnapshotError(f"{name}: the row at byte {offset}: {error}") from None
+        for head, offset, length in journal_rows(file, str(source), damaged):
+            yield _Pick(head, file, offset, length)
+        return
+    with Snapshot(source) as snapshot:
+        end = snapshot.rows_end
+    try:
+        for offset, frame in blocks(file, len(MAGIC), end):
+            try:
+                yield _Pick(RowHead.of(frame), file, offset, len(frame))
+            except FrameError as error:
+                damaged.append(f"{source}: the row at byte {offset}: {error}")
+    except (Torn, Damage) as error:
+        damaged.append(f"{source}: {error or 'a row is torn'}")
 
 
 def _choose(picks: dict[bytes, _Pick], conflicts: set[bytes], pick: _Pick) -> None:
@@ -117,28 +127,24 @@ def _choose(picks: dict[bytes, _Pick], conflicts: set[bytes], pick: _Pick) -> No
         picks[pick.head.key] = pick
 
 
-def _write(path: Path, picks: dict[bytes, _Pick], conflicts: int) -> Summary:
+def _write(file: BinaryIO, picks: dict[bytes, _Pick], conflicts: int, damaged: int) -> Summary:
     ordered = sorted(picks.values(), key=lambda pick: (pick.head.tool, pick.head.key))
-    summary = _summary([pick.head for pick in ordered], conflicts)
+    summary = _summary([pick.head for pick in ordered], conflicts, damaged)
     starts: dict[str, int] = {}
     index: list[tuple[bytes, bytes, int, int]] = []
-    with path.open("xb") as file:
-        at = file.write(MAGIC)
-        for head, source, offset, length in ordered:
-            starts.setdefault(head.tool, at)
-            at += file.write(LENGTH.pack(length) + os.pread(source.fileno(), length, offset))
-            index.append((head.key, head.digest, at - length, length))
-        rest = b"".join(INDEX.pack(*entry) for entry in sorted(index))
-        footer = orjson.dumps({**asdict(summary), "starts": starts})
-        hashed = blake2b(rest + footer, digest_size=16).digest()
-        file.write(rest + footer + TRAILER.pack(at, at + len(rest), hashed, END))
-        file.flush()
-        os.fchmod(file.fileno(), 0o444)
-        os.fsync(file.fileno())
+    at = file.write(MAGIC)
+    for head, source, offset, length in ordered:
+        starts.setdefault(head.tool, at)
+        at += file.write(block(os.pread(source.fileno(), length, offset)))
+        index.append((head.key, head.digest, at - length, length))
+    rest = b"".join(INDEX.pack(*entry) for entry in sorted(index))
+    footer = orjson.dumps({**asdict(summary), "starts": starts})
+    hashed = blake2b(rest + footer, digest_size=16).digest()
+    file.write(rest + footer + TRAILER.pack(at, at + len(rest), hashed, END))
     return summary
 
 
-def _summary(heads: Sequence[RowHead], conflicts: int) -> Summary:
+def _summary(heads: Sequence[RowHead], conflicts: int, damaged: int) -> Summary:
     times = [head.recorded_at for head in heads]
     return Summary(
         id=id_of(head.digest for head in sorted(heads, key=lambda head: head.key)),
@@ -146,16 +152,8 @@ def _summary(heads: Sequence[RowHead], conflicts: int) -> Summary:
         statuses=dict(sorted(Counter(head.status for head in heads).items())),
         upstreams=dict(sorted(Counter(head.upstream for head in heads).items())),
         tools=dict(sorted(Counter(head.tool for head in heads).items())),
-        recorded_from=min(times, default=None),
-        recorded_to=max(times, default=None),
+        recorded_from=min(times),
+        recorded_to=max(times),
         conflicts=conflicts,
+        damaged=damaged,
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the name of a new file, too, outlives a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

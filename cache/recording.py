@@ -1,25 +1,32 @@
 """Recording a snapshot: rows go into a journal beside it, and into the snapshot at the end.
 
 `Recorder.add` returns when its row is on disk (fsync), and rows that wait are written together. A
-killed recorder leaves the journal, and the next recorder of the same file goes on with it. A disk
-that takes no more ends the recording: every later `add` raises, the journal stays readable.
+recorder that was killed or interrupted leaves the journal, and the next recorder of the same file
+goes on with it. A disk that takes no more ends the recording: every later `add` raises, and the
+journal stays readable. Whatever happens, nobody waits for a row that will not be written.
 """
 
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import anyio
 
-from cache.merge import journal_end, merge
-from cache.row import OK, Row, RowHead
-from cache.snapshot import JOURNAL, LENGTH, SnapshotError, Summary, frames
+from cache.blocks import block
+from cache.files import sync_folder
+from cache.merge import journal_rows, merge
+from cache.row import OK, Row
+from cache.snapshot import JOURNAL, SnapshotError, Summary
+from cache.threads import run_in
+
+log = logging.getLogger("finport")
 
 WAITING_BYTES = 64 * 2**20
 """Bytes of rows that may wait to be written; who comes then waits too."""
@@ -28,11 +35,14 @@ WAITING_BYTES = 64 * 2**20
 class Recorder:
     """Writes one snapshot; owned by one event loop. Made by `Recorder.open`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, origin: str) -> None:
         self.path = path
         self.journal = path.with_name(f"{path.name}.journal")
+        self.failure: str | None = None
+        """Why nothing more can be recorded."""
         self.summary: Summary | None = None
         """What the snapshot holds, once it is made."""
+        self._origin = origin
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="record")
         self._file: BinaryIO
         self._last: dict[str, tuple[str, bytes]] = {}  # status and digest on disk, by key
@@ -41,50 +51,59 @@ class Recorder:
         self._filled = asyncio.Event()
         self._room = asyncio.Event()
         self._closing = False
-        self._failure: str | None = None
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path) -> AsyncIterator["Recorder"]:
+    async def open(cls, path: Path, origin: str = "") -> AsyncIterator["Recorder"]:
         """Record until the context ends; then the snapshot `path` is made and the journal goes.
+        When it ends by an exception, or without a row, no snapshot is made.
 
-        Raises `SnapshotError`: where `path` exists, where another process records it, where its
-        journal is damaged, and where the disk does not take it.
+        `origin` says which upstream answers; a journal of another one is not gone on with. Raises
+        `SnapshotError`: where `path` exists, where another process records it, where its journal is
+        damaged or of another origin, and where the disk does not take it.
         """
-        recorder = cls(path)
-        loop = asyncio.get_running_loop()
+        recorder = cls(path, origin)
         try:
-            await loop.run_in_executor(recorder._thread, recorder._begin)
-            writer = asyncio.create_task(recorder._write())
+            await run_in(recorder._thread, recorder._begin)
             try:
-                yield recorder
-            finally:
-                recorder._closing = True
-                recorder._filled.set()
+                writer = asyncio.create_task(recorder._write())
+                try:
+                    yield recorder
+                finally:
+                    recorder._closing = True
+                    recorder._filled.set()
+                    with anyio.CancelScope(shield=True):
+                        await asyncio.wait({writer})
                 with anyio.CancelScope(shield=True):
-                    await writer
-                    await loop.run_in_executor(recorder._thread, recorder._finish)
+                    await run_in(recorder._thread, recorder._seal)
+            finally:
+                recorder._file.close()
         finally:
             recorder._thread.shutdown()
 
+    @property
+    def calls(self) -> int:
+        """Calls that are recorded by now."""
+        return len(self._last)
+
     def answered(self, key: str) -> bool:
         """Whether the recording holds an answer, not just an error, to the call of that key."""
-        return key in self._last and self._last[key][0] == OK
+        return self._last.get(key, ("", b""))[0] == OK
 
     async def add(self, row: Row) -> None:
-        """Record `row`, unless that is what the recording says last of its call; on return it is on
-        disk. Raises `SnapshotError` once writing has failed.
+        """Record `row`; on return it is on disk.
+
+        Not written are what the recording says already of its call, and errors of a call that it
+        has an answer to. Raises `SnapshotError` when it can't be written, or could not have been.
         """
-        while self._waiting_bytes >= WAITING_BYTES:
+        while self._waiting_bytes >= WAITING_BYTES and self.failure is None:
             self._room.clear()
             await self._room.wait()
-        if self._failure is not None:
-            raise SnapshotError(self._failure)
-        if self._last.get(row.key) == (row.status, row.digest):
-            return
+        if self._closing or self.failure is not None:
+            raise SnapshotError(self.failure or f"{self.path} is no longer recorded")
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((row, written))
-        self._waiting_bytes += len(row.entry.data)
+        self._waiting_bytes += row.entry.size
         self._filled.set()
         await written
 
@@ -94,82 +113,131 @@ class Recorder:
             await self._filled.wait()
             self._filled.clear()
             batch, self._waiting = self._waiting, []
-            rows = [row for row, _ in batch]
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._append, rows)
-            for row, written in batch:
-                self._waiting_bytes -= len(row.entry.data)
-                if written.done():  # the caller has gone
-                    continue
-                if self._failure is None:
-                    written.set_result(None)
-                else:
-                    written.set_exception(SnapshotError(self._failure))
-            self._room.set()
+            problems: list[str | None] = ["writing was cut off"] * len(batch)
+            try:
+                problems = await run_in(self._thread, self._append, [row for row, _ in batch])
+            except asyncio.CancelledError:
+                self.failure = f"{self.journal}: writing was cut off"
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it was, nobody is left waiting
+                self.failure = f"{self.journal}: {error!r}"
+                problems = [self.failure] * len(batch)
+            finally:
+                self._settle(batch, problems)
+
+    def _settle(
+        self, batch: list[tuple[Row, asyncio.Future[None]]], problems: list[str | None]
+    ) -> None:
+        for (row, written), problem in zip(batch, problems, strict=True):
+            self._waiting_bytes -= row.entry.size
+            if written.done():  # the caller has gone
+                continue
+            if problem is None:
+                written.set_result(None)
+            else:
+                written.set_exception(SnapshotError(problem))
+        self._room.set()
 
     def _begin(self) -> None:
+        with ExitStack() as parts:
+            try:
+                self.journal.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._file = parts.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._check_names()
+                self._recover()
+                sync_folder(self.journal.parent)
+            except BlockingIOError:
+                text = f"{self.path} is being recorded by another process"
+                raise SnapshotError(text) from None
+            except OSError as error:
+                raise SnapshotError(f"{self.journal}: {error.strerror}") from error
+            parts.pop_all()
+
+    def _check_names(self) -> None:
+        """What another recorder did between our opening the journal and locking it."""
         if self.path.exists():
+            if not os.fstat(self._file.fileno()).st_size:
+                self.journal.unlink(missing_ok=True)
             raise SnapshotError(
                 f"{self.path} exists, and a snapshot never changes; name a new file"
             )
-        try:
-            self.journal.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._file = os.fdopen(descriptor, "r+b", buffering=0)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise SnapshotError(f"{self.path} is being recorded by another process") from None
-        except OSError as error:
-            raise SnapshotError(f"{self.journal}: {error.strerror}") from error
-        try:
-            self._recover()
-        except BaseException:
-            self._file.close()
-            raise
+        locked = os.fstat(self._file.fileno())
+        if not self.journal.exists() or not os.path.samestat(locked, self.journal.stat()):
+            raise SnapshotError(f"{self.path} was being recorded by another process; try again")
 
     def _recover(self) -> None:
-        """Go on behind the last whole row of a journal that a killed recorder left."""
-        name, size = str(self.journal), os.fstat(self._file.fileno()).st_size
-        if size < len(JOURNAL):
+        """Go on behind the last whole row of a journal that an interrupted recorder left."""
+        start = os.pread(self._file.fileno(), 512, 0)
+        size = os.fstat(self._file.fileno()).st_size
+        header = JOURNAL + self._origin.encode() + b"\n"
+        if header.startswith(start) or not start.strip(b"\0"):
             os.ftruncate(self._file.fileno(), 0)
-            self._file.write(JOURNAL)
+            self._file.write(header)
             return
-        if os.pread(self._file.fileno(), len(JOURNAL), 0) != JOURNAL:
-            raise SnapshotError(f"{name} is no journal of a recording; move it away")
-        end = journal_end(self._file, size, name)
-        for _, frame in frames(self._file, len(JOURNAL), end, name):
-            head = RowHead.of(frame)
-            self._last[head.key.hex()] = (head.status, head.digest)
+        if not start.startswith(JOURNAL):
+            raise SnapshotError(f"{self.journal} is no journal of a recording; move it away")
+        if not start.startswith(header):
+            other = start.removeprefix(JOURNAL).partition(b"\n")[0].decode(errors="replace")
+            text = f"{self.journal} is of upstream {other}, not {self._origin}; name a new file"
+            raise SnapshotError(text)
+        damaged: list[str] = []
+        end = len(header)
+        for head, offset, length in journal_rows(self._file, str(self.journal), damaged):
+            self._note(head.key.hex(), head.status, head.digest)
+            end = offset + length
+        if damaged:
+            raise SnapshotError(f"{damaged[0]}; `finport snapshot merge --salvage` reads the rest")
+        if size > end:
+            log.warning(
+                "%s: %d bytes of a row that was cut off are dropped", self.journal, size - end
+            )
         os.ftruncate(self._file.fileno(), end)
         self._file.seek(end)
 
-    def _append(self, rows: list[Row]) -> None:
-        if self._failure is not None:
-            return
+    def _note(self, key: str, status: str, digest: bytes) -> None:
+        if status == OK or not self.answered(key):
+            self._last[key] = (status, digest)
+
+    def _is_new(self, row: Row) -> bool:
+        known = self._last.get(row.key)
+        if known is None:
+            return True
+        return known != (row.status, row.digest) and (row.status == OK or known[0] != OK)
+
+    def _append(self, rows: list[Row]) -> list[str | None]:
+        """Write what is new in `rows`; for each what went wrong, if anything."""
+        if self.failure is not None:
+            return [self.failure] * len(rows)
+        problems: list[str | None] = []
+        new: list[tuple[Row, bytes]] = []
+        for row in rows:
+            problems.append(None)
+            try:
+                if self._is_new(row):
+                    new.append((row, block(row.encode())))
+            except Exception as error:  # noqa: BLE001 - one row that is none costs no other
+                problems[-1] = f"a row of {row.tool} can't be recorded: {error}"
         end = self._file.tell()
         try:
-            text = memoryview(b"".join(map(_block, rows)))
+            text = memoryview(b"".join(text for _, text in new))
             while text:
                 text = text[self._file.write(text) :]
             os.fsync(self._file.fileno())
-            self._last.update({row.key: (row.status, row.digest) for row in rows})
-        except (OSError, ValueError, TypeError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            self._failure = f"{self.journal}: {why}; what was recorded before is in it"
+        except OSError as error:
+            self.failure = f"{self.journal}: {error.strerror}; what was recorded before is in it"
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file.fileno(), end)
+            return [self.failure] * len(rows)
+        for row, _ in new:
+            self._note(row.key, row.status, row.digest)
+        return problems
 
-    def _finish(self) -> None:
+    def _seal(self) -> None:
         """Make the snapshot, unless writing has failed: then the journal is what is left."""
-        try:
-            if self._failure is not None:
-                raise SnapshotError(self._failure)
+        if self.failure is not None:
+            raise SnapshotError(self.failure)
+        if self._last:
             self.summary = merge([self.journal], self.path)
-            self.journal.unlink()
-        finally:
-            self._file.close()
-
-
-def _block(row: Row) -> bytes:
-    frame = row.encode()
-    return LENGTH.pack(len(frame)) + frame
+        self.journal.unlink()

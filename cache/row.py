@@ -37,16 +37,14 @@ class Row:
     @cached_property
     def digest(self) -> bytes:
         """BLAKE2b-256 of what was asked and answered; times, machine and order are not in it."""
-        entry = self.entry
-        said = [self.tool, self.revision, self.arguments, self.status]
-        content = orjson.dumps([*said, entry.upstream, entry.columns, entry.rows])
-        return blake2b(content + b"\n" + entry.data, digest_size=32).digest()
+        said = [self.tool, self.revision, self.arguments, self.status, self.entry.digest]
+        return blake2b(orjson.dumps(said), digest_size=32).digest()
 
     def encode(self) -> bytes:
         """The row as a frame."""
         call = {
             "key": self.key,
-            "digest": self.digest.hex(),
+            "row": self.digest.hex(),
             "tool": self.tool,
             "revision": self.revision,
             "arguments": self.arguments,
@@ -59,7 +57,7 @@ class Row:
         """Inverse of `encode`. Raises `FrameError`, also where key or digest do not match."""
         head, data = unpack(frame)
         try:
-            key, digest = head.pop("key"), head.pop("digest")
+            key, digest = head.pop("key"), head.pop("row")
             call = {name: head.pop(name) for name in ("tool", "revision", "arguments", "status")}
         except KeyError as error:
             raise FrameError(f"not a row: {error}") from None
@@ -88,7 +86,7 @@ class RowHead:
         try:
             return cls(
                 bytes.fromhex(head["key"]),
-                bytes.fromhex(head["digest"]),
+                bytes.fromhex(head["row"]),
                 head["tool"],
                 head["status"],
                 head["recorded_at"],

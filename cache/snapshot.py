@@ -4,10 +4,10 @@ The id is BLAKE2b-256 over the digests of all rows in the order of their keys. A
 manifest revision, canonical arguments, status and answer, and no time: whoever holds the same
 answers holds the same id, in whatever order, on whatever machine they were recorded.
 
-A file is MAGIC, the rows (a 32-bit length and a frame each, those of a tool together), the index
-(key, digest, offset, length of each row, by key), a footer in JSON and a trailer. The trailer holds
-a hash over index and footer, every frame one over itself, and the rows leave no gap: no byte can
-change unseen. Opening reads index and footer once and keeps neither; a look-up is a binary search.
+A file is MAGIC, the rows (`cache/blocks.py`; those of a tool together), the index (key, digest,
+offset, length of each row, by key), a footer in JSON and a trailer. The trailer holds a hash over
+index and footer, every frame one over itself, and the rows leave no gap: no byte can change unseen.
+Opening reads index and footer once and keeps neither; a look-up is a binary search.
 """
 
 import heapq
@@ -15,24 +15,25 @@ import os
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 from rapidfuzz.fuzz import ratio
 
+from cache.blocks import Damage, Torn, blocks
 from cache.frame import FrameError
 from cache.row import Row, RowHead
 
 MAGIC = b"finport-snapshot-1\n"
-JOURNAL = b"finport-journal--1\n"
+JOURNAL = b"finport-journal-1 "
 """What a file of rows that is still being recorded begins with."""
 
-LENGTH = struct.Struct(">I")
 INDEX = struct.Struct(">16s32sQI")
 TRAILER = struct.Struct(">QQ16s8s")
 END = b"FINPORT\n"
@@ -49,7 +50,8 @@ class SnapshotError(Exception):
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a snapshot holds. `statuses` counts rows by status, `conflicts` the calls for which its
-    sources had different answers; times are Unix seconds.
+    sources had different answers, `damaged` the rows of its sources that could not be read; times
+    are Unix seconds.
     """
 
     id: str
@@ -57,9 +59,10 @@ class Summary:
     statuses: Mapping[str, int]
     upstreams: Mapping[str, int]
     tools: Mapping[str, int]
-    recorded_from: float | None
-    recorded_to: float | None
+    recorded_from: float
+    recorded_to: float
     conflicts: int = 0
+    damaged: int = 0
 
 
 class Snapshot:
@@ -85,10 +88,10 @@ class Snapshot:
     def _open(self) -> None:
         self.bytes = os.fstat(self._file.fileno()).st_size
         end = self.bytes - TRAILER.size
-        start = os.pread(self._file.fileno(), len(JOURNAL), 0)
-        if start == JOURNAL:
+        start = os.pread(self._file.fileno(), len(MAGIC), 0)
+        if start.startswith(JOURNAL):
             raise ValueError("a recording that has not ended; `finport snapshot merge` reads it")
-        if not start.startswith(MAGIC) or end < len(MAGIC):
+        if start != MAGIC or end < len(MAGIC):
             raise ValueError("it does not begin as one, or is too short")
         self.rows_end, footer_at, digest, mark = TRAILER.unpack(self._read(end, TRAILER.size))
         if not len(MAGIC) <= self.rows_end <= footer_at <= end:
@@ -126,21 +129,18 @@ class Snapshot:
         found, digest, offset, length = self._entry(place)
         if found != wanted:
             return None
-        try:
+        with self._telling(offset):
             row = Row.decode(self._read(offset, length))
             if (row.key, row.digest) != (key, digest):
                 raise FrameError("another row than the index says")
-        except FrameError as error:
-            raise SnapshotError(f"{self.path}: the row at byte {offset}: {error}") from None
         return row
 
     def rows(self, tool: str | None = None) -> Iterator[Row]:
         """All rows, or those of one tool. Raises `SnapshotError`."""
         for offset, frame in self._frames(tool):
-            try:
-                yield Row.decode(frame)
-            except FrameError as error:
-                raise SnapshotError(f"{self.path}: the row at byte {offset}: {error}") from None
+            with self._telling(offset):
+                row = Row.decode(frame)
+            yield row
 
     def nearest(
         self, tool: str, arguments: Mapping[str, Any], limit: int = 3
@@ -164,6 +164,8 @@ class Snapshot:
             for offset, frame in self._frames(None):
                 try:
                     row = Row.decode(frame)
+                    if row.entry.digest != row.entry.digest_of_content():
+                        raise FrameError("the digest is not that of the data")
                     digests[bytes.fromhex(row.key)] = (row.digest, offset, len(frame))
                 except FrameError as error:
                     problems.append(f"the row at byte {offset}: {error}")
@@ -184,15 +186,27 @@ class Snapshot:
         return INDEX.unpack(self._read(self.rows_end + number * INDEX.size, INDEX.size))
 
     def _frames(self, tool: str | None) -> Iterator[tuple[int, bytes]]:
-        if tool is None:
-            yield from frames(self._file, len(MAGIC), self.rows_end, str(self.path))
-        elif tool in self._starts:
-            start, left = self._starts[tool], self.summary.tools[tool]
-            yield from islice(frames(self._file, start, self.rows_end, str(self.path)), left)
+        start, rows = len(MAGIC), self.summary.rows
+        if tool is not None:
+            start, rows = self._starts.get(tool, self.rows_end), self.summary.tools.get(tool, 0)
+        try:
+            yield from islice(blocks(self._file, start, self.rows_end), rows)
+        except (Torn, Damage) as error:
+            raise SnapshotError(f"{self.path}: {error or 'a row is torn'}") from None
 
     def _arguments_of(self, tool: str) -> list[Mapping[str, Any]]:
-        some = islice(self._frames(tool), EXAMINED)
-        return [RowHead.of(frame).arguments for _, frame in some]
+        every = []
+        for offset, frame in islice(self._frames(tool), EXAMINED):
+            with self._telling(offset):
+                every.append(RowHead.of(frame).arguments)
+        return every
+
+    @contextmanager
+    def _telling(self, offset: int) -> Iterator[None]:
+        try:
+            yield
+        except FrameError as error:
+            raise SnapshotError(f"{self.path}: the row at byte {offset}: {error}") from None
 
     def _read(self, offset: int, length: int) -> bytes:
         read = os.pread(self._file.fileno(), length, offset)
@@ -207,18 +221,3 @@ def id_of(digests: Iterable[bytes]) -> str:
     for digest in digests:
         hashed.update(digest)
     return hashed.hexdigest()
-
-
-def frames(file: BinaryIO, start: int, end: int, name: str) -> Iterator[tuple[int, bytes]]:
-    """Every frame between two places of a file, with where it begins.
-
-    Raises `SnapshotError` at one that does not end where it should; frames are not checked inside.
-    """
-    while start < end:
-        prefix = os.pread(file.fileno(), LENGTH.size, start)
-        length = LENGTH.unpack(prefix)[0] if len(prefix) == LENGTH.size else end
-        start += LENGTH.size
-        if start + length > end:
-            raise SnapshotError(f"{name}: a torn row at byte {start - LENGTH.size}")
-        yield start, os.pread(file.fileno(), length, start)
-        start += length

@@ -6,6 +6,7 @@ snapshot alone; there is no adapter that could reach anything. Errors are record
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from cache import (
     decide,
 )
 from cache.flight import Late
-from cache.freshness import ANYTHING
+from cache.freshness import ANYTHING, CLOCK_SKEW_S
 from cache.row import OK
 from gateway.bind import BoundCall
 from gateway.errors import CallError, ErrorCode
@@ -50,18 +51,28 @@ log = logging.getLogger("finport")
 PAUSE_S = 5.0
 """After a refresh has failed, stale answers are given for so long without asking upstream again."""
 
+TIER_WAIT_S = 1.0
+"""How long a look-up waits for a tier before it goes on without it."""
+
+RECORDING_WAIT_S = 2.0
+"""How long a call that is late already waits until its error is recorded."""
+
+AT_ONCE = 2**20
+"""Bytes of data that are hashed on the event loop (1 ms a MB); more go to a thread."""
+
 REFRESHES = 256
 """Refreshes behind callers that may be under way at once; the others wait for a later caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the search for an answer ended with: an entry or an error."""
+    """What the search for an answer ended with: an entry or an error, and where from."""
 
     kept: Kept | None = None
     error: CallError | None = None
-    source: ProvenanceSource = "live"
+    source: ProvenanceSource | None = None
     attempts: int = 0
+    snapshot: str | None = None
 
 
 class Answers:
@@ -92,10 +103,26 @@ class Answers:
         summary = self.snapshot.summary if self.snapshot else summary
         return summary.id if summary else None
 
+    @property
+    def upstream(self) -> str:
+        """Where answers are made, or were: `live`, `simulated`, or `live and simulated`."""
+        made = set() if self._settings.mode == "offline" else {str(self._settings.upstream)}
+        if self.snapshot is not None:
+            made |= self.snapshot.summary.upstreams.keys()
+        return " and ".join(sorted(made))
+
+    @property
+    def failed(self) -> bool:
+        """Whether a recording has failed: then nothing is answered any more."""
+        return self.recorder is not None and self.recorder.failure is not None
+
     def state(self) -> dict[str, Any]:
-        """How the tiers are doing."""
+        """How the tiers, and the recording if any, are doing."""
         memory = {"entries": len(self.memory), "bytes": self.memory.bytes}
-        return {"memory": memory, **{tier.name: tier.state() for tier in self._tiers}}
+        state = {"memory": memory, **{tier.name: tier.state() for tier in self._tiers}}
+        if self.recorder is not None:
+            state["recording"] = {"calls": self.recorder.calls, "failed": self.failed}
+        return state
 
     @property
     def under_way(self) -> int:
@@ -104,7 +131,10 @@ class Answers:
 
     async def close(self) -> None:
         """End all work; its callers are cancelled."""
-        for flights in (self._flights, self._reads, self._replays):
+        every = (self._flights, self._reads, self._replays)
+        for flights in every:
+            flights.shut()
+        for flights in every:
             await flights.close()
 
     async def obtain(
@@ -112,11 +142,12 @@ class Answers:
     ) -> Outcome:
         """The answer to a call that memory alone could not give at once."""
         try:
+            if self.failed:  # it would be asked for in vain
+                return Outcome(error=_unusable())
             return await self._in_time(bound, asked or ANYTHING, deadline_s)
         except SnapshotError as error:  # no answer goes out unrecorded, and no damaged one
             log.error("%s", error)
-            text = "the snapshot could not be read or written; the gateway's log says why"
-            return Outcome(error=CallError(ErrorCode.INTERNAL, text))
+            return Outcome(error=_unusable())
 
     async def _in_time(
         self, bound: BoundCall, asked: CacheControl, deadline_s: float | None
@@ -126,8 +157,9 @@ class Answers:
         started = time.perf_counter()
         try:
             if self.recorder is not None:
-                fly = partial(self._fly_recorded, bound, self.recorder)
-                outcome = await self._flights.join(bound.key, deadline, fly)
+                if asked.only_if_cached:
+                    return Outcome(error=_not_cached())
+                outcome = await self._fetched(bound, deadline, no_store=asked.no_store)
                 if outcome.error is not None and outcome.error.fault != "gateway":
                     await self._record_error(bound, outcome.error, started, self.recorder)
                 return outcome
@@ -143,19 +175,25 @@ class Answers:
             error = CallError(ErrorCode.TIMEOUT, message)
             if self.recorder is not None:
                 await self._record_error(bound, error, started, self.recorder)
-            return Outcome(error=error, attempts=late.attempts)
+            return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)
 
-    async def recall(self, key: str) -> Entry | None:
-        """The entry of that key, wherever it is kept."""
+    async def recall(self, key: str, version: str) -> Entry | None:
+        """The entry of that key and version, wherever it is kept."""
         kept = self.memory.get(key)
-        if kept is not None:
+        if kept is not None and kept.entry.version == version:
             return kept.entry
-        for tier in self._tiers:
-            entry = await tier.get(key)
-            if entry is not None:
-                return entry
-        row = await to_thread.run_sync(self.snapshot.get, key) if self.snapshot else None
-        return row.entry if row is not None and row.status == OK else None
+        try:
+            async with asyncio.timeout(self._settings.deadline_s):
+                for tier in self._tiers:
+                    entry = await tier.get(key)
+                    if entry is not None and entry.version == version:
+                        return entry
+                row = await to_thread.run_sync(self.snapshot.get, key) if self.snapshot else None
+        except (TimeoutError, SnapshotError) as error:
+            log.error("a handle could not be followed: %s", error)
+            return None
+        found = row.entry if row is not None and row.status == OK else None
+        return found if found is not None and found.version == version else None
 
     async def _live(self, bound: BoundCall, asked: CacheControl, deadline: float) -> Outcome:
         kept = await self._find(bound, deadline)
@@ -165,16 +203,15 @@ class Answers:
             use = decide(kept.entry.recorded_at, bound.plan.freshness, now, asked)
         if use is Use.FRESH:
             return Outcome(kept, source="cached")
-        if use is Use.REVALIDATE and kept is not None:
+        if use is Use.REVALIDATE and kept is not None and not asked.no_store:
             self._refresh(bound, kept, now)
         if use in (Use.REVALIDATE, Use.STALE):
             return Outcome(kept, source="stale")
         if asked.only_if_cached:
-            text = "the caller asked for a kept answer, and none is good enough"
-            return Outcome(error=CallError(ErrorCode.NOT_CACHED, text))
+            return Outcome(error=_not_cached())
         if use is not Use.IF_ERROR or kept is None:
             return await self._fetched(bound, deadline, no_store=asked.no_store)
-        if now < kept.retry_at:
+        if now < kept.retry_at and not asked.demands:
             return Outcome(kept, source="stale")
         return await self._fetched_or_stale(bound, kept, deadline, asked)
 
@@ -190,7 +227,10 @@ class Answers:
     async def _read(self, bound: BoundCall, _: Flight[Kept | None]) -> Kept | None:
         """The newest entry of memory and the other tiers, which then stands in memory."""
         for tier in self._tiers:
-            entry = await tier.get(bound.key)
+            entry = None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TIER_WAIT_S):
+                    entry = await tier.get(bound.key)
             known = self.memory.get(bound.key)
             if entry is not None and (known is None or known.entry.recorded_at < entry.recorded_at):
                 return self._remember(bound, entry)
@@ -215,10 +255,10 @@ class Answers:
         self._flights.begin(bound.key, deadline, refresh)
 
     async def _fetched(self, bound: BoundCall, deadline: float, *, no_store: bool) -> Outcome:
-        if no_store:
-            fly = partial(self._fly, bound, no_store=True)
-            return await self._flights.join(f"{bound.key} not kept", deadline, fly)
-        return await self._flights.join(bound.key, deadline, partial(self._fly, bound))
+        """From upstream; callers who want nothing kept fly apart from the others."""
+        key = f"{bound.key} not kept" if no_store else bound.key
+        fly = partial(self._fly, bound, no_store=no_store)
+        return await self._flights.join(key, deadline, fly)
 
     async def _fetched_or_stale(
         self, bound: BoundCall, kept: Kept, deadline: float, asked: CacheControl
@@ -238,44 +278,43 @@ class Answers:
     async def _fly(
         self, bound: BoundCall, flight: Flight[Outcome], *, no_store: bool = False
     ) -> Outcome:
-        """From upstream; an answer is kept, an error is not."""
-        plan = bound.plan
+        """From upstream; an answer is kept, and recorded before it goes out, an error neither."""
+        plan, upstream = bound.plan, self._settings.upstream
         adapter = self._adapters[plan.manifest.source]
         started = time.perf_counter()
         answer = await execute(adapter, plan.manifest, bound.arguments, flight, self._settings)
         if isinstance(answer, CallError):
-            return Outcome(error=answer, attempts=flight.attempts)
-        entry = Entry(
+            return Outcome(error=answer, source=upstream, attempts=flight.attempts)
+        make = partial(
+            Entry,
             data=answer.data,
             columns=answer.columns,
             rows=answer.rows,
-            recorded_at=round(time.time(), 3),
+            recorded_at=int(time.time() * 1e3) / 1e3,
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
-            upstream=self._settings.upstream,
+            upstream=upstream,
         )
+        entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
         if no_store:
-            kept = Kept(entry, fresh_until=0.0)
+            kept = Kept(entry, fresh_until=0.0, stored=False)
         else:
             kept = self._remember(bound, entry)
             for tier in self._tiers:
                 tier.put(bound.key, entry, plan.freshness.keep_s)
-        return Outcome(kept, source=self._settings.upstream, attempts=flight.attempts)
+        if self.recorder is not None:
+            await self.recorder.add(_row(bound, OK, entry))
+        return Outcome(kept, source=upstream, attempts=flight.attempts)
 
     def _remember(self, bound: BoundCall, entry: Entry) -> Kept:
-        """Keep in memory; a recording gateway asks upstream whatever it remembers."""
+        """Keep in memory. One that is not believed, or that a recording gateway asks for anew, is
+        kept for its handle only.
+        """
         fresh_until = bound.plan.freshness.fresh_until(entry.recorded_at)
-        kept = Kept(entry, 0.0 if self.recorder else fresh_until)
+        if self.recorder is not None or entry.recorded_at > time.time() + CLOCK_SKEW_S:
+            fresh_until = 0.0
+        kept = Kept(entry, fresh_until)
         self.memory.put(bound.key, kept)
         return kept
-
-    async def _fly_recorded(
-        self, bound: BoundCall, recorder: Recorder, flight: Flight[Outcome]
-    ) -> Outcome:
-        """From upstream; an answer is on disk before it goes out."""
-        outcome = await self._fly(bound, flight)
-        if outcome.kept is not None:
-            await recorder.add(_row(bound, OK, outcome.kept.entry))
-        return outcome
 
     async def _record_error(
         self, bound: BoundCall, error: CallError, started: float, recorder: Recorder
@@ -285,11 +324,16 @@ class Answers:
             data=orjson.dumps(error.to_dict()),
             columns=None,
             rows=None,
-            recorded_at=round(time.time(), 3),
+            recorded_at=int(time.time() * 1e3) / 1e3,
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
             upstream=self._settings.upstream,
         )
-        await recorder.add(_row(bound, error.code.value, entry))
+        try:
+            async with asyncio.timeout(RECORDING_WAIT_S):
+                await recorder.add(_row(bound, error.code.value, entry))
+        except TimeoutError:
+            text = f"an error could not be recorded within {RECORDING_WAIT_S:g} s"
+            raise SnapshotError(text) from None
 
     async def _replayed(
         self, bound: BoundCall, deadline: float, snapshot: Snapshot
@@ -304,7 +348,8 @@ class Answers:
             if row is None:
                 return None
             if row.status != OK:
-                return Outcome(error=CallError.from_dict(orjson.loads(row.entry.data)))
+                error = CallError.from_dict(orjson.loads(row.entry.data))
+                return Outcome(error=error, source="replayed", snapshot=snapshot.id)
             kept = Kept(row.entry, fresh_until=float("inf"), snapshot=snapshot.id)
             self.memory.put(bound.key, kept)
             return Outcome(kept, source="replayed")
@@ -325,6 +370,16 @@ class Answers:
         return Outcome(error=CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details))
 
 
+def _not_cached() -> CallError:
+    text = "the caller asked for a kept answer, and none is good enough"
+    return CallError(ErrorCode.NOT_CACHED, text)
+
+
+def _unusable() -> CallError:
+    text = "the snapshot could not be read or written; the gateway's log says why"
+    return CallError(ErrorCode.INTERNAL, text)
+
+
 def _row(bound: BoundCall, status: str, entry: Entry) -> Row:
     manifest = bound.plan.manifest
     return Row(manifest.name, manifest.revision, bound.arguments, status, entry)
@@ -341,15 +396,16 @@ async def open_answers(settings: GatewaySettings, catalog: Catalog) -> AsyncIter
         tiers: list[Tier] = []
         snapshot, recorder = None, None
         if settings.snapshot is not None and settings.mode == "record":
-            recorder = await parts.enter_async_context(Recorder.open(settings.snapshot))
+            opened = Recorder.open(settings.snapshot, settings.cache_name)
+            recorder = await parts.enter_async_context(opened)
         elif settings.snapshot is not None:
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         if settings.mode != "offline":
             adapters |= await parts.enter_async_context(open_upstream(settings, catalog))
             directory = settings.cache_dir / settings.cache_name
-            opened = DiskTier.open(directory, settings.disk_bytes)
-            tiers.append(await parts.enter_async_context(opened))
+            disk = DiskTier.open(directory, settings.disk_bytes)
+            tiers.append(await parts.enter_async_context(disk))
         answers = Answers(settings, adapters, tiers, snapshot, recorder)
         parts.push_async_callback(answers.close)
         yield answers

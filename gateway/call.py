@@ -29,7 +29,7 @@ from manifests import Catalog
 
 log = logging.getLogger("finport")
 
-_HANDLE = re.compile(r"[0-9a-f]{32}-[0-9a-f]{1,16}")
+_HANDLE = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class CallContext:
             raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")
         if self.max_rows is not None and self.max_rows < 1:
             raise ValueError(f"max_rows must be 1 or more, not {self.max_rows}")
+        if self.cache is not None and not isinstance(self.cache, CacheControl):
+            raise TypeError(f"cache must be a CacheControl, not {type(self.cache).__name__}")
 
 
 DEFAULT_CONTEXT = CallContext()
@@ -124,7 +126,7 @@ class Gateway:
             else:
                 outcome = await self.answers.obtain(bound, context.cache, context.deadline_s)
                 result.source, result.attempts = outcome.source, outcome.attempts
-                result.error = outcome.error
+                result.error, result.snapshot = outcome.error, outcome.snapshot
                 if outcome.kept is not None:
                     self._answer(result, bound, outcome.kept, time.time(), context)
         except Refused as refused:
@@ -135,12 +137,12 @@ class Gateway:
             raise
         except Exception:
             log.exception("call %s failed inside the gateway", result.call_id)
-            message = f"the gateway failed; its log has the details under {result.call_id}"
+            message = "the gateway failed; its log has the details under the call's id"
             result.error = CallError(ErrorCode.INTERNAL, message)
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
         if self._trace is not None:
             await self._record(self._trace, result, bound, given, context)
-        self.outcomes[result.error.code.value if result.error else result.source] += 1
+        self.outcomes[result.error.code.value if result.error else str(result.source)] += 1
         return result
 
     async def refuse(self, tool: str, error: CallError) -> Result:
@@ -153,14 +155,13 @@ class Gateway:
         return result
 
     async def recall(self, handle: str) -> Entry | None:
-        """The whole answer behind a result's handle, or None when it is no longer kept, also when a
-        newer one has taken its place: pages of two answers never mix.
+        """The whole answer behind a result's handle, or None when it is no longer kept, also when
+        another one has taken its place: pages of two answers never mix.
         """
-        key, _, recorded = handle.partition("-")
         if not _HANDLE.fullmatch(handle):
             return None
-        entry = await self.answers.recall(key)
-        return entry if entry is not None and _version(entry) == recorded else None
+        key, _, version = handle.partition("-")
+        return await self.answers.recall(key, version)
 
     def _result(self, tool: str) -> Result:
         return Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
@@ -172,7 +173,9 @@ class Gateway:
         result.snapshot = kept.snapshot
         result.view = entry.view(context.max_rows or self._max_rows)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
-        result.handle = f"{bound.key}-{_version(entry)}" if result.view.truncated else None
+        result.digest = entry.digest
+        if result.view.truncated and kept.stored:
+            result.handle = f"{bound.key}-{entry.version}"
         result.aliases = bound.aliases
         result.age_s = max(int((now - entry.recorded_at) * 1e3), 0) / 1e3
 
@@ -206,11 +209,6 @@ class Gateway:
                 self._trace.put(_record_of(result, bound, None, context))
 
 
-def _version(entry: Entry) -> str:
-    """Tells the answers to one call apart."""
-    return f"{round(entry.recorded_at * 1e3):x}"
-
-
 def _record_of(
     result: Result,
     bound: BoundCall | None,
@@ -228,12 +226,13 @@ def _record_of(
         code=error.code.value if error else None,
         fault=error.fault if error else None,
         message=error.message if error else None,
-        source=None if error else result.source,
+        source=result.source,
         upstream=result.upstream,
         age_s=result.age_s,
         attempts=result.attempts,
         elapsed_ms=result.elapsed_ms,
         rows=result.rows,
+        digest=result.digest,
         bytes=len(result.data),
         episode=context.episode,
         step=context.step,

@@ -78,8 +78,10 @@ async def _serve(
     except (TraceError, SnapshotError, OSError) as error:
         click.echo(f"finport: {error}", err=True)
         return 1
-    if settings.mode == "record":
+    if gateway.snapshot_id is not None and settings.mode == "record":
         click.echo(f"recorded snapshot {gateway.snapshot_id} in {settings.snapshot}")
+    elif settings.mode == "record":
+        click.echo("nothing was recorded")
     return 0
 
 

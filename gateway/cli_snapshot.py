@@ -1,5 +1,6 @@
 """`finport snapshot`: recorded answers as one immutable file."""
 
+import asyncio
 import sys
 import time
 from collections.abc import Iterator
@@ -46,10 +47,12 @@ def record(
     """Make every call of --calls (as a run's calls.jsonl has them), else the sample call of every
     tool, and record what comes.
 
-    A recording that was interrupted goes on where it stopped.
+    A recording that was interrupted goes on where it stopped when it is started again.
     """
     from manifests import Catalog
 
+    if calls and tools:
+        raise click.UsageError("either --tools or --calls, not both")
     settings = read_settings(mode="record", snapshot=out, **simulated)
     catalog = Catalog.load()
     wanted = _recorded_calls(calls) if calls else _sample_calls(catalog, tools)
@@ -66,16 +69,20 @@ async def _record(
 ) -> int:
     import anyio
 
-    from cache import SnapshotError
+    from cache import Recorder, SnapshotError
     from gateway import Gateway
 
+    recorder: Recorder | None = None
     try:
         async with Gateway.open(settings, catalog=catalog) as gateway:
-            recorder = gateway.answers.recorder
+            answers = gateway.answers
+            recorder = answers.recorder
             left = iter([c for c in calls if recorder and not recorder.answered(c.key)])
 
             async def work() -> None:
                 for call in left:
+                    if answers.failed:
+                        return
                     await gateway.call(call.plan.manifest.name, call.arguments)
 
             async with anyio.create_task_group() as tasks:
@@ -84,14 +91,22 @@ async def _record(
     except (SnapshotError, OSError) as error:
         click.echo(f"finport: {error}", err=True)
         return 1
+    except asyncio.CancelledError:
+        if recorder is not None:
+            text = f"interrupted with {recorder.calls} calls recorded; the same command goes on"
+            click.echo(f"finport: {text}", err=True)
+        raise
     if recorder is None or recorder.summary is None:
+        click.echo("finport: nothing was recorded", err=True)
         return 1
     _echo(recorder.summary, recorder.path, as_json)
     return 0
 
 
 def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict[str, Any]]]:
-    names = [name.strip() for name in tools.split(",")] if tools else []
+    names = [name.strip() for name in tools.split(",") if name.strip()] if tools else []
+    if tools and not names:
+        raise click.UsageError("--tools names no tool")
     for name in names:
         if catalog.get(name) is None:
             nearest = ", ".join(catalog.nearest(name))
@@ -108,6 +123,8 @@ def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict
 def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
     calls = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if not line.strip():
+            continue
         try:
             call = orjson.loads(line)
             calls.append((str(call["tool"]), dict(call["arguments"])))
@@ -121,15 +138,17 @@ def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list[
     """Each call once; those that no gateway would make are told and left out."""
     from gateway.bind import Binder, Refused
 
-    binder, bound, refused = Binder(catalog), {}, 0
+    binder, bound = Binder(catalog), {}
+    refused: list[str] = []
     for tool, arguments in calls:
         try:
             call = binder.bind(tool, arguments)
             bound[call.key] = call
-        except Refused:
-            refused += 1
+        except Refused as error:
+            refused.append(f"  {tool}: {error}")
     if refused:
-        click.echo(f"{refused} of {len(calls)} calls can't be made and are left out", err=True)
+        text = f"{len(refused)} of {len(calls)} calls can't be made and are left out, as"
+        click.echo("\n".join([text, *refused[:3]]), err=True)
     return list(bound.values())
 
 
@@ -143,12 +162,12 @@ def show(file: Path, tool: str | None, as_json: bool) -> None:
 
     with _told(), Snapshot(file) as opened:
         rows = [_line(row) for row in opened.rows(tool)] if tool else []
+        if tool and not rows:
+            raise click.ClickException(f"{file} holds no call of {tool}")
         if as_json:
             echo_json({**asdict(opened.summary), "bytes": opened.bytes, "calls": rows})
             return
         _echo(opened.summary, file, as_json=False)
-        if tool and not rows:
-            raise click.ClickException(f"it holds no call of {tool}")
         for row in rows:
             arguments = orjson.dumps(row["arguments"]).decode()
             click.echo(f"{_time(row['recorded_at'])}  {row['status']:<16} {arguments}")
@@ -190,8 +209,9 @@ def verify(file: Path, as_json: bool) -> None:
 @snapshot.command()
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--out", type=OUT, required=True, help="The snapshot to make.")
+@click.option("--salvage", is_flag=True, help="Leave out rows that can't be read, and say so.")
 @click.option("--json", "as_json", is_flag=True)
-def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
+def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> None:
     """One snapshot of the rows in FILES, which may also be journals of interrupted recordings.
 
     Where they differ about a call, an answer stands before an error, then the later before the
@@ -200,7 +220,7 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
     from cache import merge as merge_files
 
     with _told():
-        _echo(merge_files(files, out), out, as_json)
+        _echo(merge_files(files, out, salvage=salvage), out, as_json)
 
 
 @snapshot.command()
@@ -211,21 +231,20 @@ def export(file: Path, form: str, out: Path | None) -> None:
     """The rows of FILE for other tools."""
     from cache import Snapshot
     from cache.export import write_jsonl, write_parquet
+    from cache.files import new_file
 
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out")
     with _told(), Snapshot(file) as opened:
         if out is None:
             write_jsonl(opened, sys.stdout.buffer)
-        elif form == "jsonl":
-            with out.open("wb") as lines:
-                write_jsonl(opened, lines)
-        else:
-            try:
-                write_parquet(opened, out)
-            except ImportError as error:
-                text = "Parquet needs pyarrow: install finport[parquet]"
-                raise click.ClickException(text) from error
+            return
+        try:
+            with new_file(out) as made:
+                (write_jsonl if form == "jsonl" else write_parquet)(opened, made)
+        except ImportError as error:
+            text = "Parquet needs pyarrow: install finport[parquet]"
+            raise click.ClickException(text) from error
 
 
 @contextmanager
@@ -235,8 +254,10 @@ def _told() -> Iterator[None]:
 
     try:
         yield
-    except (SnapshotError, OSError) as error:
+    except SnapshotError as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
 def _echo(summary: "Summary", path: Path, as_json: bool) -> None:
@@ -246,10 +267,11 @@ def _echo(summary: "Summary", path: Path, as_json: bool) -> None:
     click.echo(f"snapshot {summary.id}")
     statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
     upstreams = ", ".join(summary.upstreams)
-    click.echo(f"{path}: {summary.rows} calls of {len(summary.tools)} tools ({statuses or 'none'})")
-    if summary.recorded_from is not None and summary.recorded_to is not None:
-        times = f"{_time(summary.recorded_from)} to {_time(summary.recorded_to)}"
-        click.echo(f"recorded from {times}, upstream {upstreams}")
+    click.echo(f"{path}: {summary.rows} calls of {len(summary.tools)} tools ({statuses})")
+    times = f"{_time(summary.recorded_from)} to {_time(summary.recorded_to)}"
+    click.echo(f"recorded from {times}, upstream {upstreams}")
+    if summary.damaged:
+        click.echo(f"{summary.damaged} rows of the sources could not be read and are left out")
     if summary.conflicts:
         click.echo(f"the sources had different answers to {summary.conflicts} calls")
 

@@ -114,8 +114,7 @@ def _show(manifest: "Manifest") -> None:
 def _freshness(rule: "Rule") -> str:
     fresh = _span(rule.fresh_s)
     if rule.updates_utc:
-        times = (f"{int(at // 3600):02d}:{int(at % 3600 // 60):02d}" for at in rule.updates_utc)
-        fresh = f"until the next of {' and '.join(times)} UTC"
+        fresh = f"until the next of {' and '.join(rule.to_dict()['updates_utc'])} UTC"
     return (
         f"{fresh}; then {_span(rule.stale_while_revalidate_s)} while a newer answer is fetched, "
         f"{_span(rule.stale_if_error_s)} if upstream fails"

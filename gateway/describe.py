@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cache import rule_of
 from manifests import Manifest
 
 
@@ -12,6 +13,7 @@ def describe(manifest: Manifest) -> dict[str, Any]:
         "source": manifest.source,
         "revision": manifest.revision,
         "sample": manifest.sample(),
+        "freshness": rule_of(manifest.timeliness, manifest.freshness).to_dict(),
     }
 
 

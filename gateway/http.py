@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import orjson
 from aiohttp import web
+from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache import CacheControl, CacheControlError
@@ -24,6 +25,9 @@ from gateway.vitals import Vitals
 from manifests import Domain, Intent, Source, Timeliness
 
 MAX_BODY = 2**20
+
+PAGED_AT_ONCE = 5_000
+"""Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread."""
 
 
 class _Query(BaseModel):
@@ -95,7 +99,7 @@ class Door:
         try:
             body = await request.read()
             context = DEFAULT_CONTEXT
-            asked = request.headers.get("Cache-Control")
+            asked = request.headers.getall("Cache-Control", None)
             if request.query_string or asked is not None:
                 query = _parsed(CallQuery, request.query)
                 cache = _cache_control(asked)
@@ -143,27 +147,29 @@ class Door:
         if entry is None or entry.rows is None:
             return _problem(CallError(ErrorCode.NOT_FOUND, "no kept table has this handle"))
         head = orjson.dumps({"handle": handle, "columns": entry.columns, "rows": entry.rows})
-        body = b'%b,"offset":%d,"data":%b}' % (
-            head[:-1],
-            query.offset,
-            entry.page(query.offset, query.limit),
-        )
+        if query.offset + query.limit > PAGED_AT_ONCE:
+            page = await to_thread.run_sync(entry.page, query.offset, query.limit)
+        else:
+            page = entry.page(query.offset, query.limit)
+        body = b'%b,"offset":%d,"data":%b}' % (head[:-1], query.offset, page)
         return web.Response(body=body, content_type="application/json")
 
     async def health(self, _: web.Request) -> web.Response:
         """That the gateway serves, what calls ended as, and how the process is doing."""
+        answers = self._gateway.answers
         return _json(
             {
-                "status": "ok",
-                "upstream": self._gateway.settings.upstream,
+                "status": "failed" if answers.failed else "ok",
+                "upstream": answers.upstream,
                 "mode": self._gateway.settings.mode,
                 "snapshot": self._gateway.snapshot_id,
                 "tools": len(self._gateway.catalog),
                 "uptime_s": round(time.monotonic() - self._started, 3),
                 "calls": dict(self._gateway.outcomes),
-                "cache": self._gateway.answers.state(),
+                "cache": answers.state(),
                 **self._vitals.result(),
-            }
+            },
+            503 if answers.failed else 200,
         )
 
     async def nowhere(self, request: web.Request) -> web.Response:
@@ -208,9 +214,9 @@ def _parsed(model: type[Q], query: Mapping[str, str]) -> Q:
         raise _Refused(text) from None
 
 
-def _cache_control(header: str | None) -> CacheControl | None:
+def _cache_control(lines: list[str] | None) -> CacheControl | None:
     try:
-        return None if header is None else CacheControl.parse(header)
+        return None if lines is None else CacheControl.parse(", ".join(lines))
     except CacheControlError as error:
         raise _Refused(str(error)) from None
 

@@ -16,11 +16,12 @@ ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated"]
 class Result:
     """Outcome of one call.
 
-    `source` says where the answer came from this time, `upstream` (`live` or `simulated`) where it
-    was made, `snapshot` which snapshot held it, if any; `age_s` is its age in seconds, `attempts`
-    how often the upstream was asked for it now, `elapsed_ms` what the call took. `data` is the JSON
-    of the answer, cut to the caller's rows; the whole stays reachable by `handle`. `aliases` says
-    which of the caller's names were taken for which parameters.
+    `source` says where the answer (or the upstream's error) came from this time, `upstream` (`live`
+    or `simulated`) where it was made, `snapshot` which snapshot held it, if any. `digest` is a hash
+    of the whole answer, `age_s` its age in seconds, `attempts` how often the upstream was asked for
+    it now, `elapsed_ms` what the call took. `data` is the JSON of the answer, cut to the caller's
+    rows; the whole stays reachable by `handle`. `aliases` says which of the caller's names were
+    taken for which parameters.
     """
 
     tool: str
@@ -32,9 +33,10 @@ class Result:
     rows: int | None = None
     columns: tuple[str, ...] | None = None
     handle: str | None = None
-    source: ProvenanceSource = "live"
+    source: ProvenanceSource | None = None
     upstream: str | None = None
     snapshot: str | None = None
+    digest: str | None = None
     age_s: float = 0.0
     aliases: Mapping[str, str] | None = None
 
@@ -59,8 +61,15 @@ class Result:
         """The envelope. Kept answers are joined from bytes, never decoded and encoded again."""
         if self.error is not None or self.view is None:
             error = self.error.to_dict() if self.error else None
+            provenance = {
+                "source": self.source,
+                "snapshot": self.snapshot,
+                "attempts": self.attempts,
+                "elapsed_ms": self.elapsed_ms,
+                "call_id": self.call_id,
+            }
             fields = {"ok": False, "tool": self.tool, "error": error, "call_id": self.call_id}
-            return orjson.dumps(fields)
+            return orjson.dumps({**fields, "provenance": provenance})
         # A tool that answered has a name from the catalogue, and provenance is plain ASCII.
         snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
         aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
@@ -72,7 +81,7 @@ class Result:
             aliases,
             (
                 f'{{"source":"{self.source}","upstream":"{self.upstream}","age_s":{self.age_s},'
-                f'"snapshot":{snapshot},"attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'
+                f'"snapshot":{snapshot},"digest":"{self.digest}","attempts":{self.attempts},"elapsed_ms":{self.elapsed_ms},'
                 f'"call_id":"{self.call_id}"}}'
             ).encode(),
         )

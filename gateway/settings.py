@@ -100,9 +100,10 @@ class GatewaySettings(BaseSettings):
     @model_validator(mode="after")
     def _mode_and_snapshot_agree(self) -> Self:
         if self.mode != "live" and self.snapshot is None:
-            raise ValueError(f"mode {self.mode} needs a snapshot")
-        if self.mode == "live" and self.snapshot is not None:
-            raise ValueError("a snapshot needs a mode: record, replay or offline")
+            text = f"mode {self.mode} needs a snapshot: --snapshot or FINPORT_SNAPSHOT"
+            raise ValueError(text)
+        if self.snapshot is not None and "mode" not in self.model_fields_set:
+            raise ValueError("a snapshot needs a mode: --mode or FINPORT_MODE")
         return self
 
     @property
@@ -123,7 +124,8 @@ class GatewaySettings(BaseSettings):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = f"setting {first['loc'][0]}" if first["loc"] else "settings"
-            raise SettingsError(f"{place}: {first['msg']}") from None
+            message = first["msg"].removeprefix("Value error, ")
+            raise SettingsError(f"{place}: {message}") from None
         except (tomllib.TOMLDecodeError, ValueError) as error:
             raise SettingsError(f"settings: {error}") from None
 

@@ -30,7 +30,8 @@ class CallRecord:
 
     `at` is Unix time at its start; `host` the upstream; `source` and `upstream` are those of the
     result's provenance; `code`, `fault` and `message` are None for a call that succeeded; `bytes`
-    is the size of the data given back. Credentials among the arguments are redacted.
+    is the size of the data given back, `digest` the hash of the whole answer. Credentials among the
+    arguments are redacted.
     """
 
     call_id: str
@@ -48,6 +49,7 @@ class CallRecord:
     attempts: int
     elapsed_ms: float
     rows: int | None
+    digest: str | None
     bytes: int
     episode: str | None
     step: int | None

@@ -47,7 +47,13 @@ def test_run_streams_into_files_that_score_reads(tmp_path: Path) -> None:
     about = json.loads((tmp_path / "out/run.json").read_text())
     assert (about["suite"], about["seed"], about["agent_is_simulated"]) == ("starter", 3, True)
     scored = json.loads(finbench("score", "out", "--json").stdout)
+    assert (scored.pop("digest"), scored.pop("snapshot")) == (about["digest"], None)
     assert scored == json.loads((tmp_path / "out/metrics.json").read_text())
+    with (tmp_path / "out/calls.jsonl").open("a") as calls:
+        calls.write((tmp_path / "out/calls.jsonl").read_text().splitlines()[0] + "\n")
+    changed = finbench("score", "out")
+    assert changed.returncode == 1
+    assert "the files are not those that the run left" in changed.stderr
     assert scored["episodes"] == 100
     again = finbench("run", "starter", "--upstream", "simulated", "--out", "out")
     assert again.returncode == 1
@@ -109,6 +115,7 @@ def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     assert processes(tmp_path) == set()
     scored = json.loads(finbench("score", "out", "--json").stdout)
     assert 0 < scored["episodes"] < 2000
+    del scored["digest"], scored["snapshot"]
     if how == signal.SIGINT:
         assert scored == json.loads((tmp_path / "out/metrics.json").read_text())
     assert json.loads((tmp_path / "out/run.json").read_text())["ended"] == "interrupted"

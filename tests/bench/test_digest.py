@@ -47,9 +47,10 @@ def test_mode_and_snapshot_are_for_an_embedded_gateway() -> None:
     done = finbench("run", "starter", *options)
     assert done.returncode == 2
     assert "for the embedded gateway" in done.stderr
-    gone = finbench("run", "starter", "--mode", "offline", "--snapshot", "nowhere")
+    gone = finbench("run", "starter", "--mode", "offline", "--snapshot", "nowhere", "--out", "out")
     assert gone.returncode == 1
     assert "nowhere: No such file" in gone.stderr
+    assert not Path("out").exists(), "the corrected command may take the name"
 
 
 def write(folder: Path, calls: list[dict[str, Any]], episodes: list[dict[str, Any]]) -> str:

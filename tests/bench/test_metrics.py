@@ -37,7 +37,7 @@ def call(ok: bool = True, source: str = "live", tool: str = "t", ms: float = 1.0
     code, fault = (None, None) if ok else ("timeout", "tool")
     return CallRecord(
         *("1", 0.0, tool, None, {}, ok, code, fault, None, source if ok else None, "live"),
-        *(0.0, 1, ms, None, 0, None, None),
+        *(0.0, 1, ms, None, None, 0, None, None),
     )
 
 

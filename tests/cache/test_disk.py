@@ -1,5 +1,7 @@
+import asyncio
 import pickle
 import random
+import resource
 import sqlite3
 import sys
 from pathlib import Path
@@ -76,7 +78,7 @@ async def test_a_flipped_byte_is_refused_and_counted(tmp_path: Path, place: int)
     database.close()
     async with DiskTier.open(tmp_path, 2**20) as tier:
         assert await tier.get("k") is None
-        assert tier.state() == {"queued": 0, "refused": 1, "left_out": 0}
+        assert tier.state() == {"queued": 0, "refused": 1, "failed": 0, "left_out": 0}
 
 
 async def test_answers_swapped_between_keys_are_refused(tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ async def test_a_full_queue_leaves_out_and_counts(tmp_path: Path) -> None:
     async with DiskTier.open(tmp_path, 2**30) as tier:
         for number in range(100):  # no chance to write in between
             tier.put(f"k{number}", large, keep_s=60)
-        assert tier.left_out == 36, "64 MiB may wait"
+        assert tier.left_out == 69, "64 MiB may wait, and an entry counts with a view"
 
 
 async def test_a_database_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
@@ -158,8 +160,48 @@ async def test_a_database_that_breaks_while_in_use_is_a_miss(tmp_path: Path) -> 
         with sqlite3.connect(tmp_path / "cache.db") as database:
             database.execute("DROP TABLE Cache")
         database.close()
+        for missed in (1, 2):
+            assert await tier.get("k") is None
+            assert tier.failed == missed
+        tier.put("k", ENTRY, keep_s=60)
+    assert tier.left_out == 1
+
+
+async def test_a_full_disk_says_nothing_against_what_is_kept(tmp_path: Path) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        tier.put("k", ENTRY, keep_s=60)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+    try:
+        with pytest.raises(OSError, match="can't be opened"):
+            async with DiskTier.open(tmp_path, 2**20):
+                pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        assert await tier.get("k") == ENTRY
+
+
+async def test_a_reader_that_fails_is_a_miss_and_the_next_read_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        tier.put("k", ENTRY, keep_s=60)
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        with monkeypatch.context() as broken:
+            broken.setattr(Entry, "decode", lambda *_: bytearray(2**62))
+            assert await tier.get("k") is None
+        assert await tier.get("k") == ENTRY
+        assert (tier.failed, tier.refused) == (1, 0)
+
+
+async def test_nobody_waits_for_a_tier_that_has_closed(tmp_path: Path) -> None:
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        asked = asyncio.create_task(tier.get("k"))
+        await anyio.lowlevel.checkpoint()
+    with anyio.fail_after(1):
+        assert await asked is None
         assert await tier.get("k") is None
-        assert tier.refused == 1
         tier.put("k", ENTRY, keep_s=60)
     assert tier.left_out == 1
 

@@ -1,13 +1,18 @@
+import asyncio
+import contextlib
+import os
 import random
-import struct
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cache import Entry, Recorder, Row, Snapshot, SnapshotError, merge
+from cache.blocks import block
 from cache.frame import FrameError
+from cache.snapshot import JOURNAL
 from tests.cache import rows
 
 pytestmark = pytest.mark.anyio
@@ -18,6 +23,14 @@ async def recorded(path: Path, *content: Row) -> Path:
         for row in content:
             await recorder.add(row)
     return path
+
+
+async def interrupted(path: Path, *content: Row, origin: str = "") -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        async with Recorder.open(path, origin) as recorder:
+            for row in content:
+                await recorder.add(row)
+            raise KeyboardInterrupt
 
 
 async def test_the_same_answers_have_the_same_id_in_any_order_at_any_time(tmp_path: Path) -> None:
@@ -128,11 +141,67 @@ async def test_a_file_that_shrinks_while_it_is_open_is_an_error(tmp_path: Path) 
             snapshot.get(rows.row(1).key)
 
 
-async def test_an_empty_recording_is_a_snapshot_too(tmp_path: Path) -> None:
-    with Snapshot(await recorded(tmp_path / "s")) as snapshot:
-        assert (snapshot.summary.rows, snapshot.verify()) == (0, [])
-        assert snapshot.get("0" * 32) is None
-        assert snapshot.nearest("t", {}) == []
+async def test_a_recording_of_nothing_is_no_snapshot(tmp_path: Path) -> None:
+    path = await recorded(tmp_path / "s")
+    assert os.listdir(tmp_path) == []
+    async with Recorder.open(path) as recorder:
+        with pytest.raises(SnapshotError, match="no row, no snapshot"):
+            merge([recorder.journal], tmp_path / "out")
+
+
+async def test_a_recording_that_ends_by_an_exception_can_be_gone_on_with(tmp_path: Path) -> None:
+    for number in (1, 2):
+        await interrupted(tmp_path / "s", rows.row(number))
+        assert os.listdir(tmp_path) == ["s.journal"]
+    await recorded(tmp_path / "s", rows.row(3))
+    with Snapshot(tmp_path / "s") as snapshot:
+        assert snapshot.summary.rows == 3
+
+
+async def test_a_journal_of_another_upstream_is_not_gone_on_with(tmp_path: Path) -> None:
+    await interrupted(tmp_path / "s", rows.row(1), origin="simulated-0")
+    with pytest.raises(SnapshotError, match="is of upstream simulated-0, not live"):
+        async with Recorder.open(tmp_path / "s", "live"):
+            pass
+
+
+async def test_an_error_takes_nothing_from_an_answer(tmp_path: Path) -> None:
+    answer = rows.row(1)
+    error = Row(answer.tool, answer.revision, answer.arguments, "timeout", rows.entry(2))
+    async with Recorder.open(tmp_path / "s") as recorder:
+        await recorder.add(answer)
+        await recorder.add(error)
+        assert recorder.answered(answer.key)
+    with Snapshot(tmp_path / "s") as snapshot:
+        assert [row.status for row in snapshot.rows()] == ["ok"]
+
+
+async def test_nobody_waits_for_a_row_that_will_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Recorder.open(tmp_path / "s") as recorder:
+        await recorder.add(rows.row(1))
+        odd = Row("t", "r", {"a": object()}, "ok", rows.entry(1))
+        with pytest.raises(SnapshotError, match="a row of t can't be recorded"):
+            await recorder.add(odd)
+        await recorder.add(rows.row(2))  # one row that is none costs no other
+    with pytest.raises(SnapshotError, match="no longer recorded"):
+        await recorder.add(rows.row(3))
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    async def broken() -> None:
+        async with Recorder.open(tmp_path / "broken") as recorder:
+            monkeypatch.setattr(recorder, "_append", fail)
+            waiting = [asyncio.create_task(recorder.add(rows.row(n))) for n in range(5)]
+            told = await asyncio.gather(*waiting, return_exceptions=True)
+            assert {type(error) for error in told} == {SnapshotError}
+            with pytest.raises(SnapshotError, match="MemoryError"):
+                await recorder.add(rows.row(9))
+
+    with anyio.fail_after(5), pytest.raises(SnapshotError, match="MemoryError"):
+        await broken()
 
 
 async def test_nearest_are_those_that_differ_least(tmp_path: Path) -> None:
@@ -161,12 +230,10 @@ calls = st.tuples(
 
 
 @settings(max_examples=30)
-@given(st.lists(calls, max_size=12))
+@given(st.lists(calls, min_size=1, max_size=12))
 def test_every_row_is_found_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, content: list[tuple[str, dict[str, object], bytes]]
 ) -> None:
-    import asyncio
-
     folder = tmp_path_factory.mktemp("snapshot")
     made = [
         Row(tool, "r", arguments, "ok", Entry(data, None, None, float(n), 1.0, "live"))
@@ -194,7 +261,8 @@ def test_a_row_under_another_key_is_refused() -> None:
 
 async def test_one_recorder_at_a_time_and_never_over_a_snapshot(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "s"
-    async with Recorder.open(path):
+    async with Recorder.open(path) as recorder:
+        await recorder.add(rows.row(1))
         with pytest.raises(SnapshotError, match="being recorded by another process"):
             async with Recorder.open(path):
                 pass
@@ -213,31 +281,51 @@ async def test_a_recording_under_way_is_told_from_a_snapshot(tmp_path: Path) -> 
         assert merge([recorder.journal], tmp_path / "so-far").rows == 1
 
 
-async def test_damage_inside_a_journal_is_told_and_a_torn_end_is_cut(tmp_path: Path) -> None:
-    async with Recorder.open(tmp_path / "s") as recorder:
-        await recorder.add(rows.row(1))
-        await recorder.add(rows.row(2))
-        journal = recorder.journal.read_bytes()
-    for torn in (journal[:-1], journal + struct.pack(">I", 10**6), journal + bytes(3)):
-        (tmp_path / "torn.journal").write_bytes(torn)
-        async with Recorder.open(tmp_path / "torn") as recorder:
-            await recorder.add(rows.row(3))
+async def test_a_write_that_was_cut_off_is_no_row_and_costs_no_other(tmp_path: Path) -> None:
+    journal = await _journal(tmp_path, 3)
+    path = tmp_path / "torn.journal"
+    zeros = [bytes(n) for n in (1, 3, 8, 10, 4_095, 4_096, 4_097)]
+    more = block(rows.row(4).encode())
+    torn_ends = [*zeros, *(more[:n] for n in (1, 7, 8, 9, 100, len(more) - 1))]
+    torn_ends.append(more[:100] + bytes(len(more) - 100))  # the pages of a write may come alone
+    for end in torn_ends:
+        path.write_bytes(journal + end)
+        await recorded(tmp_path / "torn", rows.row(5))
         with Snapshot(tmp_path / "torn") as snapshot:
-            assert snapshot.get(rows.row(1).key) is not None
-            assert snapshot.get(rows.row(3).key) is not None
-            assert snapshot.summary.rows == (2 if torn == journal[:-1] else 3)
+            assert snapshot.summary.rows == 4, end[:20]
         (tmp_path / "torn").unlink()
-    damaged = bytearray(journal)
-    damaged[100] ^= 1
-    (tmp_path / "damaged.journal").write_bytes(damaged)
-    with pytest.raises(SnapshotError, match="the row at byte 23: the hash does not match"):
-        async with Recorder.open(tmp_path / "damaged"):
-            pass
-    assert (tmp_path / "damaged.journal").read_bytes() == damaged, "left as it was found"
-    (tmp_path / "alien.journal").write_bytes(b"something else entirely, of another program")
+    for start in (b"", bytes(10), bytes(4_096), journal[:10]):
+        path.write_bytes(start)
+        await recorded(tmp_path / "torn", rows.row(5))
+        (tmp_path / "torn").unlink()
+
+
+async def test_damage_in_a_journal_is_told_and_nothing_is_cut(tmp_path: Path) -> None:
+    journal = await _journal(tmp_path, 10)
+    path, first = tmp_path / "s.journal", len(JOURNAL) + 1
+    for place, salvaged in ((first, 0), (first + 3, 0), (first + 7, 0), (first + 50, 9)):
+        damaged = bytearray(journal)
+        damaged[place] ^= 0x40
+        path.write_bytes(damaged)
+        with pytest.raises(SnapshotError, match=r"row (begins )?at byte .*--salvage"):
+            await recorded(tmp_path / "s")
+        with pytest.raises(SnapshotError, match="at byte"):
+            merge([path], tmp_path / "merged")
+        assert path.read_bytes() == damaged, "left as it was found"
+        if salvaged:
+            summary = merge([path], tmp_path / "merged", salvage=True)
+            assert (summary.rows, summary.damaged) == (salvaged, 1)
+    path.write_bytes(b"something else entirely, of another program")
     with pytest.raises(SnapshotError, match="no journal of a recording"):
-        async with Recorder.open(tmp_path / "alien"):
-            pass
+        await recorded(tmp_path / "s")
+
+
+async def _journal(folder: Path, content: int) -> bytes:
+    """A journal of so many rows."""
+    async with Recorder.open(folder / "made") as recorder:
+        for number in range(1, content + 1):
+            await recorder.add(rows.row(number))
+        return recorder.journal.read_bytes()
 
 
 async def test_a_disk_that_takes_no_more_ends_the_recording_and_loses_nothing(

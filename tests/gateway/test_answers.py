@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from cache import CacheControl
 from gateway import CallContext, Gateway, Result, http
 from manifests import Catalog, FreshnessOverride
 from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Door, Road, open_road
+from tests.conftest import Door, open_road
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ async def numbered(
 
 def number(result: Result) -> tuple[str, int]:
     assert result.ok, result.error
-    return result.source, result.value["number"]
+    return str(result.source), result.value["number"]
 
 
 async def eventually(is_so: Callable[[], bool]) -> None:
@@ -216,7 +216,7 @@ async def test_10_000_callers_on_100_keys_with_random_cancellation(
             await asyncio.sleep(luck.uniform(0, 0.2))
             result = await road.gateway.call("get_coin", {"uuid": str(key)})
             assert result.ok
-            return result.source
+            return str(result.source)
 
         async def crowd() -> list[str]:
             callers = [asyncio.create_task(caller(n % 100)) for n in range(10_000)]
@@ -252,12 +252,19 @@ async def test_when_the_leader_fails_all_get_its_error_and_nobody_tries_again(
         assert origin.requests == 1
 
 
-async def test_pages_of_a_shortened_answer_never_mix_with_a_newer_one(
-    road: Road,
+async def test_pages_of_a_shortened_answer_never_mix_with_another_one(
+    catalog: Catalog, tmp_path: Path
 ) -> None:
-    tool = "stock_zh_a_hist"
-    arguments = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
+    asked = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.json_response([{"answer": (asked + 1) // 2, "row": n} for n in range(25)])
+
     async with (
+        upstream(handler) as origin,
+        open_road(catalog, tmp_path, rapidapi_base_url=origin) as road,
         http.serve(road.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession() as client,
     ):
@@ -267,15 +274,67 @@ async def test_pages_of_a_shortened_answer_never_mix_with_a_newer_one(
             async with client.get(f"{url}/v1/results/{handle}?{query}") as response:
                 return response.status, (await response.json()).get("data")
 
-        short = await road.gateway.call(tool, arguments, CallContext(max_rows=3))
-        whole = await road.gateway.call(tool, arguments)
+        async def ask(**asked: bool) -> Result:
+            return await road.gateway.call(*COIN, CallContext(None, 3, CacheControl(**asked)))
+
+        short = await ask()
         pages = [await page(short.handle, offset) for offset in (0, 10, 20, 30)]
         assert [status for status, _ in pages] == [200] * 4
-        assert [row for _, rows in pages for row in rows] == whole.value
-        newer = CallContext(max_rows=3, cache=CacheControl(no_cache=True))
-        other = await road.gateway.call(tool, arguments, newer)
+        assert [row["row"] for _, rows in pages for row in rows] == list(range(25))
+        assert (await ask(no_cache=True)).handle == short.handle, "the same answer again"
+        assert (await page(short.handle, 10))[0] == 200
+        other = await ask(no_cache=True)
         assert other.handle != short.handle
         assert (await page(short.handle, 10))[0] == 404
-        assert (await page(other.handle, 10))[0] == 200
-        for nonsense in ("x", "../..", f"{'0' * 32}-0", "0" * 32):
+        assert (await page(other.handle, 10))[1][0] == {"answer": 2, "row": 10}
+        unkept = await ask(no_store=True, no_cache=True)
+        assert (unkept.truncated, unkept.handle) == (True, None)
+        for nonsense in ("x", "../..", f"{'0' * 32}-{'0' * 16}", "0" * 32):
             assert (await page(nonsense, 0))[0] == 404
+
+
+async def test_an_answer_from_the_future_is_not_believed_twice(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with numbered(catalog, tmp_path) as (gateway, origin):
+        result = await gateway.call(*COIN)
+        ((key, kept),) = gateway.answers.memory._kept.items()
+        gateway.answers.memory.drop(key)
+        (disk,) = gateway.answers._tiers
+        later = replace(kept.entry, recorded_at=kept.entry.recorded_at + 86_400)
+        disk.put(key, later, 60)
+        origin.status = 503
+        for _ in range(2):
+            assert not (await gateway.call(*COIN)).ok
+        assert result.ok
+
+
+async def test_a_gateway_closes_while_callers_are_on_every_part_of_the_road(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async def calls(gateway: Gateway, start: int) -> None:
+        for n in range(start, 10**6, 50):
+            await gateway.call("get_coin", {"uuid": str(n)})
+
+    for attempt in range(3):
+        async with asyncio.timeout(10):
+            async with numbered(catalog, tmp_path / str(attempt)) as (gateway, origin):
+                origin.latency_s = 0.01
+                callers = [asyncio.create_task(calls(gateway, n)) for n in range(50)]
+                await asyncio.sleep(0.3)
+                left = asyncio.create_task(gateway.call(*COIN))
+            await asyncio.sleep(0.05)
+            for caller in callers:
+                caller.cancel()
+            await asyncio.gather(*callers, left, return_exceptions=True)
+
+
+async def test_repeated_header_lines_count_together(door: Door) -> None:
+    url = f"{door.url}/v1/tools/get_coin"
+    await door.call(*COIN)
+    headers = [("Cache-Control", "only-if-cached"), ("Cache-Control", "no-cache")]
+    async with door.client.post(url, json=COIN[1], headers=headers) as response:
+        assert response.status == 504
+    async with door.client.get(url) as response:
+        shown = (await response.json())["freshness"]
+    assert shown == {"fresh_s": 15.0, "stale_while_revalidate_s": 15.0, "stale_if_error_s": 300.0}

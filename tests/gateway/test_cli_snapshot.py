@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +76,7 @@ def test_an_interrupted_recording_goes_on(tmp_path: Path) -> None:
     command += ["--upstream", "simulated", "--simulated-latency-s", "0.05", "--concurrency", "4"]
     journal = tmp_path / "s.snap.journal"
     with subprocess.Popen(command, env={**os.environ, "FINPORT_CACHE_DIR": "c"}) as process:
-        while not (journal.exists() and journal.stat().st_size > 20_000):
+        while not grown(journal, 20_000):
             time.sleep(0.01)
         process.kill()
     before = merge([journal], tmp_path / "before").rows
@@ -88,6 +89,46 @@ def test_an_interrupted_recording_goes_on(tmp_path: Path) -> None:
         first = {row.key: row.entry.recorded_at for row in part.rows()}
         kept = {row.key: row.entry.recorded_at for row in whole.rows() if row.key in first}
         assert kept == first, "what was recorded before was not asked for again"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_recording_that_is_told_to_stop_goes_on_too(tmp_path: Path, how: signal.Signals) -> None:
+    wanted = calls(tmp_path / "calls.jsonl", list(range(200)))
+    command = [*FINPORT, "snapshot", "record", "--out", "s.snap", "--calls", str(wanted)]
+    command += ["--upstream", "simulated", "--simulated-latency-s", "0.05", "--concurrency", "4"]
+    environment = {**os.environ, "FINPORT_CACHE_DIR": "c"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        while not grown(tmp_path / "s.snap.journal", 20_000):
+            time.sleep(0.01)
+        process.send_signal(how)
+        _, told = process.communicate()
+    assert process.returncode != 0
+    if how == signal.SIGINT:
+        assert "calls recorded; the same command goes on" in told
+    assert not (tmp_path / "s.snap").exists()
+    assert record("s.snap", wanted)["rows"] == 200
+
+
+def grown(path: Path, size: int) -> bool:
+    return path.exists() and path.stat().st_size > size
+
+
+def test_a_full_disk_ends_a_recording_at_once(tmp_path: Path) -> None:
+    wanted = calls(tmp_path / "calls.jsonl", list(range(2_000)))
+    limit = "import resource as r, runpy; r.setrlimit(r.RLIMIT_FSIZE, (400_000, 400_000)); "
+    python = [sys.executable, "-c", limit + "runpy.run_module('gateway.cli', run_name='__main__')"]
+    command = ["snapshot", "record", "--out", "s.snap", "--calls", str(wanted)]
+    done = subprocess.run(
+        [*python, *command, "--upstream", "simulated"],
+        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("File too large; what was recorded before is in it\n"), done.stderr
+    assert done.stderr.count("File too large") < 40, "calls under way, and no others"
+    assert merge([tmp_path / "s.snap.journal"], tmp_path / "salvaged").rows > 10
 
 
 def test_show_and_export_give_what_was_recorded(tmp_path: Path) -> None:
@@ -118,6 +159,10 @@ def test_show_and_export_give_what_was_recorded(tmp_path: Path) -> None:
         for name in ("arguments", "body"):
             from_parquet[name] = json.loads(from_parquet[name])
         assert from_json == from_parquet
+    again = finport(*to_parquet, "--out", "s.snap")
+    assert again.returncode == 1
+    assert "exists already; name a new file" in again.stderr
+    assert finport("snapshot", "verify", "s.snap").returncode == 0
     assert [row["tool"] for row in exported] == ["get_coin", "stock_zh_a_hist"]
     assert len(exported[1]["body"]) == exported[1]["rows"]
 
@@ -134,6 +179,8 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
         (("record", "--out", "text"), 1, "a snapshot never changes"),
         (("record", "--out", "o", "--tools", "get_coins"), 2, "nearest: get_coin"),
         (("record", "--out", "o", "--calls", "calls"), 2, "calls:1: not a call"),
+        (("record", "--out", "o", "--calls", "calls", "--tools", "x"), 2, "not both"),
+        (("record", "--out", "o", "--tools", ","), 2, "names no tool"),
     ]:
         done = finport("snapshot", *arguments, cache=tmp_path / "cache")
         assert (done.returncode, telling in done.stderr) == (code, True), (arguments, done.stderr)

@@ -32,7 +32,8 @@ async def test_a_call_answers_with_the_envelope(door: Door) -> None:
     assert first["columns"][0] == "日期"
     assert first["data"][0]["日期"] == "2024-01-01"
     assert set(first["provenance"]) == {
-        *("source", "upstream", "age_s", "snapshot", "attempts", "elapsed_ms", "call_id")
+        *("source", "upstream", "age_s", "snapshot", "digest", "attempts"),
+        *("elapsed_ms", "call_id"),
     }
     assert first["provenance"]["source"] == "live"
     assert second["provenance"]["source"] == "cached"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 
 from cache import CacheControl, Snapshot, SnapshotError
-from gateway import CallContext, Gateway, GatewaySettings, Result
+from gateway import CallContext, Gateway, GatewaySettings, Result, http
 from gateway.settings import SettingsError
 from manifests import Catalog, Manifest
 from tests.adapters.test_rapidapi import upstream
@@ -116,6 +116,10 @@ async def test_recorded_errors_replay_as_the_same_typed_error(
     ]
     assert replayed[1].error is not None
     assert replayed[1].error.retry_after_s == 7
+    for result, source in ((told[0], "live"), (replayed[0], "replayed")):
+        provenance = json.loads(result.to_json())["provenance"]
+        assert (provenance["source"], provenance["attempts"]) == (source, result.attempts)
+        assert (provenance["snapshot"] is None) == (source == "live")
 
 
 async def test_a_gateway_that_is_not_configured_is_not_recorded(
@@ -125,8 +129,8 @@ async def test_a_gateway_that_is_not_configured_is_not_recorded(
         error = (await road.gateway.call(*COIN)).error
         assert error is not None
         assert error.code == "not_configured"
-    with Snapshot(tmp_path / "s.snap") as snapshot:
-        assert snapshot.summary.rows == 0
+        assert road.gateway.answers.state()["recording"] == {"calls": 0, "failed": False}
+    assert road.gateway.snapshot_id is None
 
 
 async def test_offline_says_what_was_recorded_instead(catalog: Catalog, tmp_path: Path) -> None:
@@ -218,13 +222,20 @@ def _contents(folder: Path) -> list[bytes]:
     ("settings", "telling"),
     [
         ({"mode": "offline"}, "mode offline needs a snapshot"),
-        ({"snapshot": Path("x")}, "a snapshot needs a mode"),
+        ({"snapshot": Path("x")}, "^settings: a snapshot needs a mode: --mode or FINPORT_MODE"),
         ({"mode": "tape", "snapshot": Path("x")}, "setting mode"),
     ],
 )
 def test_mode_and_snapshot_must_agree(settings: dict[str, Any], telling: str) -> None:
     with pytest.raises(SettingsError, match=telling):
         GatewaySettings.read(**settings)
+
+
+def test_a_mode_that_is_said_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FINPORT_MODE", "offline")
+    monkeypatch.setenv("FINPORT_SNAPSHOT", "x")
+    assert GatewaySettings.read().mode == "offline"
+    assert GatewaySettings.read(mode="live").mode == "live"
 
 
 async def test_a_snapshot_that_is_not_there_is_told(catalog: Catalog, tmp_path: Path) -> None:
@@ -238,3 +249,73 @@ async def test_a_snapshot_that_is_not_there_is_told(catalog: Catalog, tmp_path: 
     with pytest.raises(SnapshotError, match="exists, and a snapshot never changes"):
         async with offline(catalog, tmp_path, "record"):
             pass
+
+
+async def test_recording_keeps_what_a_caller_forbids_out_of_the_cache(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with recording(catalog, tmp_path) as road:
+        cached = CallContext(cache=CacheControl(only_if_cached=True))
+        none = (await road.gateway.call(*COIN, cached)).error
+        assert none is not None
+        assert none.code == "not_cached"
+        await road.gateway.call(*COIN, CallContext(cache=CacheControl(no_store=True)))
+        assert road.gateway.answers.state()["memory"]["entries"] == 0
+        assert road.gateway.answers.state()["recording"] == {"calls": 1, "failed": False}
+
+
+async def test_a_handle_is_followed_to_the_snapshot_past_a_newer_answer(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    asked = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.json_response([{"answer": asked, "row": n} for n in range(9)])
+
+    short = CallContext(max_rows=2)
+    async with upstream(handler) as url:
+        async with recording(catalog, tmp_path, rapidapi_base_url=url) as road:
+            first = await road.gateway.call(*COIN, short)
+        async with open_road(catalog, tmp_path, rapidapi_base_url=url) as road:
+            newer = await road.gateway.call(*COIN, CallContext(cache=CacheControl(no_cache=True)))
+            assert newer.value[0]["answer"] == 2
+            shared = road.settings
+        settings = shared.model_copy(update={"mode": "replay", "snapshot": tmp_path / "s.snap"})
+        async with Gateway.open(settings, catalog=catalog) as gateway:
+            entry = await gateway.recall(str(first.handle))
+            assert entry is not None
+            assert entry.rows == 9
+            assert b'"answer":1' in entry.page(0, 1)
+
+
+async def test_a_recording_that_has_failed_asks_upstream_for_nothing_more(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async def until_full() -> None:
+        async with recording(catalog, tmp_path) as road:
+            recorder = road.gateway.answers.recorder
+            assert recorder is not None
+            assert (await road.gateway.call(*COIN)).ok
+            recorder.failure = "the disk is full"
+            async with http.serve(road.gateway, "127.0.0.1", 0) as url, ClientSession() as client:
+                for _ in range(5):
+                    error = (await road.gateway.call(*COIN)).error
+                    assert error is not None
+                    assert error.code == "internal"
+                async with client.get(f"{url}/healthz") as response:
+                    assert (response.status, (await response.json())["status"]) == (503, "failed")
+            assert road.double.requests.total() == 1
+
+    with pytest.raises(SnapshotError, match="the disk is full"):
+        await until_full()
+
+
+async def test_offline_says_where_its_answers_were_made(catalog: Catalog, tmp_path: Path) -> None:
+    async with recording(catalog, tmp_path, upstream="simulated") as road:
+        await road.gateway.call(*COIN)
+    async with offline(catalog, tmp_path) as gateway:
+        assert gateway.answers.upstream == "simulated"
+    async with offline(catalog, tmp_path, "replay") as gateway:
+        assert gateway.answers.upstream == "live and simulated"

@@ -1,0 +1,54 @@
+"""Frames in a row, in a file: what snapshots and journals are made of.
+
+Before each frame stands its length, twice (the second time with all bits turned), so that a changed
+length is told from a torn end. A file may end in the middle of a block, or in zeros, where a kill
+or a loss of power cut a write off; anything else that is no block is damage.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO
+
+PREFIX = struct.Struct(">II")
+_ALL = 0xFFFFFFFF
+_CHUNK = 2**20
+
+
+class Damage(Exception):
+    """A place that holds no block, though something was written there; the text says where."""
+
+
+class Torn(Exception):
+    """The blocks end here, before the end of the file: the last write was cut off."""
+
+
+def block(frame: bytes) -> bytes:
+    """A frame as it stands in a file."""
+    return PREFIX.pack(len(frame), len(frame) ^ _ALL) + frame
+
+
+def blocks(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Every frame between two places of a file, with where it begins; frames are not looked into.
+
+    Raises `Torn` and `Damage`.
+    """
+    while start < end:
+        prefix = os.pread(file.fileno(), min(PREFIX.size, end - start), start)
+        if len(prefix) < PREFIX.size:
+            raise Torn
+        length, turned = PREFIX.unpack(prefix)
+        if length ^ _ALL != turned:
+            if _is_zero(file, start, end):
+                raise Torn
+            raise Damage(f"no row begins at byte {start}")
+        start += PREFIX.size
+        if start + length > end:
+            raise Torn
+        yield start, os.pread(file.fileno(), length, start)
+        start += length
+
+
+def _is_zero(file: BinaryIO, start: int, end: int) -> bool:
+    places = range(start, end, _CHUNK)
+    return not any(any(os.pread(file.fileno(), min(_CHUNK, end - at), at)) for at in places)
