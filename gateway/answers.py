@@ -28,7 +28,6 @@ from cache import (
     Kept,
     MemoryTier,
     Recorder,
-    Row,
     Snapshot,
     SnapshotError,
     Tier,
@@ -41,6 +40,7 @@ from cache.row import OK
 from gateway.bind import BoundCall
 from gateway.errors import CallError, ErrorCode
 from gateway.execute import execute
+from gateway.recorded import not_in_snapshot, recorded_now, row_of_answer, row_of_error
 from gateway.result import ProvenanceSource
 from gateway.settings import GatewaySettings
 from gateway.upstream import open_upstream
@@ -168,7 +168,7 @@ class Answers:
                 if replayed is not None:
                     return replayed
                 if self._settings.mode == "offline":
-                    return await self._not_in_snapshot(bound, self.snapshot)
+                    return Outcome(error=await not_in_snapshot(bound, self.snapshot))
             return await self._live(bound, asked, deadline)
         except Late as late:
             message = f"no answer within the call's {limit_s:g} s"
@@ -290,7 +290,7 @@ class Answers:
             data=answer.data,
             columns=answer.columns,
             rows=answer.rows,
-            recorded_at=int(time.time() * 1e3) / 1e3,
+            recorded_at=recorded_now(),
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
             upstream=upstream,
         )
@@ -302,7 +302,7 @@ class Answers:
             for tier in self._tiers:
                 tier.put(bound.key, entry, plan.freshness.keep_s)
         if self.recorder is not None:
-            await self.recorder.add(_row(bound, OK, entry))
+            await self.recorder.add(row_of_answer(bound, entry))
         return Outcome(kept, source=upstream, attempts=flight.attempts)
 
     def _remember(self, bound: BoundCall, entry: Entry) -> Kept:
@@ -320,17 +320,10 @@ class Answers:
         self, bound: BoundCall, error: CallError, started: float, recorder: Recorder
     ) -> None:
         """What a caller is told is on disk by then."""
-        entry = Entry(
-            data=orjson.dumps(error.to_dict()),
-            columns=None,
-            rows=None,
-            recorded_at=int(time.time() * 1e3) / 1e3,
-            latency_ms=round((time.perf_counter() - started) * 1e3, 3),
-            upstream=self._settings.upstream,
-        )
+        took_ms = (time.perf_counter() - started) * 1e3
         try:
             async with asyncio.timeout(RECORDING_WAIT_S):
-                await recorder.add(_row(bound, error.code.value, entry))
+                await recorder.add(row_of_error(bound, error, self._settings.upstream, took_ms))
         except TimeoutError:
             text = f"an error could not be recorded within {RECORDING_WAIT_S:g} s"
             raise SnapshotError(text) from None
@@ -356,19 +349,6 @@ class Answers:
 
         return await self._replays.join(bound.key, deadline, read)
 
-    async def _not_in_snapshot(self, bound: BoundCall, snapshot: Snapshot) -> Outcome:
-        name = bound.plan.manifest.name
-        nearest = await to_thread.run_sync(snapshot.nearest, name, bound.arguments)
-        text = f"this call of {name} is not in snapshot {snapshot.id[:12]}"
-        if bound.arguments in nearest:
-            text += "; it was recorded under another revision of the tool's manifest"
-        elif nearest:
-            text += f"; nearest recorded: {orjson.dumps(nearest[0]).decode()}"
-        else:
-            text += ", and neither is any other call of that tool"
-        details = {"snapshot": snapshot.id, "arguments": bound.arguments, "nearest": nearest}
-        return Outcome(error=CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details))
-
 
 def _not_cached() -> CallError:
     text = "the caller asked for a kept answer, and none is good enough"
@@ -378,11 +358,6 @@ def _not_cached() -> CallError:
 def _unusable() -> CallError:
     text = "the snapshot could not be read or written; the gateway's log says why"
     return CallError(ErrorCode.INTERNAL, text)
-
-
-def _row(bound: BoundCall, status: str, entry: Entry) -> Row:
-    manifest = bound.plan.manifest
-    return Row(manifest.name, manifest.revision, bound.arguments, status, entry)
 
 
 @asynccontextmanager

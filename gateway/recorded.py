@@ -1,0 +1,56 @@
+"""What stands in a snapshot: outcomes of calls as rows, and rows as outcomes again."""
+
+import time
+
+import orjson
+from anyio import to_thread
+
+from cache import Entry, Row, Snapshot
+from cache.row import OK
+from gateway.bind import BoundCall
+from gateway.errors import CallError, ErrorCode
+
+
+def row_of_answer(bound: BoundCall, entry: Entry) -> Row:
+    return _row(bound, OK, entry)
+
+
+def row_of_error(bound: BoundCall, error: CallError, upstream: str, took_ms: float) -> Row:
+    """An error as a caller was told it; `CallError.from_dict` reads it back."""
+    entry = Entry(
+        data=orjson.dumps(error.to_dict()),
+        columns=None,
+        rows=None,
+        recorded_at=recorded_now(),
+        latency_ms=round(took_ms, 3),
+        upstream=upstream,
+    )
+    return _row(bound, error.code.value, entry)
+
+
+async def not_in_snapshot(bound: BoundCall, snapshot: Snapshot) -> CallError:
+    """Why a call can't be answered offline, and what was recorded of its tool instead.
+
+    Raises `SnapshotError` where that can't be read.
+    """
+    name = bound.plan.manifest.name
+    nearest = await to_thread.run_sync(snapshot.nearest, name, bound.arguments)
+    text = f"this call of {name} is not in snapshot {snapshot.id[:12]}"
+    if bound.arguments in nearest:
+        text += "; it was recorded under another revision of the tool's manifest"
+    elif nearest:
+        text += f"; nearest recorded: {orjson.dumps(nearest[0]).decode()}"
+    else:
+        text += ", and neither is any other call of that tool"
+    details = {"snapshot": snapshot.id, "arguments": bound.arguments, "nearest": nearest}
+    return CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details)
+
+
+def recorded_now() -> float:
+    """Unix time to the millisecond, never later than it is."""
+    return int(time.time() * 1e3) / 1e3
+
+
+def _row(bound: BoundCall, status: str, entry: Entry) -> Row:
+    manifest = bound.plan.manifest
+    return Row(manifest.name, manifest.revision, bound.arguments, status, entry)
