@@ -22,6 +22,10 @@ class Late(TimeoutError):
         self.attempts = attempts
 
 
+class Shut(Exception):
+    """No more work is started."""
+
+
 class Flight(Generic[T]):
     """One piece of work under way.
 
@@ -53,7 +57,7 @@ class Flights(Generic[T]):
     ) -> T:
         """The outcome of `work`, started here unless it is under way.
 
-        Raises `Late` at `deadline` (loop time), and whatever the work raised.
+        Raises `Late` at `deadline` (loop time), `Shut`, and whatever the work raised.
         """
         flight = self._flights.get(key)
         if flight is None:
@@ -81,7 +85,7 @@ class Flights(Generic[T]):
             self._start(key, deadline, work).waiters += 1  # nobody's leaving ends it
 
     def shut(self) -> None:
-        """Start no more work; who asks for some gets a `RuntimeError`."""
+        """Start no more work; who asks for some gets `Shut`."""
         self._closed = True
 
     async def close(self) -> None:
@@ -96,7 +100,7 @@ class Flights(Generic[T]):
         self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
     ) -> Flight[T]:
         if self._closed:
-            raise RuntimeError("no more work is started: the gateway closes")
+            raise Shut
         flight = self._flights[key] = Flight(deadline)
         flight.task = asyncio.create_task(work(flight))
         flight.task.add_done_callback(partial(self._land, key, flight))

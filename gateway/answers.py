@@ -34,7 +34,7 @@ from cache import (
     Use,
     decide,
 )
-from cache.flight import Late
+from cache.flight import Late, Shut
 from cache.freshness import ANYTHING, CLOCK_SKEW_S
 from cache.row import OK
 from gateway.bind import BoundCall
@@ -148,6 +148,9 @@ class Answers:
         except SnapshotError as error:  # no answer goes out unrecorded, and no damaged one
             log.error("%s", error)
             return Outcome(error=_unusable())
+        except Shut:
+            text = "the gateway is closing and starts nothing more"
+            return Outcome(error=CallError(ErrorCode.OVERLOADED, text))
 
     async def _in_time(
         self, bound: BoundCall, asked: CacheControl, deadline_s: float | None

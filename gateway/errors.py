@@ -30,6 +30,7 @@ class ErrorCode(StrEnum):
     NOT_CONFIGURED = "not_configured"
     NOT_CACHED = "not_cached"
     NOT_IN_SNAPSHOT = "not_in_snapshot"
+    OVERLOADED = "overloaded"
     CANCELLED = "cancelled"
     INTERNAL = "internal"
 
@@ -63,6 +64,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.NOT_CONFIGURED: (503, "gateway", False),
     ErrorCode.NOT_CACHED: (504, "gateway", False),  # RFC 9111, section 5.2.1.7
     ErrorCode.NOT_IN_SNAPSHOT: (404, "gateway", False),
+    ErrorCode.OVERLOADED: (503, "gateway", True),
     ErrorCode.CANCELLED: (499, "agent", True),
     ErrorCode.INTERNAL: (500, "gateway", False),
 }

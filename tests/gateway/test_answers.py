@@ -312,9 +312,12 @@ async def test_an_answer_from_the_future_is_not_believed_twice(
 async def test_a_gateway_closes_while_callers_are_on_every_part_of_the_road(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async def calls(gateway: Gateway, start: int) -> None:
+    async def calls(gateway: Gateway, start: int) -> Result:
         for n in range(start, 10**6, 50):
-            await gateway.call("get_coin", {"uuid": str(n)})
+            result = await gateway.call("get_coin", {"uuid": str(n)})
+            if result.error is not None:
+                break
+        return result
 
     for attempt in range(3):
         async with asyncio.timeout(10):
@@ -323,10 +326,13 @@ async def test_a_gateway_closes_while_callers_are_on_every_part_of_the_road(
                 callers = [asyncio.create_task(calls(gateway, n)) for n in range(50)]
                 await asyncio.sleep(0.3)
                 left = asyncio.create_task(gateway.call(*COIN))
-            await asyncio.sleep(0.05)
-            for caller in callers:
-                caller.cancel()
-            await asyncio.gather(*callers, left, return_exceptions=True)
+            ended = await asyncio.gather(*callers, left, return_exceptions=True)
+        for result in ended:  # cancelled on the road, or told at its beginning
+            if isinstance(result, Result):
+                assert result.error is not None
+                assert result.error.code == "overloaded"
+            else:
+                assert isinstance(result, asyncio.CancelledError)
 
 
 async def test_repeated_header_lines_count_together(door: Door) -> None:
