@@ -1,9 +1,11 @@
 """AkShare from asyncio: a few worker processes, each with a small pool of threads.
 
-This side never imports akshare. A call takes a turn at its upstream host, then a free thread of a
-worker. The worker bounds every socket by the call's deadline; a worker that still holds a call some
-time after its deadline is killed and replaced, and what else ran in it fails as `crashed`. Workers
-start on first use, get no secrets in their environment, and end with their parent.
+This side never imports akshare. A call takes a free thread of a worker; functions that walk pages
+have a worker of their own and never take the threads of others. The worker bounds every wait by the
+call's deadline, and ends a call whose caller has left; one that still holds a call some time after
+its deadline is killed, and what else ran in it fails as `crashed`. A worker that asks for it, has
+grown or has answered many calls is retired: it gets no new calls and ends after the last it holds.
+Workers start on first use, get no secrets in their environment, and end with their parent.
 """
 
 import asyncio
@@ -25,7 +27,6 @@ import orjson
 from adapters.akshare_worker import LENGTHS, frame
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
-from adapters.host import HostLimits, registrable_domain
 from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest, Scalar
 
@@ -33,6 +34,9 @@ GRACE_S = 2.0
 """How long after its deadline a call may still hold a thread."""
 
 START_S = 60.0
+
+MOST_CALLS = 20_000
+"""How many calls a worker answers before it is retired."""
 
 _ENVIRONMENT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"),
@@ -46,15 +50,9 @@ class AkShareAdapter:
     """Runs AkShare functions. Made by `AkShareAdapter.open`."""
 
     def __init__(
-        self,
-        hello: Mapping[str, Any],
-        workers: int,
-        per_host: int,
-        credentials: Mapping[str, str],
+        self, hello: Mapping[str, Any], workers: int, credentials: Mapping[str, str]
     ) -> None:
-        self._workers = [_Worker(hello) for _ in range(workers)]
-        self._threads = asyncio.Semaphore(workers * hello["threads"])
-        self._hosts = HostLimits(per_host)
+        self._plain, self._paged = _Lane(hello, workers), _Lane(hello, 1)
         self._credentials = credentials
 
     @classmethod
@@ -66,17 +64,31 @@ class AkShareAdapter:
         base_url: str | None = None,
         workers: int = 2,
         threads: int = 16,
-        per_host: int = 16,
+        worker_bytes: int = 2**30,
         credentials: Mapping[str, str] | None = None,
     ) -> AsyncIterator["AkShareAdapter"]:
-        """`functions` may be called and no others; `base_url` redirects all their requests."""
-        hello = {"functions": functions, "base_url": base_url, "threads": threads}
-        adapter = cls(hello, workers, per_host, credentials or {})
+        """`functions` may be called and no others; `base_url` redirects all their requests.
+
+        A worker is retired when more than `worker_bytes` of its memory are resident, and never gets
+        more than twice that.
+        """
+        hello = {
+            "functions": functions,
+            "base_url": base_url,
+            "threads": threads,
+            "worker_bytes": worker_bytes,
+        }
+        adapter = cls(hello, workers, credentials or {})
         try:
             yield adapter
         finally:
             with anyio.CancelScope(shield=True):
-                await asyncio.gather(*(worker.stop() for worker in adapter._workers))
+                await asyncio.gather(adapter._plain.stop(), adapter._paged.stop())
+
+    @property
+    def processes(self) -> list[int]:
+        """Process ids of the workers that take calls; the one for functions with pages is last."""
+        return [*self._plain.processes, *self._paged.processes]
 
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
@@ -89,92 +101,80 @@ class AkShareAdapter:
                 "not_configured", "AkShare is not installed: pip install 'finport[akshare]'"
             )
         deadline = asyncio.get_running_loop().time() + timeout_s
+        lane = self._paged if binding.paged else self._plain
         with ExitStack() as turns:
-            for turn in (self._hosts.of(registrable_domain(manifest.upstream)), self._threads):
-                await turn.acquire()
-                turns.callback(turn.release)
-            worker = min(self._workers, key=lambda w: w.load)
+            await lane.threads.acquire()
+            turns.callback(lane.threads.release)
+            worker = min(lane.workers, key=lambda w: w.load)
             worker.load += 1
             turns.callback(worker.unload)
-            complete = self._complete(manifest, arguments, deadline)
-            call = await worker.send(binding.function, complete, deadline)
-            # The turns stay taken until the worker lets go, also when this caller is cancelled.
+            process = await worker.process()
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                raise UpstreamFault("timeout", "no worker was ready in time", retryable=True)
+            complete = self._complete(manifest, arguments, left)
+            number, reply = process.send(binding.function, complete, left)
+            # The turn stays taken until the worker lets go, also when this caller is cancelled.
             held = turns.pop_all()
-            call.add_done_callback(lambda _: held.close())
-        head, data = await asyncio.shield(call)
+            reply.add_done_callback(lambda _: held.close())
+        try:
+            head, data = await asyncio.shield(reply)
+        except asyncio.CancelledError:
+            process.cancel(number)
+            raise
         if "fault" in head:
             raise UpstreamFault(**head["fault"])
         columns = head["columns"]
         return Answer(data, None if columns is None else tuple(columns), head["rows"])
 
     def _complete(
-        self, manifest: Manifest, arguments: Mapping[str, Scalar], deadline: float
+        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
     ) -> dict[str, Scalar]:
-        left = deadline - asyncio.get_running_loop().time()
-        timeouts = {p.name: left for p in manifest.parameters if p.filled_by == "deadline"}
+        timeouts = {p.name: timeout_s for p in manifest.parameters if p.filled_by == "deadline"}
         return {**arguments, **credential_arguments(manifest, self._credentials), **timeouts}
 
 
+class _Lane:
+    """Workers for one sort of functions, and the turns at their threads."""
+
+    def __init__(self, hello: Mapping[str, Any], workers: int) -> None:
+        self.workers = [_Worker(hello) for _ in range(workers)]
+        self.threads = asyncio.Semaphore(workers * hello["threads"])
+
+    @property
+    def processes(self) -> list[int]:
+        return [p.id for worker in self.workers for p in worker.processes if p.is_open]
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(worker.stop() for worker in self.workers))
+
+
 class _Worker:
-    """One worker process, started when first needed and again after it ended."""
+    """The place of one process: started when first needed, and again after it ended or retired."""
 
     def __init__(self, hello: Mapping[str, Any]) -> None:
         self.load = 0
-        self.calls: dict[int, asyncio.Future[Reply]] = {}
+        self.processes: list[_Process] = []
         self._hello = hello
-        self._process: Process | None = None
-        self._start: asyncio.Task[Process] | None = None
-        self._listening: asyncio.Task[None] | None = None
-        self._ids = count()
+        self._start: asyncio.Task[_Process] | None = None
 
     def unload(self) -> None:
         self.load -= 1
 
-    async def send(
-        self, function: str, arguments: Mapping[str, Scalar], deadline: float
-    ) -> asyncio.Future[Reply]:
-        """Hand one call over; the future holds its reply, or a fault if the worker ends."""
-        process = await self._started()
-        loop = asyncio.get_running_loop()
-        call, number = loop.create_future(), next(self._ids)
-        self.calls[number] = call
-        stuck = loop.call_at(deadline + GRACE_S, self.kill)
-        call.add_done_callback(lambda _: stuck.cancel())
-        job = {
-            "id": number,
-            "function": function,
-            "arguments": arguments,
-            "timeout_s": deadline - loop.time(),
-        }
-        _input(process).write(frame(job))
-        return call
-
-    def kill(self) -> None:
-        """End the process and whatever it has started."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-
-    async def stop(self) -> None:
-        """Close the worker's input, upon which it ends whatever it does."""
-        if self._start is not None:
-            await asyncio.wait([self._start])
-        if self._process is not None and self._listening is not None:
-            _input(self._process).close()
-            with anyio.move_on_after(GRACE_S):
-                await asyncio.shield(self._listening)
-            self.kill()
-            await self._listening
-
-    async def _started(self) -> Process:
-        """The running process. A caller that leaves does not end its start."""
-        if self._process is not None:
-            return self._process
+    async def process(self) -> "_Process":
+        """The process that takes calls. A caller that leaves does not end its start."""
+        if self.processes and self.processes[-1].is_open:
+            return self.processes[-1]
         if self._start is None:
             self._start = asyncio.create_task(self._launch())
         return await asyncio.shield(self._start)
 
-    async def _launch(self) -> Process:
+    async def stop(self) -> None:
+        if self._start is not None:
+            await asyncio.wait([self._start])
+        await asyncio.gather(*(process.stop() for process in self.processes))
+
+    async def _launch(self) -> "_Process":
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "adapters.akshare_worker"),
@@ -184,45 +184,135 @@ class _Worker:
                 env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
                 start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
             )
-            self._process = process
-            _input(process).write(frame(self._hello))
+            _write(process, self._hello)
             try:
                 with anyio.fail_after(START_S):
                     head, _ = await _read(process)
             except (TimeoutError, asyncio.IncompleteReadError):
                 head = {"failed": "the AkShare worker did not start"}
             if "failed" in head:
-                self.kill()
-                self._process = None
+                _kill(process)
                 raise UpstreamFault("not_configured", head["failed"])
-            self._listening = asyncio.create_task(self._listen(process))
-            return process
+            started = _Process(process, head["user"], self._hello["worker_bytes"])
+            self.processes = [p for p in self.processes if not p.has_ended] + [started]
+            return started
         finally:
             self._start = None
 
-    async def _listen(self, process: Process) -> None:
-        """Deliver replies until the worker ends; then fail what it still held."""
-        ended = asyncio.create_task(self._wait(process))
-        try:
-            while True:
-                head, data = await _read(process)
-                self.calls.pop(head["id"]).set_result((head, data))
-        except asyncio.IncompleteReadError:
-            pass
-        finally:
-            self._process = None
-            message = "the worker process that ran the call ended"
-            fault = {"kind": "crashed", "message": message, "retryable": True}
-            lost, self.calls = self.calls, {}
-            for call in lost.values():
-                call.set_result(({"fault": fault}, b""))
-            await ended
 
-    async def _wait(self, process: Process) -> None:
-        """A process that ended takes along what it forked: that would hold its pipe open."""
-        await process.wait()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+class _Process:
+    """One process that has started, and the calls it holds. Each of them gets a reply."""
+
+    def __init__(self, process: Process, user: int, most_bytes: int) -> None:
+        self.id = process.pid
+        self.user = user
+        self.calls: dict[int, asyncio.Future[Reply]] = {}
+        self.is_open = True
+        self.has_ended = False
+        self._process = process
+        self._most_bytes = most_bytes
+        self._numbers = count()
+        self._answered = 0
+        self._ending = "ended"
+        self._listening = asyncio.create_task(self._listen())
+
+    def send(
+        self, function: str, arguments: Mapping[str, Scalar], timeout_s: float
+    ) -> tuple[int, asyncio.Future[Reply]]:
+        """Hand one call over: its number, and the future of its reply."""
+        loop = asyncio.get_running_loop()
+        number, reply = next(self._numbers), loop.create_future()
+        if not self.is_open:  # it ended between its start and this call
+            reply.set_result(self._lost())
+            return number, reply
+        self.calls[number] = reply
+        stuck = loop.call_later(timeout_s + GRACE_S, self._kill_stuck)
+        reply.add_done_callback(lambda _: stuck.cancel())
+        job = {
+            "id": number,
+            "function": function,
+            "arguments": arguments,
+            "timeout_s": timeout_s,
+        }
+        _write(self._process, job)
+        return number, reply
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for this call any more."""
+        if number in self.calls:
+            _write(self._process, {"cancel": number})
+
+    def kill(self) -> None:
+        """End the process and whatever it has started."""
+        if not self.has_ended:
+            _kill(self._process)
+
+    async def stop(self) -> None:
+        """End the process, whatever it does."""
+        self._close()
+        await self._listening
+
+    def _kill_stuck(self) -> None:
+        self._ending = f"was killed, as a call in it held on {GRACE_S:g} s after its deadline"
+        self.kill()
+
+    def _close(self) -> None:
+        """Close the process's input, upon which it ends unless it is stuck."""
+        self.is_open = False
+        _input(self._process).close()
+        asyncio.get_running_loop().call_later(GRACE_S, self.kill)
+
+    async def _listen(self) -> None:
+        """Deliver replies until the process ends; then fail what it still held."""
+        replies = asyncio.create_task(self._deliver())
+        ended = asyncio.create_task(self._process.wait())
+        await asyncio.wait({replies, ended}, return_when=asyncio.FIRST_COMPLETED)
+        self.is_open = False
+        self.kill()  # and its children, which may hold its pipe open
+        status = await ended
+        self.has_ended = True
+        await asyncio.wait({replies}, timeout=GRACE_S)
+        replies.cancel()
+        await asyncio.gather(replies, return_exceptions=True)
+        if self._ending == "ended":
+            self._ending = f"ended {_status(status)}"
+        lost, self.calls = self.calls, {}
+        for reply in lost.values():
+            reply.set_result(self._lost())
+
+    async def _deliver(self) -> None:
+        """Raises when the pipe ends, or brings what is no frame."""
+        while True:
+            head, data = await _read(self._process)
+            self._answered += 1
+            if head["retire"] or head["bytes"] > self._most_bytes or self._answered >= MOST_CALLS:
+                self.is_open = False
+            self.calls.pop(head["id"]).set_result((head, data))
+            if not self.is_open and not self.calls:
+                self._close()
+
+    def _lost(self) -> Reply:
+        message = f"the worker process that ran the call {self._ending}"
+        return {"fault": {"kind": "crashed", "message": message, "retryable": True}}, b""
+
+
+def _status(status: int) -> str:
+    if status >= 0:
+        return f"with status {status}"
+    try:
+        return f"by signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"by signal {-status}"
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _write(process: Process, head: Mapping[str, Any]) -> None:
+    with contextlib.suppress(OSError, RuntimeError):  # it has ended, which its listener will see
+        _input(process).write(frame(head))
 
 
 def _input(process: Process) -> asyncio.StreamWriter:

@@ -2,30 +2,61 @@
 
 Frames come in on standard input and go out on what was standard output; everything that upstream
 code prints is thrown away. Only functions named in the first frame are ever called, with keyword
-arguments. Whatever a function does, its call ends in exactly one reply: an answer or a fault. The
-process ends when its standard input closes, so it never outlives its parent.
+arguments. Whatever a function does, its call ends in exactly one reply: an answer or a fault. A
+function that goes on after its deadline is interrupted, then given up. What that or a lack of
+memory leaves behind is unknown, so the process then asks to be retired. It ends when its standard
+input closes, so it never outlives its parent.
 
 A frame is two big-endian 32-bit lengths, a JSON head, and a body.
-In: `{"functions", "base_url", "threads"}`, then `{"id", "function", "arguments", "timeout_s"}`.
-Out: `{"ready": version}` or `{"failed": reason}`, then per call `{"id", "columns", "rows"}` with
-the data as body, or `{"id", "fault"}`.
+In: `{"functions", "base_url", "threads", "worker_bytes"}`, then
+`{"id", "function", "arguments", "timeout_s"}` or `{"cancel": id}`.
+Out: `{"ready": version, "user": id}` or `{"failed": reason}`, then per call
+`{"id", "bytes", "retire", "columns", "rows"}` with the data as body, or
+`{"id", "bytes", "retire", "fault"}`; `bytes` is the process's resident memory, 0 if unknown.
 """
 
+import ctypes
 import os
 import queue
+import resource
 import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
+
+if TYPE_CHECKING:  # the parent imports this module too, and does without requests
+    from adapters.worker_http import Call
 
 LENGTHS = struct.Struct(">II")
 
 NICE = 10
 """Where processors are short, the gateway's event loop goes before the parsing of tables."""
+
+WATCH_S = 0.2
+"""How often calls are looked at; also the time between two interruptions of one."""
+
+INTERRUPT_S = 0.3
+"""How long after its deadline a call is interrupted, if no wait of it has ended it before."""
+
+GIVE_UP_S = 0.7
+"""How long after its deadline a call is answered without its thread."""
+
+SWITCH_S = 0.0005
+"""Python's switch interval where a thread may spin: at its 5 ms the others hardly get on."""
+
+MAX_THREADS = 100
+"""With more, upstream code has left its own behind."""
+
+NOBODY = 65534
+PR_SET_NO_NEW_PRIVS = 38
+CAP_KILL = 5
+
+_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 EMPTY_DOCUMENTS = (b"[]", b"{}", b"null", b'""')
 
@@ -45,80 +76,140 @@ class Worker:
         self._functions = functions
         self._out = out
         self._writing = threading.Lock()
-        self._jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        self._calls: dict[int, Call] = {}
+        self._retire = False
+        self._process = os.getpid()
 
     def start(self, threads: int) -> None:
-        for _ in range(threads):
-            threading.Thread(target=self._work, daemon=True).start()
+        for work in (self._watch, *[self._work] * threads):
+            threading.Thread(target=work, daemon=True).start()
 
-    def submit(self, job: dict[str, Any]) -> None:
-        self._jobs.put({**job, "deadline": time.monotonic() + job["timeout_s"]})
+    def submit(self, job: Mapping[str, Any]) -> None:
+        from adapters.worker_http import Call
 
-    def reply(self, head: Mapping[str, Any], body: bytes = b"") -> None:
-        self._send(frame(head, body))
+        deadline = time.monotonic() + job["timeout_s"]
+        call = Call(job["id"], job["function"], job["arguments"], deadline)
+        self._calls[call.number] = call
+        self._jobs.put(call)
 
-    def _send(self, message: bytes) -> None:
+    def cancel(self, number: int) -> None:
+        """Its caller has left: what has not begun is answered at once, the rest ends soon."""
+        call = self._calls.get(number)
+        if call is not None:
+            call.cancel()
+            if not call.begun:
+                self._answer(call, _late(call))
+
+    def _work(self) -> None:
+        while True:
+            self._serve(self._jobs.get())
+
+    def _serve(self, call: "Call") -> None:
+        from adapters.worker_http import CURRENT
+
+        call.begun = True
+        CURRENT.call = call
+        reply = self._reply(call)
+        CURRENT.call = None
+        if os.getpid() != self._process:  # a child that the function forked came back from it
+            os._exit(0)
+        try:
+            self._answer(call, reply)
+        except Exception:  # noqa: BLE001 - one reply a call, also if this one can't be a frame
+            self._answer(call, _fault(call, "invalid", "the answer can't be encoded"))
+        del self._calls[call.number]
+
+    def _reply(self, call: "Call") -> Reply:
+        """Run one function; its exceptions become faults, its result an answer."""
+        from adapters.fault import UpstreamFault
+        from adapters.normalise import MAX_BYTES, from_object
+        from adapters.worker_http import Expired
+
+        function = self._functions.get(call.function)
+        if function is None:
+            text = f"the installed AkShare has no function {call.function}"
+            return _fault(call, "not_configured", text)
+        try:
+            answer = call.run(lambda: from_object(function(**call.arguments)))
+        except Expired:
+            return _late(call)
+        except UpstreamFault as fault:
+            return _fault(call, fault.kind, fault.message)
+        except MemoryError:
+            self._retire = True
+            return _fault(call, "too_large", "the call ran out of its worker's memory")
+        except BaseException as error:  # noqa: BLE001 - exit() and the like must cost one call only
+            if any("Timeout" in base.__name__ for base in type(error).__mro__):
+                text = "the upstream did not answer in time"
+                return _fault(call, "timeout", text, retryable=True)
+            # Its text may hold a URL with a credential in it, or a path: it stays here.
+            return _fault(call, "invalid", f"the function raised {type(error).__name__}")
+        if call.trouble and (answer.rows == 0 or answer.data in EMPTY_DOCUMENTS):
+            return _fault(call, "empty", "the function returned nothing")
+        if len(answer.data) > MAX_BYTES:
+            return _fault(call, "too_large", f"the answer is over {MAX_BYTES} bytes")
+        return {"columns": answer.columns, "rows": answer.rows}, answer.data
+
+    def _answer(self, call: "Call", reply: Reply) -> None:
+        """Send the reply, unless the call has one already."""
+        head, body = reply
+        self._retire |= call.interrupted or threading.active_count() > MAX_THREADS
+        resident = 0 if self._retire else _resident_bytes()
+        state = {"id": call.number, "bytes": resident, "retire": self._retire}
+        message = frame({**state, **head}, body)
+        if call.claim():
+            self.send(message)
+
+    def send(self, message: bytes) -> None:
         with self._writing:
             self._out.write(message)
             self._out.flush()
 
-    def _work(self) -> None:
+    def _watch(self) -> None:
         while True:
-            job = self._jobs.get()
-            try:
-                head, body = self._run(job)
-                message = frame({"id": job["id"], **head}, body)
-            except BaseException:  # noqa: BLE001 - one reply a call, whatever its result does
-                fault = {"kind": "invalid", "message": "the answer can't be encoded"}
-                message = frame({"id": job["id"], "fault": {**fault, "retryable": False}})
-            self._send(message)
+            time.sleep(WATCH_S)
+            with suppress(MemoryError):
+                for call in list(self._calls.values()):
+                    self._press(call)
 
-    def _run(self, job: Mapping[str, Any]) -> Reply:
-        from adapters.worker_http import CURRENT
+    def _press(self, call: "Call") -> None:
+        """Interrupt a call that goes on after its deadline, and give it up if that is no use.
 
-        CURRENT.deadline, CURRENT.trouble = job["deadline"], None
-        function = self._functions.get(job["function"])
-        if function is None:
-            text = f"the installed AkShare has no function {job['function']}"
-            return _fault("not_configured", text)
-        return _call(function, job["arguments"])
-
-
-def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Reply:
-    """Run one function; its exceptions become faults, its result an answer."""
-    from adapters.fault import UpstreamFault
-    from adapters.normalise import MAX_BYTES, from_object
-    from adapters.worker_http import CURRENT, Expired, remaining_s
-
-    try:
-        remaining_s()
-        answer = from_object(function(**arguments))
-    except Expired:
-        return _fault("timeout", "the deadline passed", retryable=True)
-    except UpstreamFault as fault:
-        return _fault(fault.kind, fault.message)
-    except BaseException as error:  # noqa: BLE001 - exit() and the like must cost one call only
-        if any("Timeout" in base.__name__ for base in type(error).__mro__):
-            return _fault("timeout", "the upstream did not answer in time", retryable=True)
-        # The text of an exception may hold a URL with a credential in it, or a path: it stays here.
-        return _fault("invalid", f"the function raised {type(error).__name__}")
-    if CURRENT.trouble and (answer.rows == 0 or answer.data in EMPTY_DOCUMENTS):
-        return _fault("empty", "the function returned nothing")
-    if len(answer.data) > MAX_BYTES:
-        return _fault("too_large", f"the answer is over {MAX_BYTES} bytes")
-    return {"columns": answer.columns, "rows": answer.rows}, answer.data
+        Upstream code may catch the interruption, or wait in C: then its thread is lost.
+        """
+        late_s = time.monotonic() - call.deadline
+        if late_s > INTERRUPT_S:
+            call.interrupt()
+            sys.setswitchinterval(SWITCH_S)
+        if late_s > GIVE_UP_S and not call.answered:
+            call.given_up = call.begun
+            self._retire |= call.begun
+            self._answer(call, _late(call))
 
 
-def _fault(kind: str, message: str, retryable: bool = False) -> Reply:
+def _late(call: "Call") -> Reply:
+    return _fault(call, "timeout", "the deadline passed", retryable=True)
+
+
+def _fault(call: "Call", kind: str, message: str, retryable: bool = False) -> Reply:
     """A failed call; transport trouble seen on the way is the likelier cause and says so."""
-    from adapters.worker_http import CURRENT
-
-    trouble, retry_after_s = CURRENT.trouble, None
+    trouble, retry_after_s = call.trouble, None
     if trouble is not None and kind not in ("timeout", "too_large"):
         kind, retryable = trouble.kind, trouble.retryable
         message, retry_after_s = f"{message}, after {trouble.text}", trouble.retry_after_s
     fault = {"kind": kind, "message": message, "retryable": retryable}
     return {"fault": {**fault, "retry_after_s": retry_after_s}}, b""
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
+    except FileNotFoundError:
+        return 0
+    except OSError:  # no file descriptors are left: as bad as no memory
+        return sys.maxsize
 
 
 def _read(stream: BinaryIO) -> dict[str, Any] | None:
@@ -128,6 +219,45 @@ def _read(stream: BinaryIO) -> dict[str, Any] | None:
     head, body = LENGTHS.unpack(lengths)
     text = stream.read(head + body)
     return None if len(text) < head + body else orjson.loads(text[:head])
+
+
+def _confine(worker_bytes: int) -> None:
+    """A call that takes all memory gets a `MemoryError`; no cores; no more rights than now."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = 2 * worker_bytes
+    limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _leave_root(files: Iterable[str]) -> None:
+    """Become nobody, if nobody can read these files and folders and the parent may still kill."""
+    if sys.platform != "linux" or os.getuid() != 0 or not _may_kill():
+        return
+    groups = os.getgroups()
+    try:
+        os.setgroups([])
+        os.setegid(NOBODY)
+        os.seteuid(NOBODY)
+    except OSError:  # a container without that right
+        return
+    readable = all(os.access(file, os.R_OK, effective_ids=True) for file in files)
+    os.seteuid(0)
+    os.setegid(0)
+    if readable:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    else:
+        os.setgroups(groups)
+
+
+def _may_kill() -> bool:
+    """Whether root may send signals to others' processes; in a container it may lack the right."""
+    with open("/proc/self/status", encoding="utf-8") as status:
+        (rights,) = (line.split()[1] for line in status if line.startswith("CapEff:"))
+    return bool(int(rights, 16) & 1 << CAP_KILL)
 
 
 def main() -> None:
@@ -148,16 +278,26 @@ def main() -> None:
 
         from adapters.worker_http import govern
     except Exception as error:  # noqa: BLE001 - told to the parent, which tells the caller
-        worker.reply({"failed": f"AkShare can't be imported: {type(error).__name__}: {error}"})
+        reason = f"AkShare can't be imported: {type(error).__name__}: {error}"
+        worker.send(frame({"failed": reason}))
         return
+    certificates = [os.environ[name] for name in _CERTIFICATES if name in os.environ]
+    _leave_root([sys.prefix, os.__file__, akshare.__file__, __file__, *certificates])
+    _confine(hello["worker_bytes"])
     govern(hello["base_url"], hello["threads"])
     allowed = {n: getattr(akshare, n) for n in hello["functions"] if hasattr(akshare, n)}
     worker = Worker(allowed, out)
     worker.start(hello["threads"])
-    worker.reply({"ready": akshare.__version__})
-    while (job := _read(frames)) is not None:
-        worker.submit(job)
-    os._exit(0)  # the parent is gone; threads may hang in upstream code
+    os.register_at_fork(after_in_child=lambda: os.close(out.fileno()))
+    worker.send(frame({"ready": akshare.__version__, "user": os.getuid()}))
+    try:
+        while (job := _read(frames)) is not None:
+            if "cancel" in job:
+                worker.cancel(job["cancel"])
+            else:
+                worker.submit(job)
+    finally:
+        os._exit(0)  # the parent has no more calls, or is gone; threads may hang in upstream code
 
 
 if __name__ == "__main__":

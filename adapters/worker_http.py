@@ -1,18 +1,24 @@
-"""How AkShare's HTTP is governed inside a worker process, whichever library a function uses.
+"""How AkShare's waits are governed inside a worker process, whichever library a function uses.
 
-No wait on a socket of requests, urllib, urllib3 or curl_cffi is longer than what is left of its
-call; all requests sessions of the worker share one connection pool and one TLS context (21.7 ->
-2.5 ms of CPU a request over TLS); transport trouble is noted, since many functions swallow it and
-return nothing; and all requests go to `base_url` when one is set, with the host they were meant for
-in a header.
+No wait on a socket, no `time.sleep` and no request of requests, urllib, urllib3 or curl_cffi is
+longer than what is left of its call; all requests sessions of the worker share one connection pool
+and one TLS context (21.7 -> 2.5 ms of CPU a request over TLS); transport trouble is noted, since
+many functions swallow it and return nothing; and all requests go to `base_url` when one is set,
+with the host they were meant for in a header.
 """
 
+import ctypes
+import functools
 import http.client
+import socket
+import ssl
 import threading
 import time
 import urllib.request
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests.adapters
@@ -21,6 +27,11 @@ import urllib3
 
 from adapters.fault import Kind, fault_of_status
 from adapters.host import ORIGINAL_HOST
+
+_Result = TypeVar("_Result")
+
+_RAISE_IN_THREAD = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_RAISE_IN_THREAD.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 class Expired(BaseException):
@@ -37,32 +48,153 @@ class Trouble:
     retry_after_s: float | None = None
 
 
-class _Current(threading.local):
-    """The call that runs in this thread."""
+class Call:
+    """One call in this process. What two threads of it share is guarded by its lock."""
 
-    deadline: float = float("inf")
-    trouble: Trouble | None = None
+    def __init__(
+        self, number: int, function: str, arguments: Mapping[str, Any], deadline: float
+    ) -> None:
+        self.number = number
+        self.function = function
+        self.arguments = arguments
+        self.deadline = deadline
+        self.trouble: Trouble | None = None
+        self.begun = False
+        self.interrupted = False
+        self.given_up = False
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._socket: socket.socket | None = None
+        self.answered = False
+
+    def remaining_s(self) -> float:
+        """Seconds left. Raises `Expired`; a thread that was given up gets no further than here."""
+        left = self.deadline - time.monotonic()
+        if left <= 0 and self.given_up:
+            threading.Event().wait()  # it tries again and again, and must not cost the others time
+        if left <= 0:
+            raise Expired
+        return left
+
+    def run(self, work: Callable[[], _Result]) -> _Result:
+        """What `work` returns. Raises `Expired` after the deadline, whatever `work` made of it."""
+        self.remaining_s()
+        with self._lock:
+            self._thread = threading.get_ident()
+        try:
+            return work()
+        finally:
+            while self._thread is not None:
+                try:
+                    self._leave()
+                except Expired:  # raised in this thread just as `work` ended
+                    continue
+            self.remaining_s()
+
+    def _leave(self) -> None:
+        with self._lock:
+            _RAISE_IN_THREAD(threading.get_ident(), ctypes.py_object())  # none may come later
+            self._thread = None
+
+    def interrupt(self) -> None:
+        """Raise `Expired` in the thread that is inside `run`, at whatever instruction it is."""
+        with self._lock:
+            if self._thread is not None:
+                self.interrupted = True
+                _RAISE_IN_THREAD(self._thread, Expired)
+
+    def cancel(self) -> None:
+        """Let the deadline be now, and wake the thread from its sleep or its wait on a socket."""
+        with self._lock:
+            self.deadline = min(self.deadline, time.monotonic())
+            if self._socket is not None:
+                with suppress(OSError):
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # TLS or not
+        self._cancelled.set()
+
+    def claim(self) -> bool:
+        """True for the one who may answer this call."""
+        with self._lock:
+            answered, self.answered = self.answered, True
+        return not answered
+
+    def sleep(self, seconds: float) -> None:
+        self._cancelled.wait(min(seconds, self.remaining_s()))
+        self.remaining_s()
+
+    def wait_on(self, connection: socket.socket, wait: Callable[[], _Result]) -> _Result:
+        """What `wait`, which waits on that socket, returns. Raises `Expired`."""
+        try:
+            with self._lock:
+                self._socket = connection
+            left, timeout = self.remaining_s(), connection.gettimeout()
+            if timeout is None or timeout > left:
+                connection.settimeout(left)
+            return wait()
+        finally:
+            with self._lock:
+                self._socket = None
+            self.remaining_s()
+
+
+class _Current(threading.local):
+    """The call that runs in this thread; a thread that upstream code started has none."""
+
+    call: Call | None = None
 
 
 CURRENT = _Current()
 
 
-def remaining_s() -> float:
-    """Seconds left for the call in this thread. Raises `Expired`."""
-    left = CURRENT.deadline - time.monotonic()
-    if left <= 0:
-        raise Expired
-    return left
+def _note(trouble: Trouble) -> None:
+    if CURRENT.call is not None:
+        CURRENT.call.trouble = trouble
 
 
 def govern(base_url: str | None, threads: int) -> None:
-    """Take charge of requests, urllib3, urllib, http.client and (where installed) curl_cffi."""
+    """Take charge of sockets, sleep, requests, urllib3, urllib, http.client and curl_cffi."""
+    _govern_sockets()
+    _govern_sleep()
     _govern_requests(base_url, threads)
     _govern_urllib(base_url)
     _govern_urllib3(base_url)
     _govern_curl(base_url)
     if base_url:
         http.client.HTTPSConnection = _redirected(base_url)  # type: ignore[assignment,misc]
+
+
+def _govern_sockets() -> None:
+    """Each single wait is bounded, so an upstream that drips ends at the deadline too."""
+    plain, tls = socket.socket, ssl.SSLSocket
+    for name in ("connect", "recv", "recv_into", "send", "sendall"):
+        setattr(plain, name, _bounded_wait(getattr(plain, name)))
+    for name in ("do_handshake", "read", "send"):
+        setattr(tls, name, _bounded_wait(getattr(tls, name)))
+
+
+def _bounded_wait(wait: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(wait)
+    def bounded(self: socket.socket, *args: Any, **kw: Any) -> Any:
+        call = CURRENT.call
+        if call is None:
+            return wait(self, *args, **kw)
+        return call.wait_on(self, lambda: wait(self, *args, **kw))
+
+    return bounded
+
+
+def _govern_sleep() -> None:
+    sleep = time.sleep
+
+    def governed(seconds: Any) -> None:
+        call = CURRENT.call
+        if call is None or seconds <= 0:
+            sleep(seconds)
+        else:
+            call.sleep(seconds)
+
+    time.sleep = governed
 
 
 def _elsewhere(url: str, base_url: str | None) -> tuple[str, dict[str, str]]:
@@ -77,13 +209,13 @@ def _note_status(status: int, headers: Any) -> None:
     if status >= 400:
         fault = fault_of_status(status, headers.get("Retry-After"))
         text = f"HTTP {status}"
-        CURRENT.trouble = Trouble(text, fault.kind, fault.retryable, fault.retry_after_s)
+        _note(Trouble(text, fault.kind, fault.retryable, fault.retry_after_s))
 
 
 def _bounded(timeout: Any) -> Any:
-    left = remaining_s()
-    if left == float("inf"):  # a thread that upstream code started by itself
+    if CURRENT.call is None:
         return timeout
+    left = CURRENT.call.remaining_s()
     if isinstance(timeout, tuple):
         return tuple(left if part is None else min(part, left) for part in timeout)
     return min(timeout, left) if isinstance(timeout, int | float) else left
@@ -111,7 +243,7 @@ def _govern_requests(base_url: str | None, threads: int) -> None:
         try:
             response = send(self, request, timeout=_bounded(timeout), **kw)
         except requests.RequestException as error:
-            CURRENT.trouble = Trouble(type(error).__name__)
+            _note(Trouble(type(error).__name__))
             raise
         _note_status(response.status_code, response.headers)
         return response
@@ -132,7 +264,7 @@ def _govern_urllib(base_url: str | None) -> None:
         try:
             return open_(self, request, data, _bounded(timeout))
         except OSError as error:
-            CURRENT.trouble = Trouble(type(error).__name__)
+            _note(Trouble(type(error).__name__))
             raise
 
     director.open = governed  # type: ignore[method-assign]
@@ -149,7 +281,7 @@ def _govern_urllib3(base_url: str | None) -> None:
         try:
             response = urlopen(self, method, url, redirect, **kw)
         except urllib3.exceptions.HTTPError as error:
-            CURRENT.trouble = Trouble(type(error).__name__)
+            _note(Trouble(type(error).__name__))
             raise
         _note_status(response.status, response.headers)
         return response
@@ -167,13 +299,14 @@ def _govern_curl(base_url: str | None) -> None:
     def governed(self: Any, method: Any, url: str, *args: Any, **kw: Any) -> Any:
         url, header = _elsewhere(url, base_url)
         kw["headers"] = {**(kw.get("headers") or {}), **header}
-        kw["timeout"] = _bounded(kw.get("timeout"))
+        timeout = kw.get("timeout")  # of a pair curl takes the sum
+        kw["timeout"] = _bounded(None if isinstance(timeout, tuple) else timeout)
         if base_url:
             kw["allow_redirects"] = False  # curl would follow one to the real host
         try:
             response = request(self, method, url, *args, **kw)
         except OSError as error:
-            CURRENT.trouble = Trouble(type(error).__name__)
+            _note(Trouble(type(error).__name__))
             raise
         _note_status(response.status_code, response.headers)
         return response
@@ -185,7 +318,7 @@ def _redirected(base_url: str) -> type[http.client.HTTPConnection]:
     class Redirected(http.client.HTTPConnection):
         def __init__(self, host: str, *_: Any, **__: Any) -> None:
             self._meant_for = host
-            super().__init__(urlsplit(base_url).netloc, timeout=remaining_s())
+            super().__init__(urlsplit(base_url).netloc, timeout=_bounded(None))
 
         def endheaders(self, *args: Any, **kw: Any) -> None:
             self.putheader(ORIGINAL_HOST, self._meant_for)

@@ -32,9 +32,8 @@ def names(catalog: Catalog) -> list[str]:
 
 def process_of(adapter: AkShareAdapter) -> int:
     """Process id of the adapter's only worker."""
-    (worker,) = adapter._workers
-    assert worker._process is not None
-    return worker._process.pid
+    (process,) = adapter.processes
+    return process
 
 
 def is_running(process: int) -> bool:
@@ -113,17 +112,16 @@ async def test_a_failing_upstream_is_told_from_an_answer_that_cannot_be_read(
 
 async def test_a_hang_ends_in_the_worker_too(catalog: Catalog) -> None:
     async with (
-        UpstreamDouble.open(catalog, faults=Faults(hang_rate=1.0)) as double,
+        UpstreamDouble.open(catalog) as double,
         AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
-        (worker,) = adapter._workers
-        await _fails(adapter, manifest, 5.0)  # also starts the process
+        await adapter.fetch(manifest, {"symbol": "600519"}, 10)
         process = process_of(adapter)
+        double.faults = Faults(hang_rate=1.0)
         started = time.perf_counter()
-        await _fails(adapter, manifest, 2.0)
-        assert time.perf_counter() - started < 2.2
-        assert worker.calls == {}
+        await _fails(adapter, manifest, 1.0)
+        assert time.perf_counter() - started < 1.2
         assert process_of(adapter) == process, "its socket timed out; it had not to be killed"
     assert not is_running(process)
 
@@ -164,18 +162,3 @@ async def test_no_secret_stands_in_the_workers_environment(
     ):
         await adapter.fetch(tool(catalog, "index_eri"), {}, 10)
         assert b"planted" not in environment_of(process_of(adapter))
-
-
-async def test_at_most_so_many_calls_are_under_way_per_host(catalog: Catalog) -> None:
-    async with (
-        UpstreamDouble.open(catalog, faults=Faults(latency_s=0.2)) as double,
-        AkShareAdapter.open(
-            names(catalog), base_url=double.base_url, workers=1, per_host=2
-        ) as adapter,
-    ):
-        manifest = tool(catalog, "stock_zh_a_hist")
-        await adapter.fetch(manifest, {"symbol": "600519"}, 10)
-        started = time.perf_counter()
-        codes = ("600000", "600001", "600002", "600003")
-        await asyncio.gather(*(adapter.fetch(manifest, {"symbol": c}, 10) for c in codes))
-        assert time.perf_counter() - started >= 0.4, "two by two"

@@ -1,16 +1,25 @@
 """The worker process with an upstream library of our own making, whose functions misbehave."""
 
 import asyncio
+import io
 import json
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
-from adapters.akshare import AkShareAdapter
+from adapters.akshare import AkShareAdapter, _Process
+from adapters.akshare_worker import Worker
 from adapters.fault import UpstreamFault
 from manifests import AkShareBinding, Manifest
 from tests.adapters.test_rapidapi import upstream
@@ -20,9 +29,10 @@ pytestmark = pytest.mark.anyio
 pytest.importorskip("akshare", reason="the akshare extra is not installed")
 
 LIBRARY = """
-import multiprocessing, os, sys, threading, time
-time.sleep(0.5)
+import ctypes, http.client, os, resource, signal, ssl, sys, threading, time, urllib.request
+import requests, urllib3
 __version__ = "made for tests"
+kept = []
 
 def pid(): return os.getpid()
 def slow(): time.sleep(0.3); return os.getpid()
@@ -36,10 +46,7 @@ def leaves(): sys.exit(3)
 def prints(): print("x" * 100_000); sys.stderr.write("y" * 100_000); return 1
 def reads(): return sys.stdin.read(10)
 def large(): return "x" * (17 * 2**20)
-def spins():
-    while True: pass
 def swallows():
-    import requests
     try: requests.get("https://made.example/x").raise_for_status()
     except Exception: pass
     return []
@@ -48,6 +55,59 @@ def forks():
     child = os.fork()
     if child == 0: time.sleep(60); os._exit(0)
     return child
+def forks_and_returns():
+    process = os.getpid()
+    os.fork()
+    return process
+def sleeps(): time.sleep(60)
+def nap(): time.sleep(1.5); return os.getpid()
+def get_requests(url): return requests.get(url, verify=False, timeout=30).text
+def get_streamed(url): return [*requests.get(url, stream=True).iter_content(1)]
+def get_urllib(url): return urllib.request.urlopen(url).read().decode()
+def get_urllib3(url): return urllib3.PoolManager(cert_reqs="CERT_NONE").request("GET", url).data
+def get_client(url):
+    connection = http.client.HTTPConnection(url.split("/")[2])
+    connection.request("GET", "/drip")
+    return connection.getresponse().read().decode()
+def get_trusting(url):
+    while True:
+        try: return requests.get(url, timeout=30).json()["data"]
+        except Exception: time.sleep(0.1)
+def spins():
+    while True: pass
+def retries():
+    while True:
+        try: requests.get("https://made.example/drip")
+        except: pass
+def swallows_all():
+    while True:
+        try:
+            while True: pass
+        except: pass
+def sleeps_in_c(): ctypes.CDLL(None).sleep(60)
+def waits(): threading.Lock().acquire(); lock = threading.Lock(); lock.acquire(); lock.acquire()
+def stops_all(): ctypes.PyDLL(None).sleep(60)
+def quits(): exit()
+def leaves_at_once(): os._exit(3)
+def ends(): os.kill(os.getpid(), signal.SIGTERM)
+def crashes(): ctypes.string_at(0)
+def leaves_in_thread():
+    thread = threading.Thread(target=sys.exit)
+    thread.start(); thread.join()
+    return 1
+def floods():
+    for _ in range(64): os.write(1, b"x" * 2**20)
+    print("x" * 2**24)
+    return 1
+def grows(): kept.append(b"x" * 2**25); return os.getpid()
+def takes_all():
+    blocks = []
+    while True: blocks.append(bytearray(2**24))
+def leaves_threads():
+    for _ in range(120): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+def leaves_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    while True: kept.append(open(os.devnull))
 """
 
 NAMES = [line[4 : line.index("(")] for line in LIBRARY.splitlines() if line.startswith("def ")]
@@ -55,36 +115,86 @@ NAMES = [line[4 : line.index("(")] for line in LIBRARY.splitlines() if line.star
 
 @asynccontextmanager
 async def library(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int = 1, base_url: str | None = None
+    folder: Path, monkeypatch: pytest.MonkeyPatch, start_s: float = 0, **options: Any
 ) -> AsyncIterator[AkShareAdapter]:
     package = folder / "library" / "akshare"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text(LIBRARY)
+    (package / "__init__.py").write_text(f"{LIBRARY}\ntime.sleep({start_s})\n")
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{root}")
-    async with AkShareAdapter.open(NAMES, base_url=base_url, workers=workers, threads=4) as adapter:
+    options = {"workers": 1, "threads": 4, **options}
+    async with AkShareAdapter.open(NAMES, **options) as adapter:
         yield adapter
 
 
-def tool(function: str) -> Manifest:
+def tool(function: str, paged: bool = False) -> Manifest:
     return Manifest(
         name=function,
         description="x",
         timeliness="daily",
         intent_type="informational",
         regulatory_domains=("equity",),
-        binding=AkShareBinding(function=function, hosts=(f"{function}.com",)),
+        binding=AkShareBinding(function=function, hosts=(f"{function}.com",), paged=paged),
     )
 
 
-async def call(adapter: AkShareAdapter, function: str, timeout_s: float = 10) -> object:
-    return json.loads((await adapter.fetch(tool(function), {}, timeout_s)).data)
+async def call(
+    adapter: AkShareAdapter, function: str, timeout_s: float = 10, **arguments: str
+) -> object:
+    return json.loads((await adapter.fetch(tool(function), arguments, timeout_s)).data)
 
 
-async def fault(adapter: AkShareAdapter, function: str, timeout_s: float = 10) -> UpstreamFault:
+async def fault(
+    adapter: AkShareAdapter, function: str, timeout_s: float = 10, **arguments: str
+) -> UpstreamFault:
     with pytest.raises(UpstreamFault) as caught:
-        await adapter.fetch(tool(function), {}, timeout_s)
+        await adapter.fetch(tool(function), arguments, timeout_s)
     return caught.value
+
+
+def process_of(adapter: AkShareAdapter) -> _Process:
+    (worker,) = adapter._plain.workers
+    return worker.processes[-1]
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    assert time.perf_counter() - started < seconds
+
+
+@asynccontextmanager
+async def dripping(tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """An upstream that sends a byte every 0.1 s, and nothing at all for `/hang`."""
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.sleep(60 if request.path == "/hang" else 0)
+        response = web.StreamResponse(headers={"Content-Length": "600"})
+        await response.prepare(request)
+        for _ in range(600):
+            await response.write(b"x")
+            await asyncio.sleep(0.1)
+        return response
+
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    try:
+        yield f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def own_certificate(folder: Path) -> ssl.SSLContext:
+    openssl = shutil.which("openssl") or pytest.skip("openssl makes the certificate")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    options = f"req -x509 -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout {key}"
+    run = [openssl, *options.split(), "-out", str(certificate)]
+    subprocess.run(run, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
 
 
 async def test_whatever_a_function_does_its_call_ends_in_one_reply(
@@ -92,30 +202,203 @@ async def test_whatever_a_function_does_its_call_ends_in_one_reply(
 ) -> None:
     async with library(tmp_path, monkeypatch) as adapter:
         process = await call(adapter, "pid")
+        assert await call(adapter, "reads") == ""
         for function, kind in (
             ("leaks", "invalid"),
             ("surrogate", "invalid"),
             ("odd", "invalid"),
             ("unencodable", "invalid"),
             ("leaves", "invalid"),
+            ("quits", "invalid"),
             ("large", "too_large"),
         ):
             found = await fault(adapter, function)
             assert found.kind == kind, function
             assert "planted" not in found.message
         assert await call(adapter, "prints") == 1
-        assert await call(adapter, "reads") == ""
+        assert await call(adapter, "floods") == 1
+        assert await call(adapter, "leaves_in_thread") == 1
+        assert await call(adapter, "forks_and_returns") == process
         assert await call(adapter, "pid") == process, "one process bore it all"
 
 
-async def test_a_call_that_cannot_be_stopped_costs_the_process_and_no_later_call(
+async def test_every_wait_ends_at_the_deadline_and_costs_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        dripping() as clear,
+        library(tmp_path, monkeypatch, base_url=clear, threads=16) as adapter,
+    ):
+        process = await call(adapter, "pid")
+        waits = [
+            fault(adapter, "sleeps", 0.5),
+            fault(adapter, "get_client", 0.5, url=f"{clear}/drip"),
+            fault(adapter, "get_requests", 0.5, url=f"{clear}/hang"),
+            fault(adapter, "get_trusting", 0.5, url=f"{clear}/hang"),
+            *(
+                fault(adapter, function, 0.5, url=f"{clear}/drip")
+                for function in ("get_requests", "get_streamed", "get_urllib", "get_urllib3")
+            ),
+        ]
+        with within(0.8):
+            faults = await asyncio.gather(*waits)
+        assert {(f.kind, f.retryable) for f in faults} == {("timeout", True)}
+        assert process_of(adapter).calls == {}
+        assert await call(adapter, "pid") == process
+
+
+async def test_a_wait_over_tls_ends_at_the_deadline_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        dripping(own_certificate(tmp_path)) as tls,
+        library(tmp_path, monkeypatch) as adapter,
+    ):
+        process = await call(adapter, "pid")
+        for function in ("get_requests", "get_urllib3"):
+            with within(0.8):
+                assert (await fault(adapter, function, 0.5, url=tls)).kind == "timeout"
+        assert await call(adapter, "pid") == process
+
+
+async def test_what_goes_on_after_its_deadline_costs_its_process_but_no_other_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        dripping() as url,
+        library(tmp_path, monkeypatch, base_url=url, threads=8) as adapter,
+    ):
+        for functions in (
+            ("spins", "sleeps_in_c", "waits"),
+            ("retries", "swallows_all"),
+        ):
+            first = await call(adapter, "pid")
+            other = asyncio.create_task(call(adapter, "nap"))
+            with within(1.5):
+                faults = await asyncio.gather(*(fault(adapter, f, 0.2) for f in functions))
+            assert {(f.kind, f.retryable) for f in faults} == {("timeout", True)}
+            second = await call(adapter, "pid")
+            assert second != first
+            assert adapter.processes == [second]
+            assert await other == first, "it was let end"
+            await asyncio.sleep(0.2)
+            assert not is_running(first)
+
+
+async def test_an_ended_process_says_how_and_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with library(tmp_path, monkeypatch) as adapter:
+        for function, how in (
+            ("leaves_at_once", "ended with status 3"),
+            ("ends", "ended by signal SIGTERM"),
+            ("crashes", "ended by signal SIGSEGV"),
+            ("stops_all", "was killed, as a call in it held on 2 s after its deadline"),
+        ):
+            other = asyncio.create_task(fault(adapter, "nap", 10))
+            with within(4):
+                found = await fault(adapter, function, timeout_s=1)
+            assert (found.kind, found.retryable) == ("crashed", True)
+            assert found.message == f"the worker process that ran the call {how}"
+            assert (await other).kind == "crashed"
         process = await call(adapter, "pid")
-        found = await fault(adapter, "spins", timeout_s=0.2)
-        assert (found.kind, found.retryable) == ("crashed", True)
+        slow = asyncio.create_task(fault(adapter, "nap"))
+        await asyncio.sleep(0.1)
+        os.kill(process_of(adapter).id, signal.SIGKILL)
+        assert (await slow).message.endswith("ended by signal SIGKILL")
         assert await call(adapter, "pid") != process
+
+
+async def test_a_worker_that_has_grown_is_retired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with library(tmp_path, monkeypatch, worker_bytes=2**28) as adapter:
+        processes = [await call(adapter, "grows") for _ in range(16)]
+        assert 2 <= len(set(processes)) <= 4
+
+        other = asyncio.create_task(call(adapter, "slow"))
+        found = await fault(adapter, "takes_all")
+        assert (found.kind, found.retryable) == ("too_large", False)
+        assert found.message == "the call ran out of its worker's memory"
+        first, second = await other, await call(adapter, "pid")
+        assert first == processes[-1] != second
+
+
+async def test_a_worker_is_retired_after_many_calls_and_if_threads_or_files_are_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapters.akshare.MOST_CALLS", 3)
+    async with library(tmp_path, monkeypatch) as adapter:
+        processes = [await call(adapter, "pid") for _ in range(4)]
+        assert [processes.index(process) for process in processes] == [0, 0, 0, 3]
+        assert (await fault(adapter, "leaves_threads")).kind == "empty"
+        processes.append(await call(adapter, "pid"))
+        assert (await fault(adapter, "leaves_files")).kind == "invalid"
+        processes.append(await call(adapter, "pid"))
+        assert len(set(processes)) == 4
+
+
+async def test_functions_with_pages_take_no_thread_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with library(tmp_path, monkeypatch, threads=2) as adapter:
+        await asyncio.gather(call(adapter, "pid"), adapter.fetch(tool("pid", paged=True), {}, 10))
+        plain, paged = adapter.processes
+        assert plain != paged
+        slow = [asyncio.create_task(adapter.fetch(tool("slow", True), {}, 10)) for _ in range(4)]
+        with within(0.2):
+            assert await call(adapter, "pid") == plain
+        assert {int(answer.data) for answer in await asyncio.gather(*slow)} == {paged}
+
+
+@pytest.mark.parametrize("function", ["sleeps", "get_requests", "get_streamed"])
+async def test_a_caller_who_leaves_frees_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    arguments = {} if function == "sleeps" else {"url": "https://made.example/hang"}
+    async with (
+        dripping() as url,
+        library(tmp_path, monkeypatch, base_url=url, threads=1) as adapter,
+    ):
+        process = await call(adapter, "pid")
+        for _ in range(3):
+            left = asyncio.create_task(adapter.fetch(tool(function), arguments, 30))
+            await asyncio.sleep(0.1)
+            left.cancel()
+            with within(0.4):
+                assert await call(adapter, "pid") == process
+
+
+def test_a_call_that_is_cancelled_before_it_began_is_answered_and_not_run() -> None:
+    out = io.BytesIO()
+    worker = Worker({}, out)
+    worker.submit({"id": 7, "function": "pid", "arguments": {}, "timeout_s": 10})
+    worker.cancel(7)
+    assert b'"id":7' in out.getvalue()
+    assert b'"timeout"' in out.getvalue()
+    worker.cancel(7)
+    worker.cancel(8)
+    assert out.getvalue().count(b'"id"') == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_worker_leaves_root_where_nobody_can_read_what_it_needs(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "file").touch()
+    code = f"""
+import os
+from adapters.akshare_worker import _leave_root
+_leave_root(["/", {str(closed / "file")!r}])
+print(os.getresuid(), os.getresgid())
+_leave_root(["/"])
+print(os.getresuid(), os.getresgid(), os.getgroups())
+"""
+    root = Path(__file__).parents[2]
+    run = [sys.executable, "-c", code]
+    said = subprocess.run(run, cwd=root, check=True, capture_output=True, text=True).stdout
+    nobody = (65534,) * 3
+    assert said.splitlines() == ["(0, 0, 0) (0, 0, 0)", f"{nobody} {nobody} []"]
 
 
 async def test_a_child_of_a_function_does_not_keep_a_dead_worker_alive(
@@ -123,8 +406,7 @@ async def test_a_child_of_a_function_does_not_keep_a_dead_worker_alive(
 ) -> None:
     async with library(tmp_path, monkeypatch) as adapter:
         child = await call(adapter, "forks")
-        (worker,) = adapter._workers
-        worker.kill()
+        process_of(adapter).kill()
         await asyncio.sleep(0.2)
         assert isinstance(await call(adapter, "pid"), int)
     assert not is_running(child)
@@ -141,7 +423,7 @@ def is_running(process: object) -> bool:
 async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with library(tmp_path, monkeypatch) as adapter:
+    async with library(tmp_path, monkeypatch, start_s=0.5) as adapter:
         outcomes = []
         for _ in range(12):
             try:
