@@ -1,23 +1,40 @@
 """What can go wrong upstream: one small exception that adapters raise and the gateway maps.
 
 A fault's message is for people and traces: it never holds a credential, a stack trace or a local
-path.
+path. What an upstream's own words and headers say of a fault is read here and nowhere else.
 """
 
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Literal
+from urllib.parse import quote, quote_plus
 
 Kind = Literal[
     "timeout",  # nothing came in time
     "unreachable",  # no connection, or it broke
     "status",  # an HTTP status that says failure
-    "invalid",  # an answer that can't be read
+    "rejected",  # the upstream refuses these arguments, whatever the status
+    "invalid",  # an answer that can't be read, or a request that may not be sent
     "empty",  # nothing where something must be
     "too_large",  # over the bound on size
     "rate_limited",  # the upstream asks to slow down
+    "quota_exhausted",  # the key's quota at the upstream is used up
     "not_subscribed",  # the upstream does not accept the operator's key for this tool
     "not_configured",  # the operator has not set what this call needs
     "crashed",  # the worker process that ran the call ended
 ]
+
+SHORTEST_SECRET = 4
+"""Characters; what is shorter occurs in any text and is no secret."""
+
+_READ_OF_TEXT = 2**12
+_UNIX_TIME = 1e9
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
+_LIMIT = re.compile(r"x-ratelimit-(?:(.+)-)?(limit|remaining|reset)")
 
 
 class UpstreamFault(Exception):
@@ -38,10 +55,83 @@ class UpstreamFault(Exception):
         self.retry_after_s = retry_after_s
 
 
-def fault_of_status(status: int, retry_after: str | None) -> UpstreamFault:
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One quota as headers tell it; `reset_s` is how many seconds it lasts. None: not told."""
+
+    name: str
+    limit: int | None = None
+    remaining: int | None = None
+    reset_s: float | None = None
+
+
+def fault_of_status(status: int, retry_after: str | None, words: str = "") -> UpstreamFault:
     """The fault that an HTTP status of 300 or more stands for (RFC 9110, section 15)."""
-    text = f"the upstream answered {status}"
+    text = f"the upstream answered {status}{words and f': {words}'}"
     if status == 429:
-        wait = float(retry_after) if retry_after and retry_after.isdecimal() else None
-        return UpstreamFault("rate_limited", text, retryable=True, retry_after_s=wait)
-    return UpstreamFault("status", text, retryable=status >= 500)
+        wait_s = seconds_until(retry_after)
+        return UpstreamFault("rate_limited", text, retryable=True, retry_after_s=wait_s)
+    wait_s = seconds_until(retry_after) if status == 503 else None
+    return UpstreamFault("status", text, retryable=status >= 500, retry_after_s=wait_s)
+
+
+def seconds_until(retry_after: str | None) -> float | None:
+    """Seconds that a Retry-After asks for: a number, or an HTTP date (RFC 9110, 10.2.3)."""
+    text = (retry_after or "").strip()
+    if (seconds := _number(text)) is not None:
+        return max(seconds, 0.0)
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(when.timestamp() - time.time(), 0.0)
+
+
+def limits_of(headers: Mapping[str, str]) -> list[Limit]:
+    """Quotas in headers `x-ratelimit-NAME-limit`, `-remaining`, `-reset`; NAME is else "requests".
+
+    RapidAPI sends the named form, several providers the plain one. A reset counts seconds from now
+    or, over 1e9, is a Unix time. What is no number is as good as not sent.
+    """
+    told: dict[str, dict[str, float]] = {}
+    for header, text in headers.items():
+        found = _LIMIT.fullmatch(header.lower())
+        number = _number(text.strip())
+        if found and number is not None:
+            told.setdefault(found[1] or "requests", {}).setdefault(found[2], number)
+    return [
+        Limit(
+            name,
+            int(said["limit"]) if "limit" in said else None,
+            int(said["remaining"]) if "remaining" in said else None,
+            _from_now(said["reset"]) if "reset" in said else None,
+        )
+        for name, said in told.items()
+    ]
+
+
+def told(text: str, secrets: Iterable[str] = (), most: int = 200) -> str:
+    """An upstream's own words, fit for a message: printable, at most `most` long, no secret."""
+    forms = {
+        form
+        for secret in secrets
+        if len(secret) >= SHORTEST_SECRET
+        for form in (secret, quote(secret, safe=""), quote_plus(secret))
+    }
+    start = text[:_READ_OF_TEXT]
+    if forms:
+        start = re.sub("|".join(map(re.escape, forms)), "***", start, flags=re.IGNORECASE)
+        if len(text) > _READ_OF_TEXT:
+            start = start[: -max(map(len, forms))]  # where half of one may stand
+    words = "".join(c if c.isprintable() else " " for c in start).split()
+    line = " ".join(words)
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _number(text: str) -> float | None:
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _from_now(reset: float) -> float:
+    return max(reset - time.time() if reset > _UNIX_TIME else reset, 0.0)

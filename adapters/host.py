@@ -1,9 +1,4 @@
-"""Upstream hosts: whom a limit belongs to, and how many calls each may have under way.
-
-Sources ban an address, not a function, so limits belong to the registrable domain of a host.
-"""
-
-import asyncio
+"""Upstream hosts: what a limit belongs to, and how a redirected request says where it was bound."""
 
 ORIGINAL_HOST = "X-Finport-Host"
 """Header that carries the host a redirected request was meant for."""
@@ -19,15 +14,3 @@ def registrable_domain(host: str) -> str:
     labels = host.split(".")
     shared = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _SHARED_SUFFIXES
     return ".".join(labels[-3:] if shared else labels[-2:])
-
-
-class HostLimits:
-    """At most `concurrency` calls under way per name; the others wait their turn."""
-
-    def __init__(self, concurrency: int) -> None:
-        self._concurrency = concurrency
-        self._turns: dict[str, asyncio.Semaphore] = {}
-
-    def of(self, name: str) -> asyncio.Semaphore:
-        """The turns at `name`."""
-        return self._turns.setdefault(name, asyncio.Semaphore(self._concurrency))

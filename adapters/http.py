@@ -1,58 +1,192 @@
-"""One HTTP GET against an upstream: every way in which it can fail becomes an `UpstreamFault`."""
+"""One HTTP GET against an upstream: every way in which it can fail becomes an `UpstreamFault`.
 
-from collections.abc import Mapping
+No redirect is followed, no cookie kept, no proxy taken from the environment. A body is read and
+unpacked up to a bound, in steps that keep the event loop less than 5 ms, and a connection whose
+body was not read to its end is closed.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
 
 import aiohttp
 from anyio import to_thread
 from yarl import URL
 
-from adapters.fault import UpstreamFault, fault_of_status
-from adapters.normalise import MAX_BYTES, Answer, from_json
+from adapters.fault import UpstreamFault, told
+from adapters.normalise import MAX_BYTES
 
+T = TypeVar("T")
+
+CONNECT_S = 5.0
 CHUNK = 2**16
+STEP = 2**18  # bytes unpacked between two turns of the loop: about 0.5 ms
 READ_AT_ONCE = 2**16
+REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal's words is waited for
+
+_ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
+_BROKE_OFF = "the upstream broke off in the middle of its answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. Of a status over 299 the body is empty unless it came whole and soon."""
+
+    status: int
+    headers: Mapping[str, str]
+    charset: str | None
+    body: bytes | bytearray
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+
+def open_session() -> aiohttp.ClientSession:
+    """A session as `get` needs it."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),  # limits stand in the gateway
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,  # aiohttp would unpack without a bound between two turns
+        trust_env=False,
+        middlewares=(_once,),
+    )
+
+
+async def _once(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """aiohttp would send a GET again that met a reset: a request of which no key's quota knows."""
+    try:
+        return await send(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise UpstreamFault("unreachable", _trouble(error), retryable=True) from None
 
 
 async def get(
-    session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], timeout_s: float
-) -> bytes:
-    """The body of a 2xx answer. Raises `UpstreamFault`."""
-    timeout = aiohttp.ClientTimeout(total=timeout_s)
+    session: aiohttp.ClientSession,
+    url: URL,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    learn: Callable[[int, Mapping[str, str]], None] = lambda _status, _headers: None,
+) -> Reply:
+    """What the upstream answers. `learn` is told status and headers as soon as they are there.
+
+    Raises `UpstreamFault` (`timeout`, `unreachable`, `too_large`, `invalid`).
+    """
+    headers = {**headers, "Accept-Encoding": "gzip, deflate"}
+    timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_S)
     try:
-        async with session.get(
-            url, headers=headers, timeout=timeout, allow_redirects=False
-        ) as response:
-            if not 200 <= response.status < 300:
-                raise _refused(response)
-            return await _bounded_body(response)
+        async with (
+            asyncio.timeout(timeout_s),
+            session.get(url, headers=headers, timeout=timeout, allow_redirects=False) as response,
+        ):
+            learn(response.status, response.headers)
+            is_ok = 200 <= response.status < 300
+            body = await (_body(response, MAX_BYTES) if is_ok else _words(response))
+            return Reply(response.status, response.headers, response.charset, body)
+    except aiohttp.ConnectionTimeoutError:
+        text = "no connection to the upstream in time"
+        raise UpstreamFault("timeout", text, retryable=True) from None
     except TimeoutError:
-        raise UpstreamFault(
-            "timeout", f"{url.host} did not answer in time", retryable=True
-        ) from None
-    except aiohttp.ClientError as error:
-        text = f"{type(error).__name__} on the way to the upstream"
+        text = "the upstream did not answer in time"
+        raise UpstreamFault("timeout", text, retryable=True) from None
+    except aiohttp.ClientResponseError:
+        text = "the upstream does not answer in HTTP"
         raise UpstreamFault("unreachable", text, retryable=True) from None
+    except (aiohttp.ClientError, OSError):
+        raise UpstreamFault("unreachable", _BROKE_OFF, retryable=True) from None
 
 
-async def normalised(body: bytes) -> Answer:
-    """Answer from a JSON body; one that takes longer than 5 ms to read is read in a thread."""
-    if len(body) < READ_AT_ONCE:
-        return from_json(body)
-    return await to_thread.run_sync(from_json, body)
+async def read(reply: Reply, into: Callable[[Reply], T]) -> T:
+    """`into(reply)`, in a thread where it may take longer than 5 ms."""
+    if len(reply.body) < READ_AT_ONCE:
+        return into(reply)
+    return await to_thread.run_sync(into, reply)
 
 
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_chunked(CHUNK):
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise UpstreamFault("too_large", f"the answer is over {MAX_BYTES} bytes")
-    return bytes(body)
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
+    """The body, unpacked. Raises `UpstreamFault`, and then the connection is closed."""
+    try:
+        if (response.content_length or 0) > most:
+            raise UpstreamFault("too_large", f"the answer is over {most} bytes")
+        said = response.headers.get("Content-Encoding", "").strip().lower()
+        encoding = _ENCODINGS.get(said)
+        if encoding is None:
+            text = f"the answer is encoded as {told(said, most=40)!r}, which was not asked for"
+            raise UpstreamFault("invalid", text)
+        inflater = _Inflater(encoding) if encoding else None
+        body = bytearray()
+        async for chunk in response.content.iter_chunked(CHUNK):
+            for piece in inflater.pieces(chunk) if inflater else (chunk,):
+                body += piece
+                if len(body) > most:
+                    raise UpstreamFault("too_large", f"the answer is over {most} bytes")
+                if inflater:
+                    await asyncio.sleep(0)
+        if inflater and not inflater.is_complete:
+            raise UpstreamFault("unreachable", _BROKE_OFF, retryable=True)
+        return body
+    except UpstreamFault:
+        response.close()
+        raise
 
 
-def _refused(response: aiohttp.ClientResponse) -> UpstreamFault:
-    fault = fault_of_status(response.status, response.headers.get("Retry-After"))
-    if response.status in (401, 403):
-        text = f"{fault.message}: the key is not accepted for this tool"
-        return UpstreamFault("not_subscribed", text)
-    return fault
+async def _words(response: aiohttp.ClientResponse) -> bytes | bytearray:
+    """What a client error says. Its status counts, so trouble with its body is none."""
+    if 400 <= response.status < 500:
+        with suppress(UpstreamFault, aiohttp.ClientError, OSError):  # TimeoutError is an OSError
+            async with asyncio.timeout(REFUSAL_S):
+                return await _body(response, REFUSAL_BYTES)
+    return b""
+
+
+class _Inflater:
+    """Unpacks gzip (RFC 1952) or deflate: in zlib's frame (RFC 1950) or, as some send it, bare."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._stream: zlib._Decompress | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stream is None or self._stream.eof
+
+    def pieces(self, packed: bytes) -> Iterator[bytes]:
+        """What `packed` adds, at most `STEP` bytes at a time. Raises `UpstreamFault`."""
+        full = False
+        while packed or full:
+            if self._stream is None or (self._stream.eof and packed):
+                self._stream = zlib.decompressobj(self._window_bits(packed[0]))
+            try:
+                piece = self._stream.decompress(packed, STEP)
+            except zlib.error:
+                text = f"the answer is not the {self._encoding} that it says it is"
+                raise UpstreamFault("invalid", text) from None
+            full = len(piece) == STEP
+            packed = self._stream.unconsumed_tail or self._stream.unused_data
+            yield piece
+
+    def _window_bits(self, first: int) -> int:
+        if self._encoding == "gzip":
+            return 16 + zlib.MAX_WBITS
+        return zlib.MAX_WBITS if first & 0xF == zlib.DEFLATED else -zlib.MAX_WBITS
+
+
+def _trouble(error: Exception) -> str:
+    """What went wrong before there was an answer, without an address."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "the upstream's name has no address (DNS)"
+        case aiohttp.ClientConnectorCertificateError():
+            return "the upstream's TLS certificate is not valid"
+        case aiohttp.ClientSSLError():
+            return "no TLS connection to the upstream"
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return "the upstream refuses connections"
+        case aiohttp.ClientConnectorError():
+            return "no connection to the upstream"
+    return "the upstream closed the connection before it answered"

@@ -5,17 +5,28 @@ line, so that rows can be cut without decoding. Frames are read without importin
 lives in the worker process only.
 """
 
-from collections.abc import Mapping, Sequence
+import codecs
+import json
+from codecs import BOM_UTF8
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from html import unescape
 from itertools import count
 from typing import Any
 
 import orjson
 
-from adapters.fault import UpstreamFault
+from adapters.fault import UpstreamFault, told
 
 MAX_BYTES = 16 * 2**20
 """The largest answer that is taken."""
+
+READ_OF_PAGE = 2**16
+
+_AS_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * 19  # the digits of 2**63
+_NO_CHARSETS = {"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf-7"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +38,70 @@ class Answer:
     rows: int | None = None
 
 
-def from_json(body: bytes) -> Answer:
-    """Answer from a JSON body. Raises `UpstreamFault` (`empty`, `invalid`)."""
-    if not body.strip():
+def from_json(
+    body: bytes | bytearray, charset: str | None = None, secrets: Collection[str] = ()
+) -> Answer:
+    """Answer from a JSON body. Raises what `read_json` and `from_value` raise."""
+    return from_value(read_json(body, charset, secrets))
+
+
+def from_value(value: Any) -> Answer:
+    """Answer from a JSON value. Raises `UpstreamFault` (`invalid`) for a nesting too deep."""
+    if isinstance(value, list) and value and all(map(_is_record, value)):
+        columns = tuple(dict.fromkeys(name for record in value for name in record))
+        return _table(columns, value)
+    return Answer(_dumps(value))
+
+
+def read_json(
+    body: bytes | bytearray, charset: str | None = None, secrets: Collection[str] = ()
+) -> Any:
+    """The JSON value of a body in UTF-8 or, if it isn't, in the `charset` that its header names.
+
+    NaN and infinities become null, integers of any length stay exact. Raises `UpstreamFault`
+    (`empty`, `invalid`), in whose message none of `secrets` stands.
+    """
+    if body.startswith(BOM_UTF8):
+        body = body[len(BOM_UTF8) :]
+    if not body or body.isspace():
         raise UpstreamFault("empty", "the upstream sent an empty body", retryable=True)
+    # orjson would read an integer of more than 64 bits as a float, without a word.
+    if _LONG_NUMBER not in body.translate(_AS_NOUGHTS):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(body)
+    text = _decoded(body, charset)
+    if body[:READ_OF_PAGE].lstrip().startswith(b"<"):
+        title = told(_title(text or body.decode(errors="replace")), secrets, most=80)
+        named = f" with the title {title!r}" if title else ""
+        raise UpstreamFault("invalid", f"an HTML or XML page{named} came instead of JSON")
+    if text is None:
+        raise UpstreamFault("invalid", "the upstream sent text that is not UTF-8")
     try:
-        value = orjson.loads(body)
-        if isinstance(value, list) and value and all(map(_is_record, value)):
-            columns = tuple(dict.fromkeys(name for record in value for name in record))
-            return _table(columns, value)
-        return Answer(orjson.dumps(value))
-    except orjson.JSONDecodeError as error:
-        start = body[:40].decode(errors="replace")
-        raise UpstreamFault("invalid", f"the upstream sent no JSON ({error}): {start!r}") from None
-    except orjson.JSONEncodeError:
+        return json.loads(text, parse_constant=lambda _: None)
+    except RecursionError:
         raise UpstreamFault("invalid", "the upstream's JSON is nested too deeply") from None
+    except ValueError as error:
+        start = told(text, secrets, most=40)
+        raise UpstreamFault("invalid", f"the upstream sent no JSON ({error}): {start!r}") from None
+
+
+def _decoded(body: bytes | bytearray, charset: str | None) -> str | None:
+    with suppress(UnicodeDecodeError):
+        text = body.decode()
+        if "\0" not in text:  # UTF-16 can pass for UTF-8, but no JSON text holds this character
+            return text
+    with suppress(LookupError, ValueError):  # no such charset; not in that charset
+        if charset and codecs.lookup(charset).name not in _NO_CHARSETS:
+            return body.decode(charset)
+    return None
+
+
+def _title(page: str) -> str:
+    """The title of an HTML page, if its start has one."""
+    start = page[:READ_OF_PAGE]
+    at = start.lower().find("<title")
+    opened, closed = start.find(">", at), start.lower().find("</title", at)
+    return unescape(start[opened + 1 : closed]) if 0 <= at < opened < closed else ""
 
 
 def from_object(value: Any) -> Answer:
@@ -76,10 +136,21 @@ def _columns(frame: Any) -> tuple[tuple[str, ...], list[list[Any]]]:
 
 
 def _table(columns: tuple[str, ...], records: Sequence[Mapping[str, Any]]) -> Answer:
-    lines = [
-        orjson.dumps(record, default=_default, option=orjson.OPT_NON_STR_KEYS) for record in records
-    ]
+    lines = [_dumps(record, orjson.OPT_NON_STR_KEYS) for record in records]
     return Answer(b"[" + b",\n".join(lines) + b"]", columns, len(lines))
+
+
+def _dumps(value: Any, option: int = 0) -> bytes:
+    """Raises `UpstreamFault` (`invalid`)."""
+    try:
+        return orjson.dumps(value, default=_default, option=option)
+    except orjson.JSONEncodeError as error:
+        if "64-bit" in str(error):  # the standard library knows longer integers
+            with suppress(TypeError, ValueError, RecursionError):
+                text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+                return text.encode()
+        text = f"the upstream's answer can't be written as JSON: {error}"
+        raise UpstreamFault("invalid", text) from None
 
 
 def _is_record(value: object) -> bool:

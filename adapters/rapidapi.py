@@ -1,23 +1,37 @@
 """RapidAPI over one aiohttp session.
 
 The request is built from the manifest's binding alone: host, path with percent-encoded values,
-query names, and the key and host headers. Redirects are not followed, a body is read up to a bound,
-and the key stands in a header and nowhere else.
+query names, and the key and host headers. It is checked before a key is taken for it: it goes to
+its binding's host, one of the catalogue's, and has the path of its template. Redirects are not
+followed, a body is read up to a bound, and the key stands in a header and nowhere else, also where
+the upstream repeats it.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import math
+import re
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from urllib.parse import quote
+from functools import lru_cache
+from urllib.parse import quote, unquote
 
 import aiohttp
 from yarl import URL
 
+from adapters.conventions import Refusal, refusal_in, words_in
 from adapters.credential import credential_arguments
-from adapters.fault import UpstreamFault
-from adapters.host import HostLimits
-from adapters.http import get, normalised
-from adapters.normalise import Answer
+from adapters.fault import UpstreamFault, fault_of_status, limits_of, seconds_until, told
+from adapters.http import Reply, get, open_session, read
+from adapters.keys import Key, Keys
+from adapters.normalise import Answer, from_value, read_json
 from manifests import Manifest, RapidApiBinding, Scalar
+
+MAX_URL = 8_000
+"""The longest URL that is sent: what RFC 9110, section 4.1, asks everyone to support."""
+
+_BAD_KEY = re.compile(r"(invalid|missing) api.?key|api.?key .{0,20}invalid", re.IGNORECASE)
+_NOT_SUBSCRIBED = re.compile("not subscribed", re.IGNORECASE)
+_QUOTA = re.compile(r"\b(monthly|daily|hourly) quota\b", re.IGNORECASE)
 
 
 class RapidApiAdapter:
@@ -26,15 +40,15 @@ class RapidApiAdapter:
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        key: str | None,
+        keys: Keys,
+        hosts: Collection[str],
         base_url: str | None,
-        per_host: int,
         credentials: Mapping[str, str],
     ) -> None:
         self._session = session
-        self._key = key
+        self._keys = keys
+        self._hosts = frozenset(hosts)
         self._base_url = base_url
-        self._hosts = HostLimits(per_host)
         self._credentials = credentials
 
     @classmethod
@@ -42,15 +56,14 @@ class RapidApiAdapter:
     async def open(
         cls,
         *,
-        key: str | None,
+        keys: Keys,
+        hosts: Collection[str],
         base_url: str | None = None,
-        per_host: int = 16,
         credentials: Mapping[str, str] | None = None,
     ) -> AsyncIterator["RapidApiAdapter"]:
-        """`key` is the RapidAPI key; `base_url` sends all requests to another origin."""
-        connector = aiohttp.TCPConnector(limit=0)  # the limit stands in HostLimits
-        async with aiohttp.ClientSession(connector=connector) as session:
-            yield cls(session, key, base_url, per_host, credentials or {})
+        """Only `hosts` are ever asked; `base_url` sends all requests to another origin."""
+        async with open_session() as session:
+            yield cls(session, keys, hosts, base_url, credentials or {})
 
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
@@ -58,16 +71,62 @@ class RapidApiAdapter:
         binding = manifest.binding
         if not isinstance(binding, RapidApiBinding):
             raise TypeError(f"{manifest.name} is no RapidAPI tool")
-        if self._key is None:
-            raise UpstreamFault(
-                "not_configured", "no RapidAPI key is set; set FINPORT_RAPIDAPI_KEYS"
-            )
-        arguments = {**arguments, **credential_arguments(manifest, self._credentials)}
-        url, headers = request_of(binding, arguments, self._base_url)
-        headers |= {"X-RapidAPI-Key": self._key, "X-RapidAPI-Host": binding.host}
-        async with self._hosts.of(binding.host):
-            body = await get(self._session, url, headers, timeout_s)
-        return await normalised(body)
+        host, loop = binding.host, asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        filled = credential_arguments(manifest, self._credentials)
+        url, headers = request_of(binding, {**arguments, **filled}, self._base_url)
+        if host not in self._hosts:
+            raise UpstreamFault("invalid", f"{host} is no host of the catalogue")
+        key = await self._keys.take(host, timeout_s)
+        headers |= {"X-RapidAPI-Key": key.secret, "X-RapidAPI-Host": host}
+
+        def learn(status: int, said: Mapping[str, str]) -> None:
+            self._keys.learn(host, key, status, said)
+
+        secrets = (key.secret, *filled.values())
+        reply = await get(self._session, url, headers, until - loop.time(), learn)
+        outcome = await read(reply, lambda reply: _outcome(reply, host, secrets))
+        if isinstance(outcome, Answer):
+            return outcome
+        words = told(outcome.text, secrets)
+        raise self._fault(host, key, reply, outcome.status, words)
+
+    def _fault(
+        self, host: str, key: Key, reply: Reply, status: int | None, words: str
+    ) -> UpstreamFault:
+        """The fault that `status` stands for, whether it is the reply's own or in its body."""
+        said = words and f": {words}"
+        if _NOT_SUBSCRIBED.search(words) and (reply.ok or status == 403):
+            again = self._keys.refuse(host, key)
+            text = f"the key is not subscribed to {host}{said}"
+            return UpstreamFault("not_subscribed", text, retryable=again)
+        if status == 429:
+            return self._slow_down(host, key, reply, words)
+        if reply.ok and (status or 0) < 500:
+            return UpstreamFault("rejected", f"the upstream refused the call{said}")
+        if reply.ok:
+            text = f"the upstream answered {reply.status} with an error{said}"
+            return UpstreamFault("status", text, retryable=True)
+        if status == 401 or (status == 403 and _BAD_KEY.search(words)):
+            again = self._keys.refuse(host, key)
+            text = f"the upstream does not accept the key{said}"
+            return UpstreamFault("not_configured", text, retryable=again)
+        return fault_of_status(reply.status, reply.headers.get("Retry-After"), words)
+
+    def _slow_down(self, host: str, key: Key, reply: Reply, words: str) -> UpstreamFault:
+        """A rate that was too high, or a quota that is used up: headers or words say which."""
+        limits = limits_of(reply.headers)
+        used_up = [one for one in limits if one.remaining is not None and one.remaining <= 0]
+        retry_after = reply.headers.get("Retry-After")
+        if not used_up and not _QUOTA.search(words):
+            return fault_of_status(429, retry_after, words)
+        resets = [one.reset_s for one in used_up or limits if one.reset_s is not None]
+        wait_s = max(resets) if resets else seconds_until(retry_after)
+        if not used_up:  # only the body says so: tell the keys in the words of a header
+            reset = {} if wait_s is None else {"x-ratelimit-requests-reset": f"{math.ceil(wait_s)}"}
+            self._keys.learn(host, key, 429, {"x-ratelimit-requests-remaining": "0", **reset})
+        text = f"the key's quota at {host} is used up{words and f': {words}'}"
+        return UpstreamFault("quota_exhausted", text, retryable=True, retry_after_s=wait_s)
 
 
 def request_of(
@@ -75,20 +134,55 @@ def request_of(
 ) -> tuple[URL, dict[str, str]]:
     """URL and argument headers of one call, exactly as the binding says.
 
-    Arguments can't leave their place: in the path they are percent-encoded (binding has refused dot
-    segments), in the query they are encoded by yarl, in headers control characters are refused.
+    Arguments can't leave their place: in the path they are percent-encoded and stay one segment, in
+    the query they are encoded by yarl, in headers control characters are refused. Raises
+    `UpstreamFault` (`invalid`).
     """
     texts = {name: _text(value) for name, value in arguments.items()}
     path = binding.path
     for name, text in texts.items():
         if f"{{{name}}}" in path:
             path = path.replace(f"{{{name}}}", quote(text, safe=""))
-    url = URL(f"{base_url or f'https://{binding.host}'}{path}", encoded=True)
+    base = str(URL(base_url or f"https://{binding.host}")).rstrip("/")
+    url = URL(f"{base}{path}", encoded=True)
     query = [(sent, texts[name]) for name, sent in binding.query.items() if name in texts]
     headers = {sent: texts[name] for name, sent in binding.headers.items() if name in texts}
     if not all(text.isprintable() for text in headers.values()):
         raise UpstreamFault("invalid", "an argument that is sent as a header is not printable")
-    return url.with_query(query) if query else url, headers
+    url = url.with_query(query) if query else url
+    _check(url, base, binding.path)
+    return url, headers
+
+
+def _check(url: URL, base: str, template: str) -> None:
+    """Raises `UpstreamFault` (`invalid`) for a request that is not where its binding wants it."""
+    where = str(url.with_query(None))
+    if url.user or url.password or url.fragment or not _shape(base, template).fullmatch(where):
+        raise UpstreamFault("invalid", "an argument does not fit into the path of the request")
+    if any(unquote(segment) in (".", "..") for segment in url.raw_path.split("/")):
+        raise UpstreamFault("invalid", "an argument is a dot segment of the path")
+    if len(str(url)) > MAX_URL:
+        text = f"the arguments make a URL of more than {MAX_URL} characters"
+        raise UpstreamFault("invalid", text)
+
+
+@lru_cache(4096)
+def _shape(base: str, template: str) -> re.Pattern[str]:
+    """What a URL without its query looks like: the template, one segment for a placeholder."""
+    segment = r"(?:[A-Za-z0-9._~-]|%[0-9A-F]{2})+"
+    return re.compile(re.escape(base) + re.sub(r"\\{\w+\\}", segment, re.escape(template)))
+
+
+def _outcome(reply: Reply, host: str, secrets: Collection[str]) -> Answer | Refusal:
+    """Raises `UpstreamFault` where a body of success can't be read."""
+    if not reply.ok:
+        try:
+            words = words_in(read_json(reply.body, reply.charset))
+        except UpstreamFault:
+            words = ""
+        return Refusal(words, reply.status)
+    value = read_json(reply.body, reply.charset, secrets)
+    return refusal_in(host, value) or from_value(value)
 
 
 def _text(value: Scalar) -> str:

@@ -12,8 +12,9 @@ from yarl import URL
 
 from adapters.akshare import AkShareAdapter
 from adapters.double import FUNCTIONS
-from adapters.http import get, normalised
-from adapters.normalise import Answer
+from adapters.fault import fault_of_status
+from adapters.http import Reply, get, open_session, read
+from adapters.normalise import Answer, from_json
 from manifests import AkShareBinding, Manifest, Scalar
 
 
@@ -28,7 +29,7 @@ class SimulatedAkShare:
     @classmethod
     @asynccontextmanager
     async def open(cls, real: AkShareAdapter, base_url: str) -> AsyncIterator["SimulatedAkShare"]:
-        async with aiohttp.ClientSession() as session:
+        async with open_session() as session:
             yield cls(real, session, base_url)
 
     async def fetch(
@@ -39,4 +40,10 @@ class SimulatedAkShare:
             return await self._real.fetch(manifest, arguments, timeout_s)
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
-        return await normalised(await get(self._session, url.with_query(query), {}, timeout_s))
+        return await read(await get(self._session, url.with_query(query), {}, timeout_s), _answer)
+
+
+def _answer(reply: Reply) -> Answer:
+    if not reply.ok:
+        raise fault_of_status(reply.status, reply.headers.get("Retry-After"))
+    return from_json(reply.body, reply.charset)

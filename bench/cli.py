@@ -6,12 +6,17 @@ Exit codes: 0 done, 1 the work failed, 2 usage.
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway.cli_options import echo_json, modes, read_settings, run, simulation
+
+if TYPE_CHECKING:
+    from bench.run import RunPlan
+    from gateway.settings import GatewaySettings
 
 Command = Callable[..., None]
 
@@ -44,6 +49,7 @@ def _share(name: str, default: float, text: str) -> Callable[[Command], Command]
 @_share("--wrong-tool-rate", 0.08, "Share of episodes with a wrong tool.")
 @_share("--bad-arguments-rate", 0.12, "Share of episodes with bad arguments.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
+@click.option("--plan", "only_plan", is_flag=True, help="Say what it would ask of whom.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
 @simulation
@@ -60,6 +66,7 @@ def run_suite(
     wrong_tool_rate: float,
     bad_arguments_rate: float,
     out: Path | None,
+    only_plan: bool,
     as_json: bool,
     **given: object,
 ) -> None:
@@ -93,6 +100,8 @@ def run_suite(
         think_s=think_s,
         rates=ErrorRates(no_call_rate, wrong_tool_rate, bad_arguments_rate),
     )
+    if only_plan:
+        run(lambda: _plan(plan, settings, as_json))
     folder = out or Path("runs") / f"{suite}-{time.strftime('%Y%m%d-%H%M%S')}"
 
     async def once() -> int:
@@ -244,6 +253,33 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
         click.echo(name)
         for figure, value in result.items():
             click.echo(f"  {figure}: {value:,.2f}")
+
+
+async def _plan(plan: "RunPlan", settings: "GatewaySettings", as_json: bool) -> int:
+    """Say what a run will ask of each host. Exit code 1 where a quota would run out."""
+    from bench.driver import Limits
+    from bench.live import plan_table
+    from bench.plan import needs
+    from bench.run import agent_of
+    from gateway.hosts import plans_of
+    from gateway.quota import left_by_host
+    from manifests import Catalog
+
+    catalog = Catalog.load()
+    found = await needs(
+        plan.suite,
+        agent_of(replace(plan, think_s=0.0), catalog),
+        plan.episodes,
+        catalog,
+        left_by_host(settings.ledger_path, settings.secrets, plans_of(settings, catalog)),
+        attempts=settings.retries + 1,
+        rounds=Limits().rounds,
+    )
+    if as_json:
+        echo_json([need.to_dict() for need in found])
+    else:
+        plan_table(found)
+    return 1 if any(need.runs_out for need in found) else 0
 
 
 def _metrics(folder: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -12,6 +13,7 @@ from rich.live import Live as RichLive
 from rich.table import Table
 
 from bench.metrics import RunMetrics
+from bench.plan import HostNeed
 
 TERMINAL_EVERY_S = 0.25
 LINES_EVERY_S = 2.0
@@ -83,6 +85,26 @@ class Live:
 
 def percent(share: float | None) -> str:
     return "undefined" if share is None else f"{share:.1%}"
+
+
+def plan_table(needs: Sequence[HostNeed]) -> None:
+    """What a run would ask of each host, on standard output."""
+    table = Table("host", "calls", "distinct", "at most", "quota left", "runs out", box=SIMPLE)
+    for need in needs:
+        out = "" if need.left is None else "no"
+        if need.runs_out_at_most is not None:
+            out = f"at worst at episode {need.runs_out_at_most}"
+        if need.runs_out is not None:
+            out = f"at episode {need.runs_out}"
+        left = "" if need.left is None else str(need.left)
+        counts = (str(n) for n in (need.calls, need.distinct, need.most))
+        table.add_row(need.host, *counts, left, out)
+    console = Console(highlight=False, width=max(Console().width, 120))
+    console.print(table)
+    console.print(
+        "distinct: upstream requests when every answer is kept and no attempt fails; "
+        "at most: when none is kept and every attempt is used"
+    )
 
 
 def report(metrics: dict[str, Any], about: dict[str, Any]) -> None:

@@ -58,6 +58,11 @@ class RunPlan:
         }
 
 
+def agent_of(plan: RunPlan, catalog: Catalog) -> ScriptedAgent:
+    names = [manifest.name for manifest in catalog]
+    return ScriptedAgent(names, seed=plan.seed, rates=plan.rates, think_s=plan.think_s)
+
+
 async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool) -> dict[str, Any]:
     """Run `plan` into the directory `out` and return the content of `run.json`.
 
@@ -66,9 +71,7 @@ async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool
     """
     raise_file_limit()
     catalog = Catalog.load()
-    agent = ScriptedAgent(
-        [m.name for m in catalog], seed=plan.seed, rates=plan.rates, think_s=plan.think_s
-    )
+    agent = agent_of(plan, catalog)
     async with RunDirectory.open(out, plan.about(catalog)) as directory:
         async with _client(plan, settings, catalog, directory) as client:
             directory.about |= await _upstream(client, settings)

@@ -7,7 +7,8 @@ caller. `Flights` owns the tasks and ends them when it closes.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -15,11 +16,14 @@ T = TypeVar("T")
 
 
 class Late(TimeoutError):
-    """A caller's deadline passed first; `attempts` is how often the work had tried by then."""
+    """A caller's deadline passed first; `attempts` is how often the work had tried by then, and
+    `in_line` whether it waited for its turn.
+    """
 
-    def __init__(self, attempts: int) -> None:
+    def __init__(self, attempts: int, in_line: bool) -> None:
         super().__init__(f"late after {attempts} attempts")
         self.attempts = attempts
+        self.in_line = in_line
 
 
 class Shut(Exception):
@@ -32,13 +36,32 @@ class Flight(Generic[T]):
     `deadline` is loop time and may move back as callers join; the work counts its `attempts`.
     """
 
-    __slots__ = ("attempts", "deadline", "task", "waiters")
+    __slots__ = ("_limit", "attempts", "deadline", "task", "waiters")
 
     def __init__(self, deadline: float) -> None:
         self.attempts = 0
         self.deadline = deadline
         self.task: asyncio.Task[T]
         self.waiters = 0
+        self._limit: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def wait_in_line(self) -> AsyncIterator[None]:
+        """A wait within ends at the deadline with a `TimeoutError`, wherever that moves."""
+        try:
+            async with asyncio.timeout_at(self.deadline) as self._limit:
+                yield
+        finally:
+            self._limit = None
+
+    @property
+    def in_line(self) -> bool:
+        return self._limit is not None
+
+    def extend(self, deadline: float) -> None:
+        self.deadline = max(self.deadline, deadline)
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(self.deadline)
 
 
 class Flights(Generic[T]):
@@ -63,13 +86,13 @@ class Flights(Generic[T]):
         if flight is None:
             flight = self._start(key, deadline, work)
         else:
-            flight.deadline = max(flight.deadline, deadline)
+            flight.extend(deadline)
         flight.waiters += 1
         try:
             async with asyncio.timeout_at(deadline):
                 return await asyncio.shield(flight.task)
         except TimeoutError:
-            raise Late(flight.attempts) from None
+            raise Late(flight.attempts, flight.in_line) from None
         finally:
             flight.waiters -= 1
             if not flight.waiters:

@@ -7,14 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.call import CallContext, Gateway
+    from gateway.call import Gateway
+    from gateway.context import CallContext
     from gateway.errors import CallError, ErrorCode
     from gateway.result import Result
     from gateway.settings import GatewaySettings
     from gateway.trace import CallRecord
 
 _HOMES = {
-    "CallContext": "call",
+    "CallContext": "context",
     "CallError": "errors",
     "CallRecord": "trace",
     "ErrorCode": "errors",

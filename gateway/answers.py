@@ -38,8 +38,10 @@ from cache.flight import Late, Shut
 from cache.freshness import ANYTHING, CLOCK_SKEW_S
 from cache.row import OK
 from gateway.bind import BoundCall
+from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.execute import execute
+from gateway.hosts import Hosts, plans_of
 from gateway.recorded import not_in_snapshot, recorded_now, row_of_answer, row_of_error
 from gateway.result import ProvenanceSource
 from gateway.settings import GatewaySettings
@@ -65,6 +67,16 @@ REFRESHES = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """One call on its way to an answer: `asked` of kept ones, by loop time `deadline`."""
+
+    bound: BoundCall
+    asked: CacheControl
+    client: str
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What the search for an answer ended with: an entry or an error, and where from."""
 
@@ -82,6 +94,7 @@ class Answers:
         self,
         settings: GatewaySettings,
         adapters: Mapping[Source, Adapter],
+        hosts: Hosts,
         tiers: Sequence[Tier],
         snapshot: Snapshot | None,
         recorder: Recorder | None,
@@ -89,6 +102,8 @@ class Answers:
         self.memory = MemoryTier(settings.memory_bytes)
         self.snapshot = snapshot
         self.recorder = recorder
+        self.hosts = hosts
+        self.pending = 0
         self._settings = settings
         self._adapters = adapters
         self._tiers = tiers
@@ -137,45 +152,50 @@ class Answers:
         for flights in every:
             await flights.close()
 
-    async def obtain(
-        self, bound: BoundCall, asked: CacheControl | None, deadline_s: float | None
-    ) -> Outcome:
+    async def obtain(self, bound: BoundCall, context: CallContext) -> Outcome:
         """The answer to a call that memory alone could not give at once."""
+        if self.failed:  # it would be asked for in vain
+            return Outcome(error=_unusable())
+        if self.pending >= self._settings.pending:
+            text = f"{self.pending} calls are already on their way to an answer"
+            return Outcome(error=CallError(ErrorCode.OVERLOADED, text, retry_after_s=1.0))
+        self.pending += 1
         try:
-            if self.failed:  # it would be asked for in vain
-                return Outcome(error=_unusable())
-            return await self._in_time(bound, asked or ANYTHING, deadline_s)
+            return await self._in_time(bound, context)
         except SnapshotError as error:  # no answer goes out unrecorded, and no damaged one
             log.error("%s", error)
             return Outcome(error=_unusable())
         except Shut:
             text = "the gateway is closing and starts nothing more"
             return Outcome(error=CallError(ErrorCode.OVERLOADED, text))
+        finally:
+            self.pending -= 1
 
-    async def _in_time(
-        self, bound: BoundCall, asked: CacheControl, deadline_s: float | None
-    ) -> Outcome:
-        limit_s = min(deadline_s or self._settings.deadline_s, self._settings.deadline_s)
+    async def _in_time(self, bound: BoundCall, context: CallContext) -> Outcome:
+        most_s = self._settings.deadline_s
+        limit_s = min(context.deadline_s or most_s, most_s)
         deadline = asyncio.get_running_loop().time() + limit_s
+        call = Wanted(bound, context.cache or ANYTHING, context.client, deadline)
         started = time.perf_counter()
         try:
             if self.recorder is not None:
-                if asked.only_if_cached:
+                if call.asked.only_if_cached:
                     return Outcome(error=_not_cached())
-                outcome = await self._fetched(bound, deadline, no_store=asked.no_store)
+                outcome = await self._fetched(call)
                 if outcome.error is not None and outcome.error.fault != "gateway":
                     await self._record_error(bound, outcome.error, started, self.recorder)
                 return outcome
             if self.snapshot is not None:
-                replayed = await self._replayed(bound, deadline, self.snapshot)
+                replayed = await self._replayed(call, self.snapshot)
                 if replayed is not None:
                     return replayed
                 if self._settings.mode == "offline":
                     return Outcome(error=await not_in_snapshot(bound, self.snapshot))
-            return await self._live(bound, asked, deadline)
+            return await self._live(call)
         except Late as late:
-            message = f"no answer within the call's {limit_s:g} s"
-            error = CallError(ErrorCode.TIMEOUT, message)
+            error = CallError(ErrorCode.TIMEOUT, f"no answer within the call's {limit_s:g} s")
+            if late.in_line and not late.attempts:
+                error = self.hosts.of(bound.plan.manifest).no_turn(limit_s)
             if self.recorder is not None:
                 await self._record_error(bound, error, started, self.recorder)
             return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)
@@ -198,8 +218,9 @@ class Answers:
         found = row.entry if row is not None and row.status == OK else None
         return found if found is not None and found.version == version else None
 
-    async def _live(self, bound: BoundCall, asked: CacheControl, deadline: float) -> Outcome:
-        kept = await self._find(bound, deadline)
+    async def _live(self, call: Wanted) -> Outcome:
+        bound, asked = call.bound, call.asked
+        kept = await self._find(bound, call.deadline)
         now = time.time()
         use = Use.NO
         if kept is not None:
@@ -207,16 +228,16 @@ class Answers:
         if use is Use.FRESH:
             return Outcome(kept, source="cached")
         if use is Use.REVALIDATE and kept is not None and not asked.no_store:
-            self._refresh(bound, kept, now)
+            self._refresh(call, kept, now)
         if use in (Use.REVALIDATE, Use.STALE):
             return Outcome(kept, source="stale")
         if asked.only_if_cached:
             return Outcome(error=_not_cached())
         if use is not Use.IF_ERROR or kept is None:
-            return await self._fetched(bound, deadline, no_store=asked.no_store)
+            return await self._fetched(call)
         if now < kept.retry_at and not asked.demands:
             return Outcome(kept, source="stale")
-        return await self._fetched_or_stale(bound, kept, deadline, asked)
+        return await self._fetched_or_stale(call, kept)
 
     async def _find(self, bound: BoundCall, deadline: float) -> Kept | None:
         """What is kept: from memory where that is fresh, else the newest of all tiers."""
@@ -239,37 +260,34 @@ class Answers:
                 return self._remember(bound, entry)
         return None
 
-    def _refresh(self, bound: BoundCall, kept: Kept, now: float) -> None:
+    def _refresh(self, call: Wanted, kept: Kept, now: float) -> None:
         """Fetch a newer answer behind the caller."""
         if now < kept.retry_at or len(self._flights) >= REFRESHES:
             return
 
         async def refresh(flight: Flight[Outcome]) -> Outcome:
             try:
-                outcome = await self._fly(bound, flight)
+                outcome = await self._fly(call, flight)
             except Exception:
-                log.exception("refreshing %s failed inside the gateway", bound.plan.manifest.name)
+                log.exception("refreshing %s failed inside the gateway", call.bound.key)
                 outcome = Outcome(error=CallError(ErrorCode.INTERNAL, "the refresh failed"))
             if outcome.error is not None:
                 kept.retry_at = time.time() + PAUSE_S
             return outcome
 
         deadline = asyncio.get_running_loop().time() + self._settings.deadline_s
-        self._flights.begin(bound.key, deadline, refresh)
+        self._flights.begin(call.bound.key, deadline, refresh)
 
-    async def _fetched(self, bound: BoundCall, deadline: float, *, no_store: bool) -> Outcome:
+    async def _fetched(self, call: Wanted) -> Outcome:
         """From upstream; callers who want nothing kept fly apart from the others."""
-        key = f"{bound.key} not kept" if no_store else bound.key
-        fly = partial(self._fly, bound, no_store=no_store)
-        return await self._flights.join(key, deadline, fly)
+        key = f"{call.bound.key} not kept" if call.asked.no_store else call.bound.key
+        return await self._flights.join(key, call.deadline, partial(self._fly, call))
 
-    async def _fetched_or_stale(
-        self, bound: BoundCall, kept: Kept, deadline: float, asked: CacheControl
-    ) -> Outcome:
+    async def _fetched_or_stale(self, call: Wanted, kept: Kept) -> Outcome:
         """From upstream; what is kept in place of an error that may pass (RFC 5861, section 4)."""
         attempts = 0
         try:
-            outcome = await self._fetched(bound, deadline, no_store=asked.no_store)
+            outcome = await self._fetched(call)
             attempts = outcome.attempts
             if outcome.error is None or not outcome.error.retryable:
                 return outcome
@@ -278,14 +296,13 @@ class Answers:
         kept.retry_at = time.time() + PAUSE_S
         return Outcome(kept, source="stale", attempts=attempts)
 
-    async def _fly(
-        self, bound: BoundCall, flight: Flight[Outcome], *, no_store: bool = False
-    ) -> Outcome:
+    async def _fly(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
         """From upstream; an answer is kept, and recorded before it goes out, an error neither."""
-        plan, upstream = bound.plan, self._settings.upstream
-        adapter = self._adapters[plan.manifest.source]
+        bound, upstream = call.bound, self._settings.upstream
+        plan = bound.plan
+        adapter, host = self._adapters[plan.manifest.source], self.hosts.of(plan.manifest)
         started = time.perf_counter()
-        answer = await execute(adapter, plan.manifest, bound.arguments, flight, self._settings)
+        answer = await execute(adapter, host, bound, flight, self._settings, call.client)
         if isinstance(answer, CallError):
             return Outcome(error=answer, source=upstream, attempts=flight.attempts)
         make = partial(
@@ -298,7 +315,7 @@ class Answers:
             upstream=upstream,
         )
         entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
-        if no_store:
+        if call.asked.no_store:
             kept = Kept(entry, fresh_until=0.0, stored=False)
         else:
             kept = self._remember(bound, entry)
@@ -331,10 +348,9 @@ class Answers:
             text = f"an error could not be recorded within {RECORDING_WAIT_S:g} s"
             raise SnapshotError(text) from None
 
-    async def _replayed(
-        self, bound: BoundCall, deadline: float, snapshot: Snapshot
-    ) -> Outcome | None:
+    async def _replayed(self, call: Wanted, snapshot: Snapshot) -> Outcome | None:
         """What the snapshot holds, be it an answer or an error; None where it holds neither."""
+        bound = call.bound
         kept = self.memory.get(bound.key)
         if kept is not None and kept.snapshot is not None:
             return Outcome(kept, source="replayed")
@@ -350,7 +366,7 @@ class Answers:
             self.memory.put(bound.key, kept)
             return Outcome(kept, source="replayed")
 
-        return await self._replays.join(bound.key, deadline, read)
+        return await self._replays.join(bound.key, call.deadline, read)
 
 
 def _not_cached() -> CallError:
@@ -367,9 +383,10 @@ def _unusable() -> CallError:
 async def open_answers(settings: GatewaySettings, catalog: Catalog) -> AsyncIterator[Answers]:
     """All that the mode needs, and nothing else: offline there is no adapter and no other tier.
 
-    Raises `SnapshotError`, and `OSError` where the cache can't be opened.
+    Raises `SettingsError`, `SnapshotError`, and `OSError` where the cache can't be opened.
     """
     async with AsyncExitStack() as parts:
+        plans = plans_of(settings, catalog)
         adapters: dict[Source, Adapter] = {}
         tiers: list[Tier] = []
         snapshot, recorder = None, None
@@ -380,10 +397,11 @@ async def open_answers(settings: GatewaySettings, catalog: Catalog) -> AsyncIter
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         if settings.mode != "offline":
-            adapters |= await parts.enter_async_context(open_upstream(settings, catalog))
+            adapters |= await parts.enter_async_context(open_upstream(settings, catalog, plans))
             directory = settings.cache_dir / settings.cache_name
             disk = DiskTier.open(directory, settings.disk_bytes)
             tiers.append(await parts.enter_async_context(disk))
-        answers = Answers(settings, adapters, tiers, snapshot, recorder)
+        hosts = Hosts(settings, plans)
+        answers = Answers(settings, adapters, hosts, tiers, snapshot, recorder)
         parts.push_async_callback(answers.close)
         yield answers

@@ -14,13 +14,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from cache import CacheControl, Entry, Kept
+from cache import Entry, Kept
 from gateway.answers import Answers, open_answers
 from gateway.bind import Binder, BoundCall, Refused, printable
+from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.result import Result
 from gateway.settings import GatewaySettings
@@ -30,34 +30,6 @@ from manifests import Catalog
 log = logging.getLogger("finport")
 
 _HANDLE = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}")
-
-
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """What a caller asks for beside the answer.
-
-    `deadline_s` shortens the time for the whole call, `max_rows` says how many rows to give back,
-    `cache` what is asked of kept answers (answers of a snapshot are given whatever it asks);
-    `episode` and `step` say in the record on whose behalf the call was made. Raises `ValueError`
-    for a deadline or a number of rows that is not positive.
-    """
-
-    deadline_s: float | None = None
-    max_rows: int | None = None
-    cache: CacheControl | None = None
-    episode: str | None = None
-    step: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.deadline_s is not None and not self.deadline_s > 0:
-            raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")
-        if self.max_rows is not None and self.max_rows < 1:
-            raise ValueError(f"max_rows must be 1 or more, not {self.max_rows}")
-        if self.cache is not None and not isinstance(self.cache, CacheControl):
-            raise TypeError(f"cache must be a CacheControl, not {type(self.cache).__name__}")
-
-
-DEFAULT_CONTEXT = CallContext()
 
 
 class Gateway:
@@ -124,7 +96,7 @@ class Gateway:
                 result.source = "cached" if kept.snapshot is None else "replayed"
                 self._answer(result, bound, kept, now, context)
             else:
-                outcome = await self.answers.obtain(bound, context.cache, context.deadline_s)
+                outcome = await self.answers.obtain(bound, context)
                 result.source, result.attempts = outcome.source, outcome.attempts
                 result.error, result.snapshot = outcome.error, outcome.snapshot
                 if outcome.kept is not None:

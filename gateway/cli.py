@@ -15,6 +15,7 @@ import orjson
 
 from gateway.cli_manifests import manifests
 from gateway.cli_options import echo_json, modes, read_settings, run, simulation
+from gateway.cli_quota import quota
 from gateway.cli_snapshot import snapshot
 from gateway.cli_tools import tools
 
@@ -29,6 +30,7 @@ def main() -> None:
 
 
 main.add_command(manifests)
+main.add_command(quota)
 main.add_command(snapshot)
 main.add_command(tools)
 

@@ -50,7 +50,13 @@ def read_settings(**overrides: object) -> "GatewaySettings":
     from gateway.settings import GatewaySettings, SettingsError
 
     try:
-        return GatewaySettings.read(**overrides)
+        settings = GatewaySettings.read(**overrides)
+        if settings.hosts:
+            from gateway.hosts import plans_of
+            from manifests import Catalog
+
+            plans_of(settings, Catalog.load())
+        return settings
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
 

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -73,6 +74,7 @@ async def _record(
     from gateway import Gateway
 
     recorder: Recorder | None = None
+    missed = Counter[str]()
     try:
         async with Gateway.open(settings, catalog=catalog) as gateway:
             answers = gateway.answers
@@ -83,7 +85,9 @@ async def _record(
                 for call in left:
                     if answers.failed:
                         return
-                    await gateway.call(call.plan.manifest.name, call.arguments)
+                    result = await gateway.call(call.plan.manifest.name, call.arguments)
+                    if result.error is not None and result.error.fault == "gateway":
+                        missed[result.error.code.value] += 1
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(concurrency):
@@ -100,6 +104,10 @@ async def _record(
         click.echo("finport: nothing was recorded", err=True)
         return 1
     _echo(recorder.summary, recorder.path, as_json)
+    if missed:
+        codes = ", ".join(f"{code} {n}" for code, n in missed.most_common())
+        click.echo(f"finport: {missed.total()} calls could not be made: {codes}", err=True)
+        return 1
     return 0
 
 

@@ -22,6 +22,7 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "not_found"
     TOO_LARGE = "too_large"
     RATE_LIMITED = "rate_limited"
+    QUOTA_EXHAUSTED = "quota_exhausted"
     TIMEOUT = "timeout"
     UPSTREAM_ERROR = "upstream_error"
     UPSTREAM_INVALID = "upstream_invalid"
@@ -31,6 +32,7 @@ class ErrorCode(StrEnum):
     NOT_CACHED = "not_cached"
     NOT_IN_SNAPSHOT = "not_in_snapshot"
     OVERLOADED = "overloaded"
+    CIRCUIT_OPEN = "circuit_open"
     CANCELLED = "cancelled"
     INTERNAL = "internal"
 
@@ -56,6 +58,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.NOT_FOUND: (404, "agent", False),
     ErrorCode.TOO_LARGE: (413, "agent", False),
     ErrorCode.RATE_LIMITED: (429, "quota", True),
+    ErrorCode.QUOTA_EXHAUSTED: (429, "quota", True),
     ErrorCode.TIMEOUT: (504, "tool", True),
     ErrorCode.UPSTREAM_ERROR: (502, "tool", True),
     ErrorCode.UPSTREAM_INVALID: (502, "tool", False),
@@ -65,6 +68,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.NOT_CACHED: (504, "gateway", False),  # RFC 9111, section 5.2.1.7
     ErrorCode.NOT_IN_SNAPSHOT: (404, "gateway", False),
     ErrorCode.OVERLOADED: (503, "gateway", True),
+    ErrorCode.CIRCUIT_OPEN: (503, "tool", True),
     ErrorCode.CANCELLED: (499, "agent", True),
     ErrorCode.INTERNAL: (500, "gateway", False),
 }
@@ -76,7 +80,9 @@ _FROM_KIND: dict[Kind, ErrorCode] = {
     "invalid": ErrorCode.UPSTREAM_INVALID,
     "empty": ErrorCode.UPSTREAM_EMPTY,
     "too_large": ErrorCode.TOO_LARGE,
+    "rejected": ErrorCode.UPSTREAM_ERROR,
     "rate_limited": ErrorCode.RATE_LIMITED,
+    "quota_exhausted": ErrorCode.QUOTA_EXHAUSTED,
     "not_subscribed": ErrorCode.NOT_SUBSCRIBED,
     "not_configured": ErrorCode.NOT_CONFIGURED,
     "crashed": ErrorCode.UPSTREAM_ERROR,

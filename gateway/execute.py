@@ -1,18 +1,18 @@
 """Execution: one call of an adapter, under a deadline, tried again where that may help.
 
-Every tool is a plain read, so another attempt is safe. Waits between attempts are drawn with full
-jitter; an upstream's own Retry-After is honoured; no wait is begun that the deadline would cut.
+Every tool is a plain read, so another attempt is safe. Each attempt takes a turn at its host. Waits
+between attempts are drawn with full jitter; an upstream's own Retry-After is honoured; no wait is
+begun that the deadline would cut, and no host is asked again more often than its budget of retries
+allows.
 """
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
-    stop_after_attempt,
     wait_random_exponential,
 )
 
@@ -20,50 +20,92 @@ from adapters.adapter import Adapter
 from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
 from cache import Flight
+from gateway.bind import BoundCall
 from gateway.errors import CallError
+from gateway.hosts import Denied, UpstreamHost
 from gateway.settings import GatewaySettings
-from manifests import Manifest, Scalar
 
 _JITTER = wait_random_exponential(multiplier=0.2, max=5.0)
+
+PATIENCE_S = 5.0
+"""A host that did not answer within less says nothing about itself: the caller was in a hurry."""
 
 
 async def execute(
     adapter: Adapter,
-    manifest: Manifest,
-    arguments: Mapping[str, Scalar],
+    host: UpstreamHost,
+    bound: BoundCall,
     flight: Flight[Any],
     settings: GatewaySettings,
+    client: str,
 ) -> Answer | CallError:
     """The answer, or why there is none. `flight` holds the deadline and counts the attempts."""
     loop = asyncio.get_running_loop()
+    manifest = bound.plan.manifest
+    started, last = loop.time(), None
 
     async def attempt() -> Answer:
+        nonlocal last
+        try:
+            async with flight.wait_in_line():
+                await host.take_turn(client)
+        except TimeoutError:
+            raise Denied(host.no_turn(loop.time() - started)) from None
         flight.attempts += 1
         timeout_s = max(min(settings.attempt_timeout_s, flight.deadline - loop.time()), 0.0)
+        good, began = None, loop.time()
         try:
             async with asyncio.timeout(timeout_s):
-                return await adapter.fetch(manifest, arguments, timeout_s)
-        except TimeoutError:
+                answer = await adapter.fetch(manifest, bound.arguments, timeout_s)
+            good = True
+        except (UpstreamFault, TimeoutError) as error:
             text = f"{manifest.upstream} did not answer within {timeout_s:.3g} s"
-            raise UpstreamFault("timeout", text, retryable=True) from None
+            late = UpstreamFault("timeout", text, retryable=True)
+            last = late if isinstance(error, TimeoutError) else error
+            was_patient = timeout_s >= min(PATIENCE_S, settings.attempt_timeout_s)
+            good = _speaks_for_its_host(last, was_patient)
+            raise last from None
+        except Denied:  # by the key's quota: nothing was sent
+            flight.attempts -= 1
+            raise
+        finally:
+            host.end_turn(good, loop.time() - began)
+        return answer
 
-    def is_too_late(state: RetryCallState) -> bool:
-        return loop.time() + state.upcoming_sleep >= flight.deadline
+    def is_over(state: RetryCallState) -> bool:
+        too_late = loop.time() + state.upcoming_sleep >= flight.deadline
+        return state.attempt_number > settings.retries or too_late or not host.may_retry()
 
     retrying = AsyncRetrying(
-        stop=stop_after_attempt(settings.retries + 1) | is_too_late,  # type: ignore[operator]
+        stop=is_over,
         wait=_wait_s,
         retry=retry_if_exception(lambda e: isinstance(e, UpstreamFault) and e.retryable),
         sleep=asyncio.sleep,
         reraise=True,
     )
+    host.first_attempt()
     try:
         return await retrying(attempt)
     except UpstreamFault as fault:
         return CallError.from_fault(fault)
+    except Denied as denied:  # before another attempt: then why the last one failed is the news
+        return CallError.from_fault(last) if last is not None else denied.error
 
 
 def _wait_s(state: RetryCallState) -> float:
     fault = state.outcome.exception() if state.outcome else None
-    asked = fault.retry_after_s if isinstance(fault, UpstreamFault) else None
-    return max(_JITTER(state), asked or 0.0)
+    if not isinstance(fault, UpstreamFault) or fault.kind in ("quota_exhausted", "not_subscribed"):
+        return _JITTER(state)  # another key may serve at once
+    return max(_JITTER(state), fault.retry_after_s or 0.0)
+
+
+def _speaks_for_its_host(fault: UpstreamFault, was_patient: bool) -> bool | None:
+    """Whether a host is at work, by how an attempt failed; None: that says nothing about it."""
+    match fault.kind:
+        case "timeout":
+            return False if was_patient else None
+        case "unreachable" | "status":
+            return not fault.retryable
+        case "crashed" | "not_configured" | "quota_exhausted" | "rate_limited":
+            return None
+    return True  # an answer that is of no use

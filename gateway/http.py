@@ -5,6 +5,7 @@ made is recorded all the same.
 Bodies are bounded, and a client that goes away cancels what only it wanted.
 """
 
+import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +17,8 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache import CacheControl, CacheControlError
-from gateway.call import DEFAULT_CONTEXT, CallContext, Gateway
+from gateway.call import Gateway
+from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -25,6 +27,11 @@ from gateway.vitals import Vitals
 from manifests import Domain, Intent, Source, Timeliness
 
 MAX_BODY = 2**20
+
+CLIENT = "X-Finport-Client"
+"""Header by which callers tell themselves apart, so that none starves another. It opens nothing."""
+
+MAX_CLIENT = 64
 
 PAGED_AT_ONCE = 5_000
 """Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread."""
@@ -100,10 +107,11 @@ class Door:
             body = await request.read()
             context = DEFAULT_CONTEXT
             asked = request.headers.getall("Cache-Control", None)
-            if request.query_string or asked is not None:
+            client = request.headers.get(CLIENT, "")
+            if request.query_string or asked is not None or client:
                 query = _parsed(CallQuery, request.query)
                 cache = _cache_control(asked)
-                context = CallContext(query.timeout_s, query.max_rows, cache)
+                context = CallContext(query.timeout_s, query.max_rows, cache, client[:MAX_CLIENT])
         except web.HTTPRequestEntityTooLarge:
             text = f"the body is over {MAX_BODY} bytes"
             refused = CallError(ErrorCode.TOO_LARGE, text)
@@ -167,6 +175,8 @@ class Door:
                 "uptime_s": round(time.monotonic() - self._started, 3),
                 "calls": dict(self._gateway.outcomes),
                 "cache": answers.state(),
+                "pending": answers.pending,
+                "hosts": answers.hosts.state(),
                 **self._vitals.result(),
             },
             503 if answers.failed else 200,
@@ -226,7 +236,7 @@ def _answer(result: Result, headers: dict[str, str] | None = None) -> web.Respon
     if result.error is not None:
         status = result.error.code.http_status
         if result.error.retry_after_s is not None:
-            headers = {**(headers or {}), "Retry-After": f"{result.error.retry_after_s:.0f}"}
+            headers = {**(headers or {}), "Retry-After": str(math.ceil(result.error.retry_after_s))}
     return web.Response(
         body=result.to_json(), status=status, headers=headers, content_type="application/json"
     )

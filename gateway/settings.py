@@ -23,6 +23,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from manifests import PlanLimits
+
 MiB = 2**20
 DAY_S = 86_400.0
 
@@ -45,8 +47,22 @@ class SettingsError(Exception):
     """The settings can't be used; the text says which one and why, never its value."""
 
 
+class HostSettings(PlanLimits):
+    """What an operator says of one upstream host, over what manifests say; for RapidAPI per key.
+
+    `concurrency` is how many calls may be under way there at once.
+    """
+
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+
+
 class GatewaySettings(BaseSettings):
-    """What an operator may set. Times in seconds, sizes in bytes."""
+    """What an operator may set. Times in seconds, sizes in bytes.
+
+    `hosts` sets limits by upstream host (for AkShare the registrable domain), `per_host` how many
+    calls may be under way at each of the others, `host_line` how many may wait for one, `pending`
+    how many calls in all may be on their way to an answer that memory does not have.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="FINPORT_", toml_file="finport.toml", extra="forbid", hide_input_in_errors=True
@@ -68,8 +84,16 @@ class GatewaySettings(BaseSettings):
     deadline_s: float = Field(180.0, gt=0, le=DAY_S)
     retries: int = Field(2, ge=0)
     per_host: int = Field(16, ge=1)
+    host_line: int = Field(5_000, ge=0)
+    hosts: dict[str, HostSettings] = Field(default_factory=dict)
+    pending: int = Field(10_000, ge=1)
+    breaker_failure_rate: float = Field(0.5, gt=0, le=1)
+    breaker_attempts: int = Field(20, ge=1)
+    breaker_window_s: float = Field(30.0, gt=0, le=DAY_S)
+    breaker_open_s: float = Field(10.0, gt=0, le=DAY_S)
     akshare_workers: int = Field(2, ge=1)
     akshare_threads: int = Field(16, ge=1)
+    akshare_worker_bytes: int = Field(1024 * MiB, ge=256 * MiB)
 
     max_rows: int = Field(100, ge=1)
     memory_bytes: int = Field(256 * MiB, ge=0)
@@ -80,6 +104,7 @@ class GatewaySettings(BaseSettings):
     simulated_latency_s: float = Field(0.0, ge=0, le=DAY_S)
     simulated_failure_rate: float = Field(0.0, ge=0, le=1)
     simulated_hang_rate: float = Field(0.0, ge=0, le=1)
+    simulated_faults: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
 
     @field_validator("rapidapi_keys", mode="before")
     @classmethod
@@ -115,6 +140,20 @@ class GatewaySettings(BaseSettings):
         if elsewhere == "None None":
             return "live"
         return f"live-{blake2b(elsewhere.encode(), digest_size=4).hexdigest()}"
+
+    @property
+    def secrets(self) -> list[str]:
+        """The RapidAPI keys, or what stands for one where the upstream is simulated."""
+        if self.upstream == "simulated":
+            return ["simulated"]
+        return [key.get_secret_value() for key in self.rapidapi_keys]
+
+    @property
+    def ledger_path(self) -> Path:
+        """Where requests are counted: live ones in one place, whichever origin they are sent to."""
+        simulated = self.upstream == "simulated"
+        folder = self.cache_dir / self.cache_name if simulated else self.cache_dir
+        return folder.absolute() / "quota.sqlite"
 
     @classmethod
     def read(cls, **overrides: Any) -> "GatewaySettings":

@@ -1,42 +1,47 @@
 """Which upstream the gateway talks to: the real ones, or the double in their place."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from adapters.adapter import Adapter
 from adapters.akshare import AkShareAdapter
 from adapters.rapidapi import RapidApiAdapter
-from gateway.settings import GatewaySettings
-from manifests import AkShareBinding, Catalog, Source
+from gateway.quota import Ledger
+from gateway.settings import GatewaySettings, SettingsError
+from manifests import AkShareBinding, Catalog, PlanLimits, Source
+
+if TYPE_CHECKING:
+    from adapters.double import Faults
 
 
 @asynccontextmanager
 async def open_upstream(
-    settings: GatewaySettings, catalog: Catalog
+    settings: GatewaySettings, catalog: Catalog, plans: Mapping[str, PlanLimits]
 ) -> AsyncIterator[dict[Source, Adapter]]:
-    """Adapters by source. With `upstream = simulated` the double runs as long as they do."""
+    """Adapters by source. With `upstream = simulated` the double runs as long as they do.
+
+    Raises `OSError` where the quota ledger can't be opened.
+    """
     async with AsyncExitStack() as parts:
-        key = settings.rapidapi_keys[0].get_secret_value() if settings.rapidapi_keys else None
         credentials = {h: secret.get_secret_value() for h, secret in settings.credentials.items()}
         rapidapi_url, akshare_url = settings.rapidapi_base_url, settings.akshare_base_url
         if settings.upstream == "simulated":
-            from adapters.double import Faults, UpstreamDouble
+            from adapters.double import UpstreamDouble
 
-            faults = Faults(
-                settings.simulated_latency_s,
-                settings.simulated_failure_rate,
-                settings.simulated_hang_rate,
-            )
+            faults = _faults(settings)
             double = await parts.enter_async_context(
                 UpstreamDouble.open(catalog, seed=settings.simulated_seed, faults=faults)
             )
             rapidapi_url = akshare_url = double.base_url
-            key, credentials = "simulated", {m.upstream: "simulated" for m in catalog}
+            credentials = {m.upstream: "simulated" for m in catalog}
+        opened = Ledger.open(settings.ledger_path, settings.secrets, plans)
+        ledger = await parts.enter_async_context(opened)
         rapidapi = await parts.enter_async_context(
             RapidApiAdapter.open(
-                key=key,
+                keys=ledger,
+                hosts={m.upstream for m in catalog if m.source == "rapidapi"},
                 base_url=rapidapi_url,
-                per_host=settings.per_host,
                 credentials=credentials,
             )
         )
@@ -46,7 +51,7 @@ async def open_upstream(
                 base_url=akshare_url,
                 workers=settings.akshare_workers,
                 threads=settings.akshare_threads,
-                per_host=settings.per_host,
+                worker_bytes=settings.akshare_worker_bytes,
                 credentials=credentials,
             )
         )
@@ -58,3 +63,21 @@ async def open_upstream(
                 SimulatedAkShare.open(akshare, double.base_url)
             )
         yield adapters
+
+
+def _faults(settings: GatewaySettings) -> "Faults":
+    """Raises `SettingsError` for a fault that the double does not know, or rates over 1."""
+    from adapters.double import Fault, Faults
+
+    try:
+        rates = {Fault(name): rate for name, rate in settings.simulated_faults.items()}
+        return Faults(
+            settings.simulated_latency_s,
+            settings.simulated_failure_rate,
+            settings.simulated_hang_rate,
+            rates,
+        )
+    except ValueError as error:
+        raise SettingsError(
+            f"setting simulated_faults: {error}; there are {', '.join(Fault)}"
+        ) from None

@@ -118,11 +118,24 @@ class FreshnessOverride(_Model):
         return self
 
 
+class PlanLimits(_Model):
+    """What an upstream's plan allows a key, or asks of everybody: calls per span of time.
+
+    `per_second` may be a fraction: 0.5 is one call in two seconds.
+    """
+
+    per_second: Annotated[float, Field(gt=0)] | None = None
+    per_hour: Annotated[int, Field(ge=1)] | None = None
+    per_day: Annotated[int, Field(ge=1)] | None = None
+    per_month: Annotated[int, Field(ge=1)] | None = None
+
+
 class Manifest(_Model):
     """One tool: what it returns, what it takes, how it is reached.
 
     `timeliness`, `intent_type` and `regulatory_domains` are the finance tags as FinToolBench
-    publishes them (arXiv 2603.08262). `unavailable` is the reason why the tool can't be called now.
+    publishes them (arXiv 2603.08262). `limits` are those of its host, for all of the
+    host's tools together. `unavailable` is the reason why the tool can't be called now.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -134,6 +147,7 @@ class Manifest(_Model):
     columns: tuple[Column, ...] = ()
     binding: Annotated[RapidApiBinding | AkShareBinding, Field(discriminator="source")]
     freshness: FreshnessOverride | None = None
+    limits: PlanLimits | None = None
     unavailable: str | None = None
 
     @property

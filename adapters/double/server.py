@@ -3,38 +3,27 @@
 A request names the host it was meant for in a header. RapidAPI hosts are answered from their
 manifests, AkShare's hosts with payloads of their own shape, and `/tables/{tool}` gives a table made
 from a manifest's columns. Equal requests get equal answers for one seed; faults are drawn in the
-order of arrival.
+order of arrival, or come by a script.
 """
 
 import asyncio
 import random
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import orjson
 from aiohttp import web
 from anyio import to_thread
 
 from adapters.double import akshare, columns, rapidapi
+from adapters.double.faults import Fault, Faults, play
 from adapters.host import ORIGINAL_HOST
 from manifests import Catalog, Manifest, RapidApiBinding
 
-DAY_S = 86_400.0
-
 CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
 """Query fields in which AkShare sends the time of day; answers don't depend on them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Faults:
-    """How the double behaves: seconds until it answers, and shares of requests that go wrong."""
-
-    latency_s: float = 0.0
-    failure_rate: float = 0.0
-    hang_rate: float = 0.0
 
 
 class UpstreamDouble:
@@ -46,6 +35,7 @@ class UpstreamDouble:
         self.faults = faults
         self.requests: Counter[tuple[str, str]] = Counter()
         self.base_url = ""
+        self._scripts: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         self._luck = random.Random(seed)  # noqa: S311 - simulation
         self._routes: defaultdict[str, list[tuple[re.Pattern[str], Manifest]]] = defaultdict(list)
         for manifest in catalog:
@@ -61,7 +51,7 @@ class UpstreamDouble:
         """Serve on a free port of the loopback interface; `base_url` says where."""
         double = cls(catalog, seed, faults or Faults())
         app = web.Application(client_max_size=2**20)
-        app.router.add_route("*", "/{path:.*}", double._answer)
+        app.router.add_route("*", r"/{path:[\s\S]*}", double._answer)
         runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
         )
@@ -73,14 +63,26 @@ class UpstreamDouble:
         finally:
             await runner.cleanup()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    def play(self, host: str, *faults: Fault | None) -> None:
+        """What the next requests to `host` get, in turn; `*` is any host, None a good answer.
+
+        Nothing is drawn for them. A host's own script goes before that of all.
+        """
+        self._scripts[host].extend(faults)
+
+    def _fault(self, host: str) -> Fault | None:
+        for name in (host, "*"):
+            if script := self._scripts.get(name):
+                return script.popleft()
+        return self.faults.draw(self._luck)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         host = request.headers.get(ORIGINAL_HOST, request.headers.get("X-RapidAPI-Host", ""))
         self.requests[host, request.path] += 1
-        if self._luck.random() < self.faults.hang_rate:
-            await asyncio.sleep(DAY_S)
+        fault = self._fault(host)
         await asyncio.sleep(self.faults.latency_s)
-        if self._luck.random() < self.faults.failure_rate:
-            return web.Response(status=503, text="simulated failure")
+        if fault is not None:
+            return await play(fault, request)
         query = {**request.query, **(await request.post() if request.can_read_body else {})}
         text = {name: str(value) for name, value in query.items()}
         # A long price history takes 20 ms to make up: not on the loop that the gateway shares.

@@ -1,5 +1,6 @@
 import json
 import math
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
@@ -39,8 +40,50 @@ def test_what_is_no_list_of_flat_records_is_a_document(body: bytes) -> None:
     assert (answer.columns, answer.rows) == (None, None)
 
 
+@given(st.recursive(st.integers() | plain, lambda inner: st.lists(inner, max_size=3)))
+def test_integers_of_any_length_stay_exact(value: Any) -> None:
+    assert json.loads(from_json(json.dumps(value).encode()).data) == value
+    assert json.loads(from_json(json.dumps([{"a": 2**80, "b": "样"}]).encode()).data) == [
+        {"a": 2**80, "b": "样"}
+    ]
+
+
 @pytest.mark.parametrize(
-    ("body", "kind"), [(b" \n", "empty"), (b'{"a":NaN}', "invalid"), (b"\xff", "invalid")]
+    ("body", "value"),
+    [
+        (b'{"a": NaN, "b": [Infinity, -Infinity, 1.5]}', {"a": None, "b": [None, None, 1.5]}),
+        (b'[{"a": NaN, "b": 123456789012345678901}]', [{"a": None, "b": 123456789012345678901}]),
+        (b'{"a": "NaN"}', {"a": "NaN"}),
+        (b'{"a": 1e400}', {"a": None}),
+        (b'{"a": "12345678901234567890", "b": 0.5}', {"a": "12345678901234567890", "b": 0.5}),
+        (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+    ],
+)
+def test_what_only_json_s_letter_forbids_is_read(body: bytes, value: Any) -> None:
+    assert json.loads(from_json(body).data) == value
+
+
+@given(st.binary() | st.text(alphabet='[]{}",:0123456789NaInfity<> \\ud8').map(str.encode))
+def test_any_body_is_an_answer_or_a_fault(body: bytes) -> None:
+    for charset in (None, "gb18030", "utf-16", "latin-1", "no such", "punycode", "\0"):
+        with suppress(UpstreamFault):
+            json.loads(from_json(body, charset).data)
+            from_json(bytearray(body), charset)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b" \n", "empty"),
+        (b"\xef\xbb\xbf", "empty"),
+        (b"\xff", "invalid"),
+        (b'{"a": "\\ud800"}', "invalid"),
+        (b"[" * 300 + b"]" * 300, "invalid"),
+        (b"[" * 100_000, "invalid"),
+        (b"[" + b"1" * 5_000 + b"]", "invalid"),
+        (b" <html>", "invalid"),
+    ],
+    ids=lambda part: str(part)[:20],
 )
 def test_what_cannot_be_read_is_a_fault(body: bytes, kind: str) -> None:
     with pytest.raises(UpstreamFault) as caught:

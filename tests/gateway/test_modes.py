@@ -91,13 +91,14 @@ async def test_recording_asks_upstream_also_for_what_is_kept(
 async def test_recorded_errors_replay_as_the_same_typed_error(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    statuses = {"a": 404, "b": 429, "c": 401, "d": 503}
+    statuses = {"a": 404, "b": 429, "c": 403, "d": 503}
 
     async def handler(request: web.Request) -> web.Response:
         name = request.path.rsplit("/", 1)[-1]
         if name == "hang":
             await asyncio.sleep(30)
-        return web.json_response({}, status=statuses.get(name, 200), headers={"Retry-After": "7"})
+        body = {"message": "You are not subscribed to this API."} if name == "c" else {}
+        return web.json_response(body, status=statuses.get(name, 200), headers={"Retry-After": "7"})
 
     names = [*statuses, "hang", "fine"]
     context = CallContext(deadline_s=0.5)

@@ -1,0 +1,208 @@
+"""Everything that goes wrong with upstreams, for the double to play: by chance or by a script.
+
+What only a client can see (a name without address, nobody listening) is not among it.
+"""
+
+import asyncio
+import random
+import socket
+import struct
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from aiohttp import web
+from anyio import to_thread
+
+DAY_S = 86_400.0
+RETRY_AFTER_S = 2
+RESET_S = 3_600
+HUGE_BYTES, BOMB_BYTES = 200 * 2**20, 64 * 2**20
+
+_BODY = b'{"symbol": "SIM", "prices": [1.5, 2.5, 3.5]}'
+_JSON = {"Content-Type": "application/json"}
+_ELSEWHERE = "https://elsewhere.invalid/"  # RFC 6761: a name that never has an address
+
+
+class Fault(StrEnum):
+    """One way to go wrong."""
+
+    SERVER_ERROR = "server_error"  # 500
+    BAD_GATEWAY = "bad_gateway"  # 502
+    UNAVAILABLE = "unavailable"  # 503
+    BUSY = "busy"  # 503 with Retry-After
+    RATE_LIMITED = "rate_limited"  # 429 with Retry-After
+    QUOTA_EXHAUSTED = "quota_exhausted"  # 429 with x-ratelimit headers
+    KEY_REFUSED = "key_refused"  # 401
+    NOT_SUBSCRIBED = "not_subscribed"  # 403
+    NOT_FOUND = "not_found"  # 404
+    RESET = "reset"  # before the headers
+    RESET_IN_BODY = "reset_in_body"
+    HANG = "hang"  # before the headers
+    HANG_IN_BODY = "hang_in_body"
+    DRIP = "drip"  # a byte a second
+    TRUNCATED = "truncated"  # half a JSON text, in whole HTTP
+    HTML = "html"  # with 200
+    EMPTY = "empty"  # with 200
+    ERROR_OBJECT = "error_object"  # with 200
+    HUGE = "huge"
+    GZIP_BOMB = "gzip_bomb"
+    REDIRECT = "redirect"  # to another host
+    REDIRECT_LOOP = "redirect_loop"
+    WRONG_CHARSET = "wrong_charset"  # says UTF-8 and is not
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How the double behaves: seconds until it answers, and shares of requests that go wrong.
+
+    `failure_rate` and `hang_rate` are drawn by themselves; of `rates` at most one fault is drawn a
+    request. Raises `ValueError` where these are no shares of one whole.
+    """
+
+    latency_s: float = 0.0
+    failure_rate: float = 0.0
+    hang_rate: float = 0.0
+    rates: Mapping[Fault, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if min(self.rates.values(), default=0) < 0 or sum(self.rates.values()) > 1 + 1e-9:
+            raise ValueError("the rates of faults must be 0 or more, and 1 in all at most")
+
+    def draw(self, luck: random.Random) -> Fault | None:
+        if luck.random() < self.hang_rate:
+            return Fault.HANG
+        if luck.random() < self.failure_rate:
+            return Fault.UNAVAILABLE
+        if self.rates:
+            left = luck.random()
+            for fault, rate in self.rates.items():
+                if left < rate:
+                    return fault
+                left -= rate
+        return None
+
+
+async def play(fault: Fault, request: web.Request) -> web.StreamResponse:
+    """Answer `request` with `fault`. Ends when the client goes away, at the latest."""
+    if fault in REPLIES:
+        return REPLIES[fault](request)
+    with suppress(ConnectionError):  # the client has gone, maybe since it was sent away
+        return await _play(fault, request)
+    return web.Response(status=500)
+
+
+async def _play(fault: Fault, request: web.Request) -> web.StreamResponse:
+    match fault:
+        case Fault.HANG:
+            await asyncio.sleep(DAY_S)
+        case Fault.RESET:
+            _reset(request)
+        case Fault.RESET_IN_BODY:
+            async with _begun(request, len(_BODY)) as response:
+                await response.write(_BODY[:9])
+                await asyncio.sleep(0.02)  # a reset overtakes what is still on its way
+                _reset(request)
+        case Fault.HANG_IN_BODY:
+            async with _begun(request, len(_BODY)) as response:
+                await response.write(_BODY[:9])
+                await asyncio.sleep(DAY_S)
+        case Fault.DRIP:
+            async with _begun(request, len(_BODY)) as response:
+                for byte in _BODY:
+                    await response.write(bytes([byte]))
+                    await asyncio.sleep(1)
+            return response
+        case Fault.HUGE:
+            return await _huge(request)
+        case Fault.GZIP_BOMB:
+            packed = await to_thread.run_sync(_bomb)
+            return web.Response(body=packed, headers={**_JSON, "Content-Encoding": "gzip"})
+    raise ConnectionResetError
+
+
+def _status(status: int, **headers: str) -> Callable[[web.Request], web.Response]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda _: web.Response(status=status, text="simulated failure", headers=named)
+
+
+def _said(status: int, message: str, **headers: object) -> Callable[[web.Request], web.Response]:
+    """As RapidAPI's proxy says it."""
+    named = {name.replace("_", "-"): str(value) for name, value in headers.items()}
+    return lambda _: web.json_response({"message": message}, status=status, headers=named)
+
+
+def _body(body: bytes, content_type: str = "application/json") -> Callable[..., web.Response]:
+    return lambda _: web.Response(body=body, headers={"Content-Type": content_type})
+
+
+REPLIES: Mapping[Fault, Callable[[web.Request], web.Response]] = {
+    Fault.SERVER_ERROR: _status(500),
+    Fault.BAD_GATEWAY: _status(502),
+    Fault.UNAVAILABLE: _status(503),
+    Fault.BUSY: _status(503, Retry_After=str(RETRY_AFTER_S)),
+    Fault.RATE_LIMITED: _said(429, "Too many requests", Retry_After=RETRY_AFTER_S),
+    Fault.QUOTA_EXHAUSTED: _said(
+        429,
+        "You have exceeded the MONTHLY quota for Requests on your current plan, BASIC.",
+        x_ratelimit_requests_limit=500,
+        x_ratelimit_requests_remaining=0,
+        x_ratelimit_requests_reset=RESET_S,
+    ),
+    Fault.KEY_REFUSED: _said(401, "Invalid API key."),
+    Fault.NOT_SUBSCRIBED: _said(403, "You are not subscribed to this API."),
+    Fault.NOT_FOUND: _said(404, "Endpoint does not exist"),
+    Fault.TRUNCATED: _body(_BODY[: len(_BODY) // 2]),
+    Fault.HTML: _body(b"<!doctype html><title>Just a moment...</title><p>Wait</p>", "text/html"),
+    Fault.EMPTY: _body(b""),
+    Fault.ERROR_OBJECT: _body(b'{"status": "error", "code": 400, "message": "no such symbol"}'),
+    Fault.REDIRECT: _status(302, Location=_ELSEWHERE),
+    Fault.REDIRECT_LOOP: lambda request: _status(302, Location=request.path_qs)(request),
+    Fault.WRONG_CHARSET: _body(
+        '{"name": "样本银行"}'.encode("gb18030"), "application/json; charset=utf-8"
+    ),
+}
+"""Faults that are one whole answer."""
+
+
+@asynccontextmanager
+async def _begun(
+    request: web.Request, length: int | None = None
+) -> AsyncIterator[web.StreamResponse]:
+    """A response whose headers are sent, `length` bytes long or else in chunks."""
+    response = web.StreamResponse(headers=_JSON)
+    response.content_length = length
+    await response.prepare(request)
+    yield response
+    await response.write_eof()
+
+
+async def _huge(request: web.Request) -> web.StreamResponse:
+    """One JSON array, in chunks of a MiB."""
+    part = b"0.25," * (2**20 // 5)
+    async with _begun(request) as response:
+        await response.write(b"[")
+        for _ in range(HUGE_BYTES // len(part)):
+            await response.write(part)
+        await response.write(b"0]")
+    return response
+
+
+@cache
+def _bomb() -> bytes:
+    """64 MiB of JSON's white space in 64 KiB of gzip."""
+    packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    parts = [packer.compress(b" " * 2**20) for _ in range(BOMB_BYTES // 2**20)]
+    return b"".join([*parts, packer.flush()])
+
+
+def _reset(request: web.Request) -> None:
+    """Break the connection with a TCP reset: nothing that is unsent is sent any more."""
+    transport = request.transport
+    if transport is not None:
+        linger = struct.pack("ii", 1, 0)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        transport.abort()

@@ -1,0 +1,94 @@
+"""What a run will ask of its upstreams, worked out before it starts.
+
+The agent acts as it will in the run; its calls are bound and counted, and nothing is sent. That is
+exact for agents whose calls don't depend on answers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.agents import Agent, Round
+from bench.client import Reply
+from bench.suite import Suite
+from gateway.bind import Binder, BoundCall, Refused
+from gateway.hosts import host_of
+from manifests import Catalog
+
+PLANNED = Reply(True, "planned")
+
+
+@dataclass(slots=True)
+class HostNeed:
+    """Requests that a run needs of one host.
+
+    `calls` bind to it, `distinct` of them differ: so many requests when every answer is kept and
+    the first attempt succeeds. `most` is when none is kept and every attempt is used. `left` is
+    what quotas still allow, None without one; `runs_out` and `runs_out_at_most` are the numbers of
+    the first episodes, from 1, that go beyond it in these two cases.
+    """
+
+    host: str
+    left: int | None
+    calls: int = 0
+    distinct: int = 0
+    most: int = 0
+    runs_out: int | None = None
+    runs_out_at_most: int | None = None
+    _keys: set[str] = field(default_factory=set)
+
+    def add(self, bound: BoundCall, episode: int, attempts: int) -> None:
+        self.calls += 1
+        self.most += attempts
+        self._keys.add(bound.key)
+        self.distinct = len(self._keys)
+        if self.left is not None and self.runs_out is None and self.distinct > self.left:
+            self.runs_out = episode
+        if self.left is not None and self.runs_out_at_most is None and self.most > self.left:
+            self.runs_out_at_most = episode
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ("host", "calls", "distinct", "most", "left", "runs_out", "runs_out_at_most")
+        return {name: getattr(self, name) for name in names}
+
+
+async def needs(
+    suite: Suite,
+    agent: Agent,
+    episodes: int,
+    catalog: Catalog,
+    left: Mapping[str, int],
+    *,
+    attempts: int,
+    rounds: int,
+) -> list[HostNeed]:
+    """Needs by host, the largest first. A call is tried `attempts` times at most; `left` says what
+    quotas allow by host.
+    """
+    binder = Binder(catalog)
+    hosts: dict[str, HostNeed] = {}
+    for number in range(episodes):
+        repeat, index = divmod(number, len(suite.tasks))
+        for bound in await _calls(agent, suite, index, repeat, binder, rounds):
+            host = host_of(bound.plan.manifest)
+            need = hosts.setdefault(host, HostNeed(host, left.get(host)))
+            need.add(bound, number + 1, attempts)
+    return sorted(hosts.values(), key=lambda need: (-need.calls, need.host))
+
+
+async def _calls(
+    agent: Agent, suite: Suite, index: int, repeat: int, binder: Binder, rounds: int
+) -> Iterable[BoundCall]:
+    history: list[Round] = []
+    bound: list[BoundCall] = []
+    while len(history) < rounds:
+        turn = await agent.act(suite.tasks[index], repeat, history)
+        if not turn.calls:
+            break
+        for call in turn.calls:
+            try:
+                bound.append(binder.bind(call.tool, call.arguments))
+            except Refused:
+                continue  # it never leaves the gateway
+        history.append(Round(turn, tuple(PLANNED for _ in turn.calls)))
+    return bound

@@ -1,0 +1,83 @@
+"""A circuit breaker: an upstream that mostly fails is left alone for a while.
+
+Closed, it counts attempts over a sliding window; when enough of them failed it opens and every
+call is refused at once. After a pause one probe may pass (half-open): its success closes the
+breaker, its failure opens it for twice as long, up to a bound (Nygard, Release It!, 2nd ed.,
+chapter 5).
+"""
+
+from collections import deque
+from typing import Literal
+
+State = Literal["closed", "open", "half_open"]
+
+SLICES = 10
+"""The window slides in steps of a tenth."""
+
+LONGEST_OPEN_S = 300.0
+
+
+class Breaker:
+    """All times are seconds of one monotonic clock."""
+
+    def __init__(self, failure_rate: float, least: int, window_s: float, open_s: float) -> None:
+        """Opens when `failure_rate` of at least `least` attempts within `window_s` failed."""
+        self._failure_rate = failure_rate
+        self._least = least
+        self._slice_s = window_s / SLICES
+        self._first_open_s = self._open_s = open_s
+        self._slices: deque[list[int]] = deque()  # [number of the slice, good, bad]
+        self._until: float | None = None
+        self._probe_until: float | None = None
+        self.opened = 0
+
+    def state(self, now: float) -> State:
+        if self._until is None:
+            return "closed"
+        return "open" if now < self._until else "half_open"
+
+    def wait_s(self, now: float) -> float:
+        """Seconds until a call may pass: 0 for one that may now."""
+        if self._until is None:
+            return 0.0
+        probe = self._probe_until if self._probe_until is not None else 0.0
+        return max(self._until - now, probe - now, 0.0)
+
+    def begin(self, now: float, within_s: float) -> None:
+        """An attempt starts and will end within `within_s`; half-open it is the only one."""
+        if self._until is not None:
+            self._probe_until = now + within_s
+
+    def end(self, *, good: bool | None, now: float) -> None:
+        """An attempt ended. None: it says nothing about the upstream."""
+        if self._until is not None:
+            self._probed(good, now)
+            return
+        if good is None:
+            return
+        number = int(now / self._slice_s)
+        while self._slices and self._slices[0][0] <= number - SLICES:
+            self._slices.popleft()
+        if not self._slices or self._slices[-1][0] != number:
+            self._slices.append([number, 0, 0])
+        self._slices[-1][1 if good else 2] += 1
+        bad = sum(part[2] for part in self._slices)
+        count = bad + sum(part[1] for part in self._slices)
+        if count >= self._least and bad >= self._failure_rate * count:
+            self._open(now)
+
+    def _probed(self, good: bool | None, now: float) -> None:
+        if self._probe_until is None:
+            return  # it began before the breaker opened
+        self._probe_until = None
+        if good:
+            self._until = None
+            self._open_s = self._first_open_s
+        elif good is False:
+            self._open_s = min(2 * self._open_s, max(LONGEST_OPEN_S, self._first_open_s))
+            self._open(now)
+
+    def _open(self, now: float) -> None:
+        self._until = now + self._open_s
+        self._slices.clear()
+        self.opened += 1

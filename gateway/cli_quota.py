@@ -1,0 +1,70 @@
+"""`finport quota`: what each key may still ask of each host."""
+
+import click
+
+from gateway.cli_options import echo_json, read_settings, simulation
+
+
+@click.command()
+@click.option("--host", help="Only this upstream host.")
+@click.option("--json", "as_json", is_flag=True)
+@simulation
+def quota(host: str | None, as_json: bool, **given: object) -> None:
+    """Show the quota ledger: requests sent, plan limits, what is left and when it resets.
+
+    Limits come from settings and manifests, or were learned from what upstreams said. A key is
+    shown by its fingerprint.
+    """
+    import time
+
+    from gateway.hosts import plans_of
+    from gateway.quota import standings
+    from manifests import Catalog
+
+    settings = read_settings(**given)
+    catalog = Catalog.load()
+    asked = {m.upstream for m in catalog if m.source == "rapidapi"}
+    if host is not None and host not in asked:
+        raise click.UsageError(f"no RapidAPI tool asks {host!r}")
+    plans = {name: plan for name, plan in plans_of(settings, catalog).items() if name in asked}
+    try:
+        every = standings(settings.ledger_path, settings.secrets, plans, time.time())
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    rows = [
+        {
+            "host": s.host,
+            "key": s.key,
+            "span": s.span,
+            "used": s.used,
+            "quota": s.quota,
+            "left": None if s.quota is None else max(s.quota - s.used, 0),
+            "resets_at": _utc(s.resets_at),
+            "from": "upstream" if s.learned else "plan",
+        }
+        for s in every
+        if host in (None, s.host)
+    ]
+    if as_json:
+        echo_json(rows)
+        return
+    if not rows:
+        click.echo("no request has been counted yet, and no limit is set")
+        return
+    _print(rows)
+
+
+def _print(rows: list[dict[str, str | int | None]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*rows[0], box=None)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    Console(width=max(Console().width, 120)).print(table)  # a host's name is not to be cut
+
+
+def _utc(at: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

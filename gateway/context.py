@@ -1,0 +1,35 @@
+"""What a caller asks for beside the answer."""
+
+from dataclasses import dataclass
+
+from cache import CacheControl
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a caller asks for beside the answer.
+
+    `deadline_s` shortens the time for the whole call, `max_rows` says how many rows to give back,
+    `cache` what is asked of kept answers (answers of a snapshot are given whatever it asks),
+    `client` who calls: no client's calls starve another's. `episode` and `step` say in the record
+    on whose behalf the call was made. Raises `ValueError` for a deadline or a number of rows that
+    is not positive.
+    """
+
+    deadline_s: float | None = None
+    max_rows: int | None = None
+    cache: CacheControl | None = None
+    client: str = ""
+    episode: str | None = None
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.deadline_s is not None and not self.deadline_s > 0:
+            raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")
+        if self.max_rows is not None and self.max_rows < 1:
+            raise ValueError(f"max_rows must be 1 or more, not {self.max_rows}")
+        if self.cache is not None and not isinstance(self.cache, CacheControl):
+            raise TypeError(f"cache must be a CacheControl, not {type(self.cache).__name__}")
+
+
+DEFAULT_CONTEXT = CallContext()

@@ -1,0 +1,176 @@
+"""How the gateway treats each upstream host: turns, rate, retries, and when to leave it alone.
+
+Sources ban an address, not a function, so a host is the RapidAPI host, or for AkShare the
+registrable domain of the host that a function mainly asks.
+"""
+
+import time
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from aiolimiter import AsyncLimiter
+
+from adapters.host import registrable_domain
+from gateway.breaker import Breaker
+from gateway.errors import CallError, ErrorCode
+from gateway.settings import GatewaySettings, HostSettings, SettingsError
+from gateway.turns import LineFull, Turns
+from manifests import Catalog, Manifest
+
+RETRY_SHARE = 0.1
+RETRY_RESERVE = 10.0
+RETRY_REFILL_S = 10.0
+"""A retry costs a token; a first attempt brings a tenth of one, and so many seconds bring one."""
+
+_NO_PLAN = HostSettings()
+
+_NEWEST = 0.2
+"""Weight of the newest attempt in the mean of how long attempts take."""
+
+
+class Denied(Exception):
+    """The call may not go to its upstream now; nothing was sent."""
+
+    def __init__(self, error: CallError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class UpstreamHost:
+    """One host, for one event loop."""
+
+    def __init__(
+        self, name: str, at_once: int, per_second: float | None, settings: GatewaySettings
+    ) -> None:
+        self.name = name
+        self._turns = Turns(at_once, settings.host_line)
+        # One call each 1/n seconds, not n calls at the start of each second: sources ban bursts.
+        self._rate = AsyncLimiter(1, 1 / per_second) if per_second else None
+        self._breaker = Breaker(
+            settings.breaker_failure_rate,
+            settings.breaker_attempts,
+            settings.breaker_window_s,
+            settings.breaker_open_s,
+        )
+        self._attempt_timeout_s = settings.attempt_timeout_s
+        self._mean_s = 0.0
+        self._retries = RETRY_RESERVE
+        self._refilled_at = time.monotonic()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "in_flight": self._turns.taken,
+            "waiting": self._turns.waiting,
+            "breaker": self._breaker.state(time.monotonic()),
+            "breaker_opened": self._breaker.opened,
+            "retry_tokens": round(self._retries, 1),
+        }
+
+    async def take_turn(self, client: str) -> None:
+        """Wait for the right to one attempt; `end_turn` gives it back. Raises `Denied`."""
+        self._check_breaker()
+        try:
+            await self._turns.take(client)
+        except LineFull:
+            text = f"{self._turns.waiting} calls already wait for {self.name}"
+            raise Denied(CallError(ErrorCode.OVERLOADED, text, self._line_s())) from None
+        try:
+            if self._rate is not None:
+                await self._rate.acquire()
+            self._check_breaker()  # it may have opened while this call was in line
+        except BaseException:
+            self._turns.give_back()
+            raise
+        self._breaker.begin(time.monotonic(), self._attempt_timeout_s)
+
+    def end_turn(self, good: bool | None, took_s: float) -> None:
+        """`good` says how the attempt ended, None where that says nothing about the upstream."""
+        self._turns.give_back()
+        self._breaker.end(good=good, now=time.monotonic())
+        self._mean_s += _NEWEST * (took_s - self._mean_s)
+
+    def first_attempt(self) -> None:
+        now = time.monotonic()
+        refill = RETRY_SHARE + (now - self._refilled_at) / RETRY_REFILL_S
+        self._retries = min(self._retries + refill, RETRY_RESERVE)
+        self._refilled_at = now
+
+    def may_retry(self) -> bool:
+        """Spend a token, if there is one: an outage is not to be multiplied."""
+        if self._retries < 1:
+            return False
+        self._retries -= 1
+        return True
+
+    def no_turn(self, waited_s: float) -> CallError:
+        """What a caller is told whose time passed before it had a turn."""
+        text = f"no turn at {self.name} within {waited_s:.3g} s; the gateway limits calls to it"
+        return CallError(ErrorCode.RATE_LIMITED, text, self._line_s())
+
+    def _check_breaker(self) -> None:
+        wait_s = self._breaker.wait_s(time.monotonic())
+        if wait_s > 0:
+            text = f"most of the last calls to {self.name} failed; it is left alone for a while"
+            raise Denied(CallError(ErrorCode.CIRCUIT_OPEN, text, round(wait_s, 3)))
+
+    def _line_s(self) -> float:
+        """About how long until the line has moved up."""
+        each_s = self._mean_s / max(self._turns.taken, 1)
+        if self._rate is not None:
+            each_s = max(each_s, self._rate.time_period)
+        return max(1.0, round(each_s * self._turns.waiting, 1))
+
+
+class Hosts:
+    """The hosts of one gateway, each made on first use."""
+
+    def __init__(self, settings: GatewaySettings, plans: Mapping[str, HostSettings]) -> None:
+        self._settings = settings
+        self._plans = plans
+        self._hosts: dict[str, UpstreamHost] = {}
+
+    def of(self, manifest: Manifest) -> UpstreamHost:
+        """The host whose limits a call of this tool counts against."""
+        name = host_of(manifest)
+        host = self._hosts.get(name)
+        if host is None:
+            plan = self._plans.get(name, _NO_PLAN)
+            keys = len(self._settings.secrets) if manifest.source == "rapidapi" else 1
+            rate = plan.per_second and plan.per_second * max(keys, 1)
+            at_once = plan.concurrency or self._settings.per_host
+            host = self._hosts[name] = UpstreamHost(name, at_once, rate, self._settings)
+        return host
+
+    def state(self) -> dict[str, Any]:
+        return {name: host.state() for name, host in sorted(self._hosts.items())}
+
+
+def host_of(manifest: Manifest) -> str:
+    """Name of the host that bears a tool's load; the tool's own where none is on record."""
+    if not manifest.binding.hosts:
+        return manifest.name
+    if manifest.source == "akshare":
+        return registrable_domain(manifest.upstream)
+    return manifest.upstream
+
+
+def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSettings]:
+    """Limits by host: the smallest that a manifest names, unless the settings name another.
+
+    Raises `SettingsError` for a host that no tool asks.
+    """
+    plans: dict[str, dict[str, Any]] = {host_of(manifest): {} for manifest in catalog}
+    unknown = settings.hosts.keys() - plans
+    if unknown:
+        host = min(unknown)
+        near = "".join(f"; the nearest is {n}" for n in get_close_matches(host, plans, 1, 0.3))
+        raise SettingsError(f"setting hosts: no tool asks {host!r}{near}")
+    for manifest in catalog:
+        plan = plans[host_of(manifest)]
+        for name, limit in manifest.limits or ():
+            if limit is not None:
+                plan[name] = min(limit, plan.get(name, limit))
+    for host, own in settings.hosts.items():
+        plans[host] |= own.model_dump(exclude_none=True)
+    return {host: HostSettings(**plan) for host, plan in plans.items() if plan}

@@ -1,0 +1,274 @@
+"""Manners towards upstream hosts, through the gateway: limits, retries, breakers, overload."""
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from pydantic import SecretStr
+
+from adapters.double import Fault, Faults
+from cache import CacheControl
+from gateway import CallContext, Gateway, Result
+from gateway.hosts import RETRY_RESERVE
+from gateway.settings import GatewaySettings, SettingsError
+from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import PLANTED_KEY, Door, open_road
+
+pytestmark = pytest.mark.anyio
+
+HOST = "coinranking1.p.rapidapi.com"
+HASTY: dict[str, Any] = {"attempt_timeout_s": 1.0, "deadline_s": 20.0}
+
+
+async def coin(gateway: Gateway, number: object, **context: Any) -> Result:
+    return await gateway.call("get_coin", {"uuid": str(number)}, CallContext(**context))
+
+
+MATRIX: dict[Fault, tuple[str, str, int]] = {
+    Fault.SERVER_ERROR: ("upstream_error", "tool", 3),
+    Fault.UNAVAILABLE: ("upstream_error", "tool", 3),
+    Fault.BUSY: ("upstream_error", "tool", 3),
+    Fault.RATE_LIMITED: ("rate_limited", "quota", 3),
+    Fault.QUOTA_EXHAUSTED: ("quota_exhausted", "quota", 1),
+    Fault.KEY_REFUSED: ("not_configured", "gateway", 1),
+    Fault.NOT_SUBSCRIBED: ("not_subscribed", "tool", 1),
+    Fault.NOT_FOUND: ("upstream_error", "tool", 1),
+    Fault.RESET: ("upstream_error", "tool", 3),
+    Fault.RESET_IN_BODY: ("upstream_error", "tool", 3),
+    Fault.HANG: ("timeout", "tool", 3),
+    Fault.HANG_IN_BODY: ("timeout", "tool", 3),
+    Fault.DRIP: ("timeout", "tool", 3),
+    Fault.TRUNCATED: ("upstream_invalid", "tool", 1),
+    Fault.HTML: ("upstream_invalid", "tool", 1),
+    Fault.EMPTY: ("upstream_empty", "tool", 3),
+    Fault.ERROR_OBJECT: ("upstream_error", "tool", 1),
+    Fault.HUGE: ("too_large", "tool", 1),
+    Fault.GZIP_BOMB: ("too_large", "tool", 1),
+    Fault.REDIRECT: ("upstream_error", "tool", 1),
+    Fault.REDIRECT_LOOP: ("upstream_error", "tool", 1),
+    Fault.WRONG_CHARSET: ("upstream_invalid", "tool", 1),
+}
+
+
+async def test_the_fault_matrix(catalog: Catalog, tmp_path: Path) -> None:
+    """Each fault ends in its code, whose fault it is, and so many attempts."""
+
+    async def end(fault: Fault) -> tuple[str, str, int]:
+        faults = Faults(rates={fault: 1.0})
+        async with open_road(catalog, tmp_path / fault, faults, **HASTY) as road:
+            result = await coin(road.gateway, "x", deadline_s=7.0)
+            assert result.error is not None, fault
+            assert road.double.requests.total() == result.attempts
+            assert result.elapsed_ms < 7_500, fault
+            assert PLANTED_KEY.encode() not in result.to_json()
+        ended = (result.error.code.value, result.error.fault, result.attempts)
+        sys.stdout.write(f"{fault:16} {ended} {result.elapsed_ms / 1e3:.2f} s\n")
+        return ended
+
+    ends = await asyncio.gather(*map(end, MATRIX))
+    assert dict(zip(MATRIX, ends, strict=True)) == MATRIX
+
+
+async def test_once_bad_then_fine_is_healed(catalog: Catalog, tmp_path: Path) -> None:
+    async with open_road(catalog, tmp_path, **HASTY) as road:
+        for fault in (Fault.BAD_GATEWAY, Fault.RESET, Fault.HANG, Fault.EMPTY):
+            road.double.play(HOST, fault)
+            result = await coin(road.gateway, fault)
+            assert (result.ok, result.attempts) == (True, 2), fault
+
+
+async def test_nobody_listens_and_no_such_name(catalog: Catalog, tmp_path: Path) -> None:
+    for url, text in (("http://127.0.0.1:9", "refuses"), ("http://nowhere.invalid", "no address")):
+        settings: dict[str, Any] = {"rapidapi_base_url": url, "retries": 1}
+        async with open_road(catalog, tmp_path, **settings) as road:
+            result = await coin(road.gateway, "x")
+            assert result.error is not None
+            assert (result.error.code, result.attempts) == ("upstream_error", 2)
+            assert text in result.error.message
+
+
+async def test_a_used_up_key_gives_way_to_another(catalog: Catalog, tmp_path: Path) -> None:
+    keys = (SecretStr("first-key"), SecretStr("second-key"))
+    for fault in (Fault.QUOTA_EXHAUSTED, Fault.NOT_SUBSCRIBED):
+        async with open_road(catalog, tmp_path / fault, rapidapi_keys=keys) as road:
+            road.double.play(HOST, fault)
+            result = await coin(road.gateway, "x")
+            assert (result.ok, result.attempts) == (True, 2), fault
+            assert (await coin(road.gateway, "y")).attempts == 1
+
+
+async def test_no_quota_is_left(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"hosts": {HOST: {"per_month": 2}}}
+    demands = CacheControl(no_cache=True)
+    async with open_road(catalog, tmp_path, **settings) as road:
+        assert (await coin(road.gateway, 1)).ok
+        assert (await coin(road.gateway, 2)).ok
+        refused = await coin(road.gateway, 3)
+        assert refused.error is not None
+        assert (refused.error.code, refused.error.fault) == ("quota_exhausted", "quota")
+        assert (refused.attempts, road.double.requests.total()) == (0, 2)
+        assert refused.error.details["host"] == HOST
+        assert refused.error.retry_after_s is not None
+        asked = CacheControl(max_stale_s=float("inf"), max_age_s=0)
+        stale = await coin(road.gateway, 1, cache=asked)
+        assert (stale.ok, stale.attempts) == (True, 0), "what is kept stands in where allowed"
+        assert not (await coin(road.gateway, 1, cache=demands)).ok
+    async with open_road(catalog, tmp_path, **settings) as road:
+        assert not (await coin(road.gateway, 4)).ok, "the next run knows it too"
+        assert road.double.requests.total() == 0
+
+
+async def test_two_runs_share_a_rate_fairly(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"hosts": {HOST: {"per_second": 10}}, "per_host": 4}
+    done: Counter[str] = Counter()
+
+    async def one(gateway: Gateway, run: str, number: int) -> None:
+        if (await coin(gateway, f"{run}{number}", client=run, deadline_s=2.1)).ok:
+            done[run] += 1
+
+    async with open_road(catalog, tmp_path, **settings) as road:
+        big = [one(road.gateway, "big", n) for n in range(200)]
+        small = [one(road.gateway, "small", n) for n in range(12)]
+        await asyncio.gather(*big, *small)
+    assert 16 <= done.total() <= 22, "two seconds at ten a second"
+    assert 7 <= done["small"] <= 12, "about five a second, for a run of 12 calls beside 200"
+
+
+async def test_who_gets_no_turn_in_time_is_told_so(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"hosts": {HOST: {"concurrency": 1}}, "host_line": 2}
+    async with open_road(catalog, tmp_path, Faults(latency_s=1.0), **settings) as road:
+        first = asyncio.create_task(coin(road.gateway, 1))
+        await asyncio.sleep(0.1)
+        waits = [asyncio.create_task(coin(road.gateway, n, deadline_s=0.2)) for n in (2, 3)]
+        await asyncio.sleep(0.05)
+        full = await coin(road.gateway, 4)
+        assert full.error is not None
+        assert (full.error.code, full.elapsed_ms < 50) == ("overloaded", True)
+        for late in await asyncio.gather(*waits):
+            assert late.error is not None
+            assert (late.error.code, late.error.fault) == ("rate_limited", "quota")
+            assert late.attempts == 0
+        assert (await first).ok
+        assert road.double.requests.total() == 1
+
+
+async def test_a_caller_who_joins_lengthens_the_wait(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"hosts": {HOST: {"concurrency": 1}}}
+    async with open_road(catalog, tmp_path, Faults(latency_s=0.5), **settings) as road:
+        first = asyncio.create_task(coin(road.gateway, 1))
+        await asyncio.sleep(0.05)
+        hasty = asyncio.create_task(coin(road.gateway, 2, deadline_s=0.1))
+        await asyncio.sleep(0.02)
+        patient = await coin(road.gateway, 2, deadline_s=5.0)
+        assert patient.ok
+        assert not (await hasty).ok
+        assert (await first).ok
+        assert road.double.requests.total() == 2
+
+
+async def test_a_failing_host_is_left_alone_and_others_are_not(door: Door) -> None:
+    gateway, double = door.road.gateway, door.road.double
+    double.play(HOST, *[Fault.UNAVAILABLE] * 60)
+    codes = Counter[str]()
+    for number in range(40):
+        result = await coin(gateway, number, deadline_s=1.0)
+        codes[result.error.code.value if result.error else "ok"] += 1
+    asked = double.requests.total()
+    assert codes["circuit_open"] > 15
+    assert asked < 60, "the script was not played to its end"
+    status, body = await door.call("get_coin", {"uuid": "z"})
+    assert (status, body["error"]["code"], body["error"]["fault"]) == (503, "circuit_open", "tool")
+    assert 0 < body["error"]["retry_after_s"] <= 10
+    assert double.requests.total() == asked, "a refusal costs nothing upstream"
+    assert (await gateway.call("stock_zh_a_hist", {"symbol": "600519"})).ok
+    async with door.client.get(f"{door.url}/healthz") as response:
+        hosts = (await response.json())["hosts"]
+    assert hosts[HOST]["breaker"] == "open"
+    assert hosts["eastmoney.com"]["breaker"] == "closed"
+
+
+async def test_a_host_that_is_well_again_is_asked_again(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"breaker_attempts": 2, "breaker_open_s": 0.2, "retries": 0}
+    async with open_road(catalog, tmp_path, **settings) as road:
+        road.double.play(HOST, Fault.UNAVAILABLE, Fault.UNAVAILABLE, Fault.UNAVAILABLE)
+        assert not (await coin(road.gateway, 1)).ok
+        assert not (await coin(road.gateway, 2)).ok
+        await asyncio.sleep(0.25)
+        probes = await asyncio.gather(*(coin(road.gateway, n) for n in range(10)))
+        assert road.double.requests.total() == 3, "one probe"
+        assert {p.error.code.value for p in probes if p.error} == {"upstream_error", "circuit_open"}
+        await asyncio.sleep(0.45)
+        assert (await coin(road.gateway, 3)).ok
+        assert (await coin(road.gateway, 4)).ok
+
+
+async def test_an_outage_is_not_multiplied(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"breaker_attempts": 10_000, "per_host": 64}
+    async with open_road(catalog, tmp_path, Faults(failure_rate=1.0), **settings) as road:
+        await asyncio.gather(*(coin(road.gateway, n) for n in range(300)))
+        assert road.double.requests.total() <= 300 * 1.1 + RETRY_RESERVE + 1
+
+
+async def test_beyond_its_bounds_the_gateway_says_so_at_once(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_road(catalog, tmp_path, Faults(latency_s=0.3), pending=5) as road:
+        results = await asyncio.gather(*(coin(road.gateway, n) for n in range(50)))
+        refused = [r for r in results if r.error and r.error.code == "overloaded"]
+        assert (len(refused), road.double.requests.total()) == (45, 5)
+        assert all(r.elapsed_ms < 100 for r in refused)
+        assert {r.error.retry_after_s for r in refused if r.error} == {1.0}
+        assert (await coin(road.gateway, 1)).source == "cached", "memory answers all the same"
+        assert road.gateway.answers.pending == 0
+
+
+async def test_overload_over_http_is_503_with_retry_after(door: Door) -> None:
+    door.road.settings.pending = 1
+    door.road.double.play(HOST, Fault.HANG)
+    hangs = asyncio.create_task(door.call("get_coin", {"uuid": "a"}))
+    await asyncio.sleep(0.1)
+    url = f"{door.url}/v1/tools/get_coin"
+    async with door.client.post(url, json={"uuid": "b"}) as response:
+        assert (response.status, response.headers["Retry-After"]) == (503, "1")
+    hangs.cancel()
+    await asyncio.gather(hangs, return_exceptions=True)
+
+
+async def test_a_date_in_retry_after_is_honoured(catalog: Catalog, tmp_path: Path) -> None:
+    asked: list[float] = []
+
+    async def handler(_: web.Request) -> web.Response:
+        asked.append(time.time())
+        if len(asked) > 1:
+            return web.json_response({"a": 1})
+        at = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
+        return web.Response(status=503, headers={"Retry-After": at})
+
+    async with (
+        upstream(handler) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url) as road,
+    ):
+        assert (await coin(road.gateway, 1)).ok
+    assert 0.9 < asked[1] - asked[0] < 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"hosts": {"eastmoney.cn": {"per_second": 1}}}, "the nearest is eastmoney.com"),
+        ({"upstream": "simulated", "simulated_faults": {"explode": 0.1}}, "there are server_error"),
+    ],
+)
+async def test_settings_that_cannot_be_are_told(
+    catalog: Catalog, tmp_path: Path, settings: dict[str, Any], text: str
+) -> None:
+    chosen = GatewaySettings(cache_dir=tmp_path, **settings)
+    with pytest.raises(SettingsError, match=text):
+        async with Gateway.open(chosen, catalog=catalog):
+            pass
