@@ -54,6 +54,7 @@ class AkShareAdapter:
     ) -> None:
         self._plain, self._paged = _Lane(hello, workers), _Lane(hello, 1)
         self._credentials = credentials
+        self._is_installed = importlib.util.find_spec("akshare") is not None
 
     @classmethod
     @asynccontextmanager
@@ -96,7 +97,7 @@ class AkShareAdapter:
         binding = manifest.binding
         if not isinstance(binding, AkShareBinding):
             raise TypeError(f"{manifest.name} is no AkShare tool")
-        if importlib.util.find_spec("akshare") is None:
+        if not self._is_installed:
             raise UpstreamFault(
                 "not_configured", "AkShare is not installed: pip install 'finport[akshare]'"
             )

@@ -50,7 +50,7 @@ def from_value(value: Any) -> Answer:
     if isinstance(value, list) and value and all(map(_is_record, value)):
         columns = tuple(dict.fromkeys(name for record in value for name in record))
         return _table(columns, value)
-    return Answer(_dumps(value))
+    return _document(_dumps(value))
 
 
 def read_json(
@@ -115,7 +115,8 @@ def from_object(value: Any) -> Answer:
         value = value.to_frame()
     if hasattr(value, "columns") and hasattr(value, "index"):
         return _from_frame(value)
-    return Answer(orjson.dumps(_plain(value), default=_default, option=orjson.OPT_NON_STR_KEYS))
+    data = orjson.dumps(_plain(value), default=_default, option=orjson.OPT_NON_STR_KEYS)
+    return _document(data)
 
 
 def _from_frame(frame: Any) -> Answer:
@@ -138,6 +139,11 @@ def _columns(frame: Any) -> tuple[tuple[str, ...], list[list[Any]]]:
 def _table(columns: tuple[str, ...], records: Sequence[Mapping[str, Any]]) -> Answer:
     lines = [_dumps(record, orjson.OPT_NON_STR_KEYS) for record in records]
     return Answer(b"[" + b",\n".join(lines) + b"]", columns, len(lines))
+
+
+def _document(data: bytes) -> Answer:
+    """A copy: what orjson gives back holds on to the 4 KiB or more that it was written into."""
+    return Answer(bytes(memoryview(data)))
 
 
 def _dumps(value: Any, option: int = 0) -> bytes:

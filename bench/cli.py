@@ -234,7 +234,8 @@ def retrieval(
 def speed(names: tuple[str, ...], as_json: bool) -> None:
     """Measure speed, `http` and `inprocess` beside a bare baseline in the same run.
 
-    NAME: `http`, `inprocess`, `cache`, `snapshot` (writes 2 GB to the temporary folder); default
+    NAME: `http`, `inprocess`, `cache`, `snapshot` (writes 2 GB to the temporary folder), `akshare`
+    (beside AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it), `overload`; default
     all.
     """
     from bench import speed as measurements
@@ -252,7 +253,7 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
     for name, result in results.items():
         click.echo(name)
         for figure, value in result.items():
-            click.echo(f"  {figure}: {value:,.2f}")
+            click.echo(f"  {figure}: {value if isinstance(value, str) else f'{value:,.2f}'}")
 
 
 async def _plan(plan: "RunPlan", settings: "GatewaySettings", as_json: bool) -> int:

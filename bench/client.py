@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 from urllib.parse import quote
+from uuid import uuid4
 
 import aiohttp
 import orjson
@@ -17,6 +18,7 @@ from yarl import URL
 
 from gateway import CallContext, CallRecord, ErrorCode, Gateway
 from gateway.bind import masked, printable, redacted
+from gateway.context import CLIENT
 from gateway.trace import Trace
 
 CONNECTIONS = 256
@@ -87,7 +89,8 @@ class HttpClient:
     @asynccontextmanager
     async def open(cls, base_url: str, trace: Trace) -> AsyncIterator["HttpClient"]:
         connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-        async with aiohttp.ClientSession(connector=connector) as session:
+        headers = {CLIENT: f"finbench-{uuid4().hex[:12]}"}  # so that no run starves another
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             yield cls(session, base_url, trace)
 
     async def health(self) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 the same bytes; each server one process, in turns, the same client for both. `inprocess`: a cached
 call in process (bound, keyed, looked up; then also recorded in a trace file and in the metrics)
 beside a loop of the same primitive steps: pydantic validation, JSON with sorted keys, BLAKE2b, a
-dictionary look-up, a slotted record. `cache` and `snapshot` stand in `bench/speed_cache.py`.
+dictionary look-up, a slotted record. `cache` and `snapshot` stand in `bench/speed_cache.py`,
+`akshare` in `bench/speed_akshare.py`, `overload` in `bench/speed_overload.py`.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -27,7 +28,7 @@ import orjson
 import uvloop
 from pydantic import BaseModel
 
-from bench import speed_cache
+from bench import speed_akshare, speed_cache, speed_overload
 from bench.demo import ready, served_gateway
 from bench.load import measure
 from bench.metrics import RunMetrics
@@ -150,9 +151,11 @@ def _run(measurement: Callable[[], Coroutine[Any, Any, Figures]]) -> Callable[[]
     return lambda: uvloop.run(measurement())
 
 
-ALL: dict[str, Callable[[], Figures]] = {
+ALL: dict[str, Callable[[], Mapping[str, float | str]]] = {
     "http": _run(http),
     "inprocess": _run(inprocess),
     "cache": _run(speed_cache.cache),
     "snapshot": speed_cache.snapshot,
+    "akshare": lambda: uvloop.run(speed_akshare.akshare()),
+    "overload": lambda: uvloop.run(speed_overload.overload()),
 }

@@ -59,7 +59,7 @@ class Entry:
     @property
     def size(self) -> int:
         """Bytes that this entry may hold with one view, for the bounds of the tiers."""
-        return 2 * len(self.data) + 600
+        return 2 * len(self.data) + 1_400
 
     def view(self, rows: int) -> "View":
         """The entry cut to at most `rows` records. The last view asked for is kept."""

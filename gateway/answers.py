@@ -182,8 +182,9 @@ class Answers:
                 if call.asked.only_if_cached:
                     return Outcome(error=_not_cached())
                 outcome = await self._fetched(call)
-                if outcome.error is not None and outcome.error.fault != "gateway":
-                    await self._record_error(bound, outcome.error, started, self.recorder)
+                error = outcome.error
+                if error is not None and error.fault != "gateway" and outcome.attempts:
+                    await self._record_error(bound, error, started, self.recorder)
                 return outcome
             if self.snapshot is not None:
                 replayed = await self._replayed(call, self.snapshot)
@@ -196,7 +197,7 @@ class Answers:
             error = CallError(ErrorCode.TIMEOUT, f"no answer within the call's {limit_s:g} s")
             if late.in_line and not late.attempts:
                 error = self.hosts.of(bound.plan.manifest).no_turn(limit_s)
-            if self.recorder is not None:
+            if self.recorder is not None and late.attempts:
                 await self._record_error(bound, error, started, self.recorder)
             return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)
 

@@ -61,7 +61,7 @@ async def _serve(
 
     from cache import SnapshotError
     from gateway import Gateway, http
-    from gateway.limits import raise_file_limit
+    from gateway.limits import calm_collector, raise_file_limit
     from gateway.trace import JsonLines, TraceError
 
     raise_file_limit()
@@ -75,6 +75,7 @@ async def _serve(
             lines = await parts.enter_async_context(JsonLines.open(trace)) if trace else None
             gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
             url = await parts.enter_async_context(http.serve(gateway, host, port))
+            calm_collector()
             click.echo(f"finport ready on {url}")
             await stop.wait()
     except (TraceError, SnapshotError, OSError) as error:

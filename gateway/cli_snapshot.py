@@ -86,8 +86,9 @@ async def _record(
                     if answers.failed:
                         return
                     result = await gateway.call(call.plan.manifest.name, call.arguments)
-                    if result.error is not None and result.error.fault == "gateway":
-                        missed[result.error.code.value] += 1
+                    error = result.error
+                    if error is not None and (error.fault == "gateway" or not result.attempts):
+                        missed[error.code.value] += 1
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(concurrency):

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from cache import CacheControl
 
+CLIENT = "X-Finport-Client"
+"""Header by which callers over HTTP tell themselves apart (`CallContext.client`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallContext:

@@ -52,6 +52,8 @@ async def execute(
         except TimeoutError:
             raise Denied(host.no_turn(loop.time() - started)) from None
         flight.attempts += 1
+        if flight.attempts == 1:
+            host.first_attempt()
         timeout_s = max(min(settings.attempt_timeout_s, flight.deadline - loop.time()), 0.0)
         good, began = None, loop.time()
         try:
@@ -83,7 +85,6 @@ async def execute(
         sleep=asyncio.sleep,
         reraise=True,
     )
-    host.first_attempt()
     try:
         return await retrying(attempt)
     except UpstreamFault as fault:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache import CacheControl, CacheControlError
 from gateway.call import Gateway
-from gateway.context import DEFAULT_CONTEXT, CallContext
+from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -27,9 +27,6 @@ from gateway.vitals import Vitals
 from manifests import Domain, Intent, Source, Timeliness
 
 MAX_BODY = 2**20
-
-CLIENT = "X-Finport-Client"
-"""Header by which callers tell themselves apart, so that none starves another. It opens nothing."""
 
 MAX_CLIENT = 64
 

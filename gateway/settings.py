@@ -91,7 +91,7 @@ class GatewaySettings(BaseSettings):
     breaker_attempts: int = Field(20, ge=1)
     breaker_window_s: float = Field(30.0, gt=0, le=DAY_S)
     breaker_open_s: float = Field(10.0, gt=0, le=DAY_S)
-    akshare_workers: int = Field(2, ge=1)
+    akshare_workers: int = Field(4, ge=1)
     akshare_threads: int = Field(16, ge=1)
     akshare_worker_bytes: int = Field(1024 * MiB, ge=256 * MiB)
 

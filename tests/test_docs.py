@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway import GatewaySettings
+from gateway.hosts import plans_of
+from manifests import Catalog
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MAKE = ("make install", "make demo", "make test", "make lint", "make bench", "make soak")
@@ -68,6 +72,15 @@ def test_make_targets_exist(target: str) -> None:
 
 def test_make_commands_shown_are_targets() -> None:
     assert set(commands_that_start("make ")) <= set(MAKE)
+
+
+def test_settings_shown_are_settings(tmp_path: Path) -> None:
+    for number, block in enumerate(shown := blocks("toml")):
+        Path("finport.toml").write_text(block)  # in the test's own folder
+        settings = GatewaySettings.read(cache_dir=tmp_path / str(number), upstream="simulated")
+        assert plans_of(settings, Catalog.load()).keys() == settings.hosts.keys()
+        assert settings.hosts or settings.simulated_faults
+    assert len(shown) == 2
 
 
 def test_finport_and_finbench_commands_succeed(environment: dict[str, str], tmp_path: Path) -> None:

@@ -216,11 +216,12 @@ async def test_a_live_rapidapi_call_without_a_key_names_the_setting(
 
 
 async def test_without_akshare_the_extra_is_named(
-    road: Road, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The one thing that no local server can stand for: a machine without the package.
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    error = (await road.gateway.call(*HIST)).error
+    async with open_road(catalog, tmp_path) as road:
+        error = (await road.gateway.call(*HIST)).error
     assert error is not None
     assert error.code == "not_configured"
     assert "finport[akshare]" in error.message

@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from adapters.double import Fault, Faults
-from cache import CacheControl
+from cache import CacheControl, Snapshot
 from gateway import CallContext, Gateway, Result
 from gateway.hosts import RETRY_RESERVE
 from gateway.settings import GatewaySettings, SettingsError
@@ -122,6 +122,19 @@ async def test_no_quota_is_left(catalog: Catalog, tmp_path: Path) -> None:
     async with open_road(catalog, tmp_path, **settings) as road:
         assert not (await coin(road.gateway, 4)).ok, "the next run knows it too"
         assert road.double.requests.total() == 0
+
+
+async def test_what_was_never_asked_is_not_recorded(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "mode": "record",
+        "snapshot": tmp_path / "s.snap",
+        "hosts": {HOST: {"per_month": 1}},
+    }
+    async with open_road(catalog, tmp_path, **settings) as road:
+        assert (await coin(road.gateway, 1)).ok
+        assert not (await coin(road.gateway, 2)).ok
+    with Snapshot(tmp_path / "s.snap") as snapshot:
+        assert snapshot.summary.rows == 1
 
 
 async def test_two_runs_share_a_rate_fairly(catalog: Catalog, tmp_path: Path) -> None:
