@@ -1,6 +1,7 @@
 """Execution: one call of an adapter, under a deadline, tried again where that may help.
 
-Every tool is a plain read, so another attempt is safe. Each attempt takes a turn at its host. Waits
+Nearly every tool is a plain read, so another attempt is safe; one that may set something off
+(`intent_type` transactional) is asked once. Each attempt takes a turn at its host. Waits
 between attempts are drawn with full jitter; an upstream's own Retry-After is honoured; no wait is
 begun that the deadline would cut, and no host is asked again more often than its budget of retries
 allows.
@@ -42,6 +43,7 @@ async def execute(
     """The answer, or why there is none. `flight` holds the deadline and counts the attempts."""
     loop = asyncio.get_running_loop()
     manifest = bound.plan.manifest
+    retries = 0 if manifest.intent_type == "transactional" else settings.retries
     started, last = loop.time(), None
 
     async def attempt() -> Answer:
@@ -76,7 +78,7 @@ async def execute(
 
     def is_over(state: RetryCallState) -> bool:
         too_late = loop.time() + state.upcoming_sleep >= flight.deadline
-        return state.attempt_number > settings.retries or too_late or not host.may_retry()
+        return state.attempt_number > retries or too_late or not host.may_retry()
 
     retrying = AsyncRetrying(
         stop=is_over,

@@ -83,6 +83,16 @@ async def test_once_bad_then_fine_is_healed(catalog: Catalog, tmp_path: Path) ->
             assert (result.ok, result.attempts) == (True, 2), fault
 
 
+async def test_what_may_set_something_off_is_asked_once(catalog: Catalog, tmp_path: Path) -> None:
+    wallet = catalog.get("generate_wallet")
+    assert wallet is not None
+    async with open_road(catalog, tmp_path, Faults(failure_rate=1.0)) as road:
+        result = await road.gateway.call(wallet.name, wallet.sample())
+        assert result.error is not None
+        assert (result.error.code, result.attempts) == ("upstream_error", 1)
+        assert road.double.requests.total() == 1
+
+
 async def test_nobody_listens_and_no_such_name(catalog: Catalog, tmp_path: Path) -> None:
     for url, text in (("http://127.0.0.1:9", "refuses"), ("http://nowhere.invalid", "no address")):
         settings: dict[str, Any] = {"rapidapi_base_url": url, "retries": 1}
