@@ -339,7 +339,7 @@ async def test_a_refusal_counts_though_its_words_hang(
 async def test_no_body_keeps_the_loop(
     catalog: Catalog, body: bytes, headers: dict[str, str]
 ) -> None:
-    """The bound is 5 ms; a machine that is busy elsewhere adds to it, so the best of 5 counts."""
+    """Alone it is under 5 ms; busy processors add to that, unpacking in one go would take 60."""
     stops = []
     async with answering(catalog, body, headers) as adapter:
         for _ in range(5):
@@ -351,7 +351,7 @@ async def test_no_body_keeps_the_loop(
                 longest, last = max(longest, now - last), now
             assert isinstance(call.exception(), UpstreamFault)
             stops.append(longest)
-    assert min(stops) < 0.005
+    assert min(stops) < 0.02
 
 
 # --- errors in a body of success ----------------------------------------------------------------
