@@ -1,16 +1,22 @@
-"""Servers that a measurement starts, each a process of its own."""
+"""Servers that a demonstration or a measurement starts, each a process of its own."""
 
 import asyncio
 import contextlib
 import os
 import subprocess
+import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 
-from bench.demo import ready
+READY_S = 30.0
+
+
+class ServerNotReadyError(Exception):
+    """A server process did not come up."""
 
 
 @asynccontextmanager
@@ -18,7 +24,7 @@ async def server(folder: Path, *command: str, **told: str) -> AsyncIterator[str]
     """A process that says on its first line where it is ready; gives that URL.
 
     It runs in `folder` without this process's settings of Finport and its proxies, and with the
-    environment `told`. Ends with the context. Raises `GatewayNotReadyError`.
+    environment `told`. Ends with the context. Raises `ServerNotReadyError`.
     """
     kept = {
         name: value
@@ -39,3 +45,34 @@ async def server(folder: Path, *command: str, **told: str) -> AsyncIterator[str]
             process.terminate()
         with anyio.CancelScope(shield=True):
             await process.wait()
+
+
+@asynccontextmanager
+async def served_gateway(
+    folder: Path, *, latency_s: float, failure_rate: float
+) -> AsyncIterator[str]:
+    """A gateway process with a simulated upstream and its cache in `folder`; gives its URL.
+
+    Ends with the context. Raises `ServerNotReadyError`.
+    """
+    serve = ("gateway.cli", "serve", "--port", "0", "--upstream", "simulated")
+    simulated = (
+        *("--simulated-latency-s", str(latency_s)),
+        *("--simulated-failure-rate", str(failure_rate)),
+    )
+    command = (sys.executable, "-P", "-m", *serve, *simulated, "--until-stdin-closes")
+    async with server(folder, *command, FINPORT_CACHE_DIR=str(folder / "cache")) as url:
+        yield url
+
+
+async def ready(process: Process) -> str:
+    """The URL that a server's first line of output names. Raises `ServerNotReadyError`."""
+    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    try:
+        async with asyncio.timeout(READY_S):
+            line = (await process.stdout.readline()).decode()
+    except TimeoutError:
+        line = ""
+    if " ready on " not in line:
+        raise ServerNotReadyError(f"a server did not start: {line.strip() or 'no word from it'}")
+    return line.split()[-1]

@@ -29,10 +29,10 @@ import uvloop
 from pydantic import BaseModel
 
 from bench import speed_akshare, speed_cache, speed_overload
-from bench.demo import ready, served_gateway
 from bench.load import measure
 from bench.metrics import RunMetrics
 from bench.run_dir import Stream
+from bench.servers import ready, served_gateway
 from gateway import Gateway, GatewaySettings
 from gateway.trace import JsonLines
 
@@ -51,7 +51,7 @@ async def http() -> Figures:
     path = f"/v1/tools/{TOOL}"
     body = orjson.dumps(ARGUMENTS)
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
-        async with served_gateway(Path(folder) / "cache", latency_s=0, failure_rate=0) as url:
+        async with served_gateway(Path(folder), latency_s=0, failure_rate=0) as url:
             for _ in range(2):  # the second answer is a cached one
                 async with aiohttp.ClientSession() as session:
                     response = await session.post(url + path, data=body)
