@@ -41,6 +41,7 @@ class Plan:
     host: str
     key_prefix: bytes
     freshness: Rule
+    guarded: bool
 
 
 @dataclass(slots=True)  # frozen would cost a fifth of a cached call
@@ -127,6 +128,7 @@ class Binder:
             manifest.upstream,
             key_prefix(tool, manifest.revision),
             rule_of(manifest.timeliness, manifest.freshness),
+            guarded=manifest.intent_type == "transactional",
         )
         return plan
 

@@ -12,24 +12,34 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from cache import Entry, Kept
 from gateway.answers import Answers, open_answers
 from gateway.bind import Binder, BoundCall, Refused, printable
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
+from gateway.grant import Grant
 from gateway.result import Result
 from gateway.settings import GatewaySettings
 from gateway.trace import CallRecord, Trace, TraceError
-from manifests import Catalog
+from manifests import Catalog, Manifest
 
 log = logging.getLogger("finport")
 
 _HANDLE = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}")
+
+
+class Observer(Protocol):
+    """Is told of every call when it has ended, once, also of one that was refused or cancelled.
+
+    `bound` is None for a call that could not be made. What it does may neither wait nor raise.
+    """
+
+    def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None: ...
 
 
 class Gateway:
@@ -41,6 +51,7 @@ class Gateway:
         catalog: Catalog,
         answers: Answers,
         trace: Trace | None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.settings = settings
         self.catalog = catalog
@@ -49,6 +60,8 @@ class Gateway:
         self._memory = answers.memory
         self._max_rows = settings.max_rows
         self._trace = trace
+        self._observers = observers
+        self._grant = Grant(transactional=settings.transactional)
         self._binder = Binder(catalog)
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._call_numbers = count(1)
@@ -61,6 +74,7 @@ class Gateway:
         *,
         catalog: Catalog | None = None,
         trace: Trace | None = None,
+        observers: Sequence[Observer] = (),
     ) -> AsyncIterator["Gateway"]:
         """A running gateway; leaving ends everything that it started.
 
@@ -71,7 +85,7 @@ class Gateway:
         catalog = catalog or Catalog.load()
         async with AsyncExitStack() as parts:
             answers = await parts.enter_async_context(open_answers(settings, catalog))
-            yield cls(settings, catalog, answers, trace)
+            yield cls(settings, catalog, answers, trace, observers)
 
     @property
     def snapshot_id(self) -> str | None:
@@ -90,6 +104,8 @@ class Gateway:
         bound, given = None, None
         try:
             bound = self._binder.bind(tool, arguments)
+            if bound.plan.guarded or context.grant is not None:
+                self._check_grant(bound, context)
             now = time.time()
             kept = self._memory.get(bound.key)
             if kept is not None and now < kept.fresh_until and context.cache is None:
@@ -114,17 +130,23 @@ class Gateway:
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
         if self._trace is not None:
             await self._record(self._trace, result, bound, given, context)
-        self.outcomes[result.error.code.value if result.error else str(result.source)] += 1
+        self._ended(result, bound, context)
         return result
 
-    async def refuse(self, tool: str, error: CallError) -> Result:
+    async def refuse(
+        self, tool: str, error: CallError, context: CallContext = DEFAULT_CONTEXT
+    ) -> Result:
         """A result, and a record, for a call that failed at a door before it could be made."""
         result = self._result(printable(tool))
         result.error = error
-        self.outcomes[error.code.value] += 1
         if self._trace is not None:
-            await self._record(self._trace, result, None, None, DEFAULT_CONTEXT)
+            await self._record(self._trace, result, None, None, context)
+        self._ended(result, None, context)
         return result
+
+    def may_use(self, manifest: Manifest, grant: Grant | None) -> bool:
+        """Whether a caller with that grant, or without one, may call the tool."""
+        return (grant or self._grant).allows(manifest)
 
     async def recall(self, handle: str) -> Entry | None:
         """The whole answer behind a result's handle, or None when it is no longer kept, also when
@@ -134,6 +156,16 @@ class Gateway:
             return None
         key, _, version = handle.partition("-")
         return await self.answers.recall(key, version)
+
+    def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
+        refusal = (context.grant or self._grant).refusal(bound.plan.manifest)
+        if refusal is not None:
+            raise Refused(refusal, bound.arguments)
+
+    def _ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
+        self.outcomes[result.error.code.value if result.error else str(result.source)] += 1
+        for observer in self._observers:
+            observer.ended(result, bound, context)
 
     def _result(self, tool: str) -> Result:
         return Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
@@ -175,7 +207,7 @@ class Gateway:
         """Record a call whose caller has gone. Nothing is awaited on the way out."""
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
         result.error = CallError(ErrorCode.CANCELLED, "the caller went away")
-        self.outcomes[result.error.code.value] += 1
+        self._ended(result, bound, context)
         if self._trace is not None:
             with contextlib.suppress(TraceError):
                 self._trace.put(_record_of(result, bound, None, context))

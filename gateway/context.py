@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cache import CacheControl
+from gateway.grant import Grant
 
 CLIENT = "X-Finport-Client"
 """Header by which callers over HTTP tell themselves apart (`CallContext.client`)."""
@@ -14,9 +15,10 @@ class CallContext:
 
     `deadline_s` shortens the time for the whole call, `max_rows` says how many rows to give back,
     `cache` what is asked of kept answers (answers of a snapshot are given whatever it asks),
-    `client` who calls: no client's calls starve another's. `episode` and `step` say in the record
-    on whose behalf the call was made. Raises `ValueError` for a deadline or a number of rows that
-    is not positive.
+    `client` who calls: no client's calls starve another's; `grant` which tools it may use, where
+    that is not what the settings say. `episode` and `step` say in the record on whose behalf the
+    call was made, `traceparent` (W3C Trace Context) within which span. Raises `ValueError` for a
+    deadline or a number of rows that is not positive.
     """
 
     deadline_s: float | None = None
@@ -25,6 +27,8 @@ class CallContext:
     client: str = ""
     episode: str | None = None
     step: int | None = None
+    grant: Grant | None = None
+    traceparent: str | None = None
 
     def __post_init__(self) -> None:
         if self.deadline_s is not None and not self.deadline_s > 0:

@@ -18,6 +18,8 @@ class ErrorCode(StrEnum):
     UNAVAILABLE = "unavailable"
     INVALID_ARGUMENTS = "invalid_arguments"
     INVALID_REQUEST = "invalid_request"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     NOT_FOUND = "not_found"
     TOO_LARGE = "too_large"
@@ -54,6 +56,8 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.UNAVAILABLE: (410, "tool", False),
     ErrorCode.INVALID_ARGUMENTS: (422, "agent", False),
     ErrorCode.INVALID_REQUEST: (400, "agent", False),
+    ErrorCode.UNAUTHORIZED: (401, "agent", False),
+    ErrorCode.FORBIDDEN: (403, "agent", False),
     ErrorCode.METHOD_NOT_ALLOWED: (405, "agent", False),
     ErrorCode.NOT_FOUND: (404, "agent", False),
     ErrorCode.TOO_LARGE: (413, "agent", False),

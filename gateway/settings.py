@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from platformdirs import user_cache_path
+from platformdirs import user_cache_path, user_config_path
 from pydantic import (
     AfterValidator,
     Field,
@@ -62,6 +62,14 @@ class GatewaySettings(BaseSettings):
     `hosts` sets limits by upstream host (for AkShare the registrable domain), `per_host` how many
     calls may be under way at each of the others, `host_line` how many may wait for one, `pending`
     how many calls in all may be on their way to an answer that memory does not have.
+
+    `api_keys` and those in `clients_file` are the keys of the gateway's own clients; without any,
+    only loopback is served. `allow_transactional` says whether callers without a key may use tools
+    that may set something off; unset, they may where nothing real can be reached. `allowed_hosts`
+    are the names, beside localhost and IP addresses, under which the gateway may be called over
+    HTTP, `allowed_origins` the web origins, beside its own, whose pages may call it. `connections`
+    bounds open ones; `drain_s` is how long calls under way may take after SIGTERM. `otel` exports
+    spans as the OTEL_* variables of OpenTelemetry say.
     """
 
     model_config = SettingsConfigDict(
@@ -75,6 +83,16 @@ class GatewaySettings(BaseSettings):
     credentials: dict[str, SecretStr] = Field(default_factory=dict)
     rapidapi_base_url: BaseUrl | None = None
     akshare_base_url: BaseUrl | None = None
+
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    clients_file: Path = Field(default_factory=lambda: user_config_path("finport") / "clients.json")
+    allow_transactional: bool | None = None
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    connections: int = Field(10_000, ge=1)
+    drain_s: float = Field(30.0, gt=0, le=DAY_S)
+    log_format: Literal["text", "json"] = "text"
+    otel: bool = False
 
     embeddings_url: BaseUrl | None = None
     embeddings_model: str | None = None
@@ -106,14 +124,14 @@ class GatewaySettings(BaseSettings):
     simulated_hang_rate: float = Field(0.0, ge=0, le=1)
     simulated_faults: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
 
-    @field_validator("rapidapi_keys", mode="before")
+    @field_validator("rapidapi_keys", "api_keys", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return tuple(key.strip() for key in value.split(",") if key.strip())
+            return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("rapidapi_keys")
+    @field_validator("rapidapi_keys", "api_keys")
     @classmethod
     def _are_headers(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
         for key in keys:
@@ -130,6 +148,13 @@ class GatewaySettings(BaseSettings):
         if self.snapshot is not None and "mode" not in self.model_fields_set:
             raise ValueError("a snapshot needs a mode: --mode or FINPORT_MODE")
         return self
+
+    @property
+    def transactional(self) -> bool:
+        """Whether callers without a key may use tools that may set something off."""
+        if self.allow_transactional is None:
+            return self.upstream == "simulated" or self.mode == "offline"
+        return self.allow_transactional
 
     @property
     def cache_name(self) -> str:

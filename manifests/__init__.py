@@ -15,6 +15,7 @@ from manifests.manifest import (
     Source,
     Timeliness,
 )
+from manifests.selection import Selection, SelectionError
 from manifests.signature import ArgumentError, Problem, Signature
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
     "Problem",
     "RapidApiBinding",
     "Scalar",
+    "Selection",
+    "SelectionError",
     "Signature",
     "Source",
     "Timeliness",

@@ -1,0 +1,28 @@
+"""Which tools a caller may use. A tool that may set something off has to be granted by itself."""
+
+from dataclasses import dataclass
+
+from gateway.errors import CallError, ErrorCode
+from manifests.manifest import Manifest
+from manifests.selection import EVERY_TOOL, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The tools of a selection; of these the transactional ones where `transactional` says so."""
+
+    tools: Selection = EVERY_TOOL
+    transactional: bool = False
+
+    def allows(self, manifest: Manifest) -> bool:
+        return self.refusal(manifest) is None
+
+    def refusal(self, manifest: Manifest) -> CallError | None:
+        """Why the tool may not be used, or None."""
+        if manifest not in self.tools:
+            text = f"this client may use {self.tools} only, which {manifest.name} is not of"
+            return CallError(ErrorCode.FORBIDDEN, text)
+        if manifest.intent_type == "transactional" and not self.transactional:
+            text = f"{manifest.name} may set something off and is off until it is allowed"
+            return CallError(ErrorCode.FORBIDDEN, text)
+        return None

@@ -1,0 +1,78 @@
+"""A selection of tools, written in one short text wherever some of all tools are meant: in a URL
+(`?tools=domain:bond,fund;source:akshare`), for a client's key, on the command line.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import get_args
+
+from manifests.manifest import Domain, Intent, Manifest, Source, Timeliness
+
+_VALUES: dict[str, tuple[str, ...] | None] = {
+    "source": get_args(Source),
+    "domain": get_args(Domain),
+    "timeliness": get_args(Timeliness),
+    "intent": get_args(Intent),
+    "names": None,
+}
+
+MAX_TEXT = 4_000
+
+
+class SelectionError(ValueError):
+    """The text selects nothing; it says what it should look like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Tools that carry, of each facet that is named, one of its values; with none named, all.
+
+    Facets are `source`, `domain`, `timeliness`, `intent` and `names`.
+    """
+
+    facets: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Selection":
+        """Read `all` or `FACET:VALUE,VALUE;FACET:VALUE`. Raises `SelectionError`."""
+        if len(text) > MAX_TEXT:
+            raise SelectionError(f"a selection of tools has at most {MAX_TEXT} characters")
+        if text == "all":
+            return cls()
+        facets: dict[str, frozenset[str]] = {}
+        for part in text.split(";"):
+            facet, _, listed = part.partition(":")
+            facet, values = facet.strip(), {v.strip() for v in listed.split(",") if v.strip()}
+            if facet not in _VALUES or not values:
+                form = "; ".join(f"{name}:VALUE,..." for name in _VALUES)
+                raise SelectionError(f"tools are selected by 'all' or {form}; not by {part[:80]!r}")
+            allowed = _VALUES[facet]
+            if allowed is not None and not values <= {*allowed}:
+                odd = min(values - {*allowed})[:80]
+                raise SelectionError(f"no {facet} is named {odd!r}; there are {', '.join(allowed)}")
+            facets[facet] = facets.get(facet, frozenset()) | values
+        return cls(tuple(sorted(facets.items())))
+
+    def __contains__(self, manifest: Manifest) -> bool:
+        return not any(w.isdisjoint(_carried(manifest, facet)) for facet, w in self.facets)
+
+    def __str__(self) -> str:
+        """The text that `parse` reads as this selection."""
+        parts = (f"{facet}:{','.join(sorted(values))}" for facet, values in self.facets)
+        return ";".join(parts) or "all"
+
+
+EVERY_TOOL = Selection()
+
+
+def _carried(manifest: Manifest, facet: str) -> Iterable[str]:
+    match facet:
+        case "source":
+            return (manifest.source,)
+        case "domain":
+            return manifest.regulatory_domains
+        case "timeliness":
+            return (manifest.timeliness,)
+        case "intent":
+            return (manifest.intent_type,)
+    return (manifest.name,)
