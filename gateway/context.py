@@ -1,6 +1,6 @@
 """What a caller asks for beside the answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cache import CacheControl
 from gateway.grant import Grant
@@ -37,6 +37,12 @@ class CallContext:
             raise ValueError(f"max_rows must be 1 or more, not {self.max_rows}")
         if self.cache is not None and not isinstance(self.cache, CacheControl):
             raise TypeError(f"cache must be a CacheControl, not {type(self.cache).__name__}")
+
+    def asking(self, max_rows: int | None, deadline_s: float | None = None) -> "CallContext":
+        return replace(self, max_rows=max_rows, deadline_s=deadline_s or self.deadline_s)
+
+    def within(self, traceparent: str) -> "CallContext":
+        return replace(self, traceparent=traceparent)
 
 
 DEFAULT_CONTEXT = CallContext()

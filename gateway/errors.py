@@ -21,6 +21,7 @@ class ErrorCode(StrEnum):
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     METHOD_NOT_ALLOWED = "method_not_allowed"
+    NOT_ACCEPTABLE = "not_acceptable"
     NOT_FOUND = "not_found"
     TOO_LARGE = "too_large"
     RATE_LIMITED = "rate_limited"
@@ -59,6 +60,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
     ErrorCode.UNAUTHORIZED: (401, "agent", False),
     ErrorCode.FORBIDDEN: (403, "agent", False),
     ErrorCode.METHOD_NOT_ALLOWED: (405, "agent", False),
+    ErrorCode.NOT_ACCEPTABLE: (406, "agent", False),
     ErrorCode.NOT_FOUND: (404, "agent", False),
     ErrorCode.TOO_LARGE: (413, "agent", False),
     ErrorCode.RATE_LIMITED: (429, "quota", True),

@@ -2,6 +2,7 @@
 
 import tomllib
 from hashlib import blake2b
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from platformdirs import user_cache_path, user_config_path
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
@@ -41,6 +43,11 @@ BaseUrl = Annotated[str, AfterValidator(_origin)]
 
 
 Mode = Literal["live", "record", "replay", "offline"]
+
+_SHARED = (
+    *("connections", "per_host", "host_line", "pending"),
+    *("akshare_workers", "memory_bytes"),
+)
 
 
 class SettingsError(Exception):
@@ -124,6 +131,8 @@ class GatewaySettings(BaseSettings):
     simulated_hang_rate: float = Field(0.0, ge=0, le=1)
     simulated_faults: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
 
+    _sharing: int = PrivateAttr(1)
+
     @field_validator("rapidapi_keys", "api_keys", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
@@ -179,6 +188,29 @@ class GatewaySettings(BaseSettings):
         simulated = self.upstream == "simulated"
         folder = self.cache_dir / self.cache_name if simulated else self.cache_dir
         return folder.absolute() / "quota.sqlite"
+
+    @property
+    def sharing(self) -> int:
+        """How many processes share the limits; these settings are those of one of them."""
+        return self._sharing
+
+    def share(self, workers: int) -> "GatewaySettings":
+        """The settings of one of so many processes that serve together.
+
+        What each process limits for itself is divided, rounded up. The disk tier and the quotas in
+        the ledger are one for all. Rates, which manifests set too, are divided by `sharing` in
+        `gateway/hosts.py`.
+        """
+        parts: dict[str, Any] = {name: ceil(getattr(self, name) / workers) for name in _SHARED}
+        parts["hosts"] = {
+            host: own.model_copy(
+                update={"concurrency": own.concurrency and ceil(own.concurrency / workers)}
+            )
+            for host, own in self.hosts.items()
+        }
+        share = self.model_copy(update=parts)
+        share._sharing = workers
+        return share
 
     @classmethod
     def read(cls, **overrides: Any) -> "GatewaySettings":

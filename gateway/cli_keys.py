@@ -1,0 +1,159 @@
+"""`finport keys`: the API keys of the gateway's clients. A key is printed once, when it is made."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli_options import echo_json, read_settings
+
+if TYPE_CHECKING:
+    from gateway.grant import Grant
+    from gateway.keys import KeyEntry
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and revoke the API keys of the gateway's clients.
+
+    They stand in the clients file (FINPORT_CLIENTS_FILE) as hashes.
+    """
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--tools", default="all", help="What it may use: 'all' or FACET:VALUE,...;FACET:...")
+@click.option("--transactional", is_flag=True, help="Also tools that may set something off.")
+@click.option("--per-second", type=click.FloatRange(1e-4, 1e6), help="Calls a second.")
+@click.option("--at-once", type=click.IntRange(1, 1_000_000), help="Calls under way at once.")
+@click.option("--json", "as_json", is_flag=True)
+def add(
+    name: str,
+    tools: str,
+    transactional: bool,
+    per_second: float | None,
+    at_once: int | None,
+    as_json: bool,
+) -> None:
+    """Make a key for the client NAME and print it.
+
+    It is not shown again: the clients file holds its hash only.
+    """
+    from gateway import keys as kept
+    from gateway.grant import Grant
+    from manifests.selection import Selection, SelectionError
+
+    if not kept.is_name(name):
+        raise click.UsageError(kept.NAME_FORM)
+    try:
+        grant = Grant(Selection.parse(tools), transactional)
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from error
+    allowed, total = _count(grant)
+    settings = read_settings()
+    with _failures():
+        if any(entry.name == name for entry in kept.settings_entries(settings)):
+            raise kept.KeyRefused(f"a client named {name} has a key in the settings already")
+        key, entry = kept.add(
+            settings.clients_file,
+            name,
+            tools=grant.tools,
+            transactional=transactional,
+            per_second=per_second,
+            at_once=at_once,
+        )
+    if as_json:
+        echo_json({"key": key, **_row(entry, "file")})
+        return
+    click.echo(key)
+    click.echo(
+        f"This is the key of {name} (id {entry.id}), shown only this once: "
+        f"{settings.clients_file} holds its hash.\nIt may use {allowed} of {total} tools.",
+        err=True,
+    )
+
+
+@keys.command("list")
+@click.option("--json", "as_json", is_flag=True)
+def list_keys(as_json: bool) -> None:
+    """List the clients of all keys, revoked ones and those of FINPORT_API_KEYS too."""
+    from gateway import keys as kept
+
+    settings = read_settings()
+    with _failures():
+        rows = [_row(entry, "environment") for entry in kept.settings_entries(settings)]
+        rows += [_row(entry, "file") for entry in kept.read(settings.clients_file)]
+    if as_json:
+        echo_json(rows)
+    elif rows:
+        _print(rows)
+    else:
+        click.echo("no key is known: the gateway serves loopback only, and everybody there")
+
+
+@keys.command()
+@click.argument("name_or_id")
+def revoke(name_or_id: str) -> None:
+    """Let a key in no more."""
+    from gateway import keys as kept
+
+    settings = read_settings()
+    with _failures():
+        try:
+            entry = kept.revoke(settings.clients_file, name_or_id)
+        except kept.KeyRefused:
+            for known in kept.settings_entries(settings):
+                if name_or_id in (known.name, known.id):
+                    text = f"the key of {known.name} stands in FINPORT_API_KEYS; remove it there"
+                    raise kept.KeyRefused(text) from None
+            raise
+    click.echo(f"revoked the key of {entry.name} (id {entry.id})")
+    click.echo("a gateway that is running notices within a second or so")
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """What went wrong is told in a line."""
+    from gateway.keys import KeyRefused
+    from gateway.settings import SettingsError
+
+    try:
+        yield
+    except (KeyRefused, SettingsError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _count(grant: "Grant") -> tuple[int, int]:
+    """How many tools are granted, of how many. A usage error for a name that no tool has, and where
+    it is none.
+    """
+    from manifests import Catalog
+
+    catalog = Catalog.load()
+    for name in sorted(dict(grant.tools.facets).get("names", ())):
+        if catalog.get(name) is None:
+            nearest = ", ".join(catalog.nearest(name))
+            raise click.UsageError(f"no tool is named {name!r}; nearest: {nearest or 'none'}")
+    allowed = sum(grant.allows(manifest) for manifest in catalog)
+    if not allowed:
+        selected = any(manifest in grant.tools for manifest in catalog)
+        hint = "each needs --transactional" if selected else "no tool is all of that"
+        raise click.UsageError(f"{grant.tools} grants no tool: {hint}")
+    return allowed, len(catalog)
+
+
+def _row(entry: "KeyEntry", source: str) -> dict[str, object]:
+    return {**entry.model_dump(mode="json", exclude={"sha256"}), "from": source}
+
+
+def _print(rows: list[dict[str, object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None)
+    for column in rows[0]:
+        table.add_column(column, no_wrap=column != "tools", overflow="fold")
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    Console(width=max(Console().width, 160), markup=False).print(table)

@@ -1,0 +1,305 @@
+"""Who may come in: the clients of a running gateway, each known by its key and held to its limits.
+
+Keys are compared by their hashes, in constant time. Once any key is known, nobody comes in without
+one, whatever becomes of the clients file; while that can't be read, what it last said stays in
+force.
+"""
+
+import asyncio
+import hmac
+import logging
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio import to_thread
+
+from gateway import keys
+from gateway.errors import CallError, ErrorCode
+from gateway.keys import KeyEntry
+from gateway.refusal import Refusal
+from gateway.settings import GatewaySettings, SettingsError
+
+log = logging.getLogger("finport")
+
+CHECK_S = 1.0
+"""How often a running gateway looks whether the clients file has changed."""
+
+FULL_RETRY_S = 1.0
+"""When a client is told to try again whose calls are all under way: nobody knows when one ends."""
+
+
+class _Rate:
+    """Calls spaced evenly, save that one second's worth, or one, may come in a burst (GCRA)."""
+
+    __slots__ = ("_burst_s", "_due", "each_s")
+
+    def __init__(self, per_second: float) -> None:
+        self.each_s = 1 / per_second
+        self._burst_s = max(0.0, 1 - self.each_s) + self.each_s / 1e3  # sums of floats are rounded
+        self._due = -math.inf
+
+    def wait_s(self, now: float, ahead: int = 0) -> float:
+        """How long until the next call may be taken, behind so many others."""
+        return self._due + ahead * self.each_s - self._burst_s - now
+
+    def take(self, now: float) -> None:
+        self._due = max(self._due, now) + self.each_s
+
+
+class Client:
+    """One client, for one event loop: what it may use, and how much of it is under way.
+
+    `per_second` and `at_once` are what it may in all; of `workers` processes each grants its share.
+    Each `begin` or `wait_turn` that came back is followed by one `end`. Once its key is revoked
+    nothing begins, also in a request that came before.
+    """
+
+    __slots__ = (
+        "_at_once",
+        "_clock",
+        "_is_revoked",
+        "_limited",
+        "_line",
+        "_rate",
+        "_timer",
+        "_workers",
+        "at_once",
+        "grant",
+        "id",
+        "in_flight",
+        "name",
+        "per_second",
+    )
+
+    def __init__(
+        self,
+        entry: KeyEntry,
+        *,
+        workers: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.id = entry.id
+        self.per_second: float | None = None
+        self.in_flight = 0
+        self._is_revoked = False
+        self._clock = clock
+        self._workers = workers
+        self._rate: _Rate | None = None
+        self._line: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+        self.change(entry)
+
+    def __repr__(self) -> str:
+        return f"<Client {self.id} {self.name}>"
+
+    @property
+    def waiting(self) -> int:
+        """How many calls are in line for a turn."""
+        return len(self._line)
+
+    def change(self, entry: KeyEntry) -> None:
+        """Take what is said of the client now; calls under way and in line stay so."""
+        self.name, self.grant = entry.name, entry.grant
+        if entry.per_second != self.per_second:
+            rate = entry.per_second and entry.per_second / self._workers
+            self._rate = _Rate(rate) if rate else None
+        self.per_second, self.at_once = entry.per_second, entry.at_once
+        self._at_once = entry.at_once and math.ceil(entry.at_once / self._workers)
+        self._limited = self._rate is not None or self._at_once is not None
+        self._stop_timer()
+        self._hand_out()
+
+    def revoke(self) -> None:
+        """Let nothing begin any more; those in line are refused."""
+        self._is_revoked = self._limited = True
+        self._rate = self._at_once = None
+        self._stop_timer()
+        self._hand_out()
+
+    def begin(self) -> None:
+        """Take a turn at once. Raises `Refusal`, `rate_limited` where a limit is used up."""
+        if self._limited:
+            self._check_limits()
+        self.in_flight += 1
+
+    async def wait_turn(self) -> None:
+        """Wait for a turn; those who wait get theirs in the order in which they came.
+
+        Raises `Refusal` for a client that was revoked.
+        """
+        if not self._limited:
+            self.in_flight += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._line[turn] = None
+        if self._timer is None:
+            self._hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.end()  # it came while its caller was leaving
+            else:
+                self._line.pop(turn, None)
+                if not self._line:
+                    self._stop_timer()
+            raise
+        if self._is_revoked:
+            self.end()
+            raise _unknown()
+
+    def end(self) -> None:
+        """Give a turn back."""
+        self.in_flight -= 1
+        if self._line and self._timer is None:
+            self._hand_out()
+
+    def _check_limits(self) -> None:
+        if self._is_revoked:
+            raise _unknown()
+        if self._full:
+            text = f"this client's {self.at_once} calls at once are all under way"
+            raise _used_up("at_once", text, FULL_RETRY_S)
+        if self._rate is not None:
+            now = self._clock()
+            wait_s = self._rate.wait_s(now, len(self._line))
+            if wait_s > 0:
+                text = f"this client's {self.per_second:g} calls a second are used up"
+                raise _used_up("per_second", text, math.ceil(wait_s * 1e3) / 1e3)
+            self._rate.take(now)
+
+    @property
+    def _full(self) -> bool:
+        return self._at_once is not None and self.in_flight >= self._at_once
+
+    def _hand_out(self) -> None:
+        """Give turns to those in line, as far as the limits allow now."""
+        self._timer = None
+        while self._line and not self._full:
+            turn = next(iter(self._line))
+            if not turn.done():  # its caller may be about to leave
+                if self._rate is not None:
+                    now = self._clock()
+                    wait_s = self._rate.wait_s(now)
+                    if wait_s > 0:
+                        self._timer = turn.get_loop().call_later(wait_s, self._hand_out)
+                        return
+                    self._rate.take(now)
+                self.in_flight += 1
+                turn.set_result(None)
+            del self._line[turn]
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class Clients:
+    """Everybody who may come in, from settings and the clients file.
+
+    What the file says of a key, above all that it was revoked, goes before the settings.
+    """
+
+    def __init__(self, settings: GatewaySettings, workers: int = 1) -> None:
+        self._path = settings.clients_file
+        self._workers = workers
+        self._from_settings = keys.settings_entries(settings)
+        self._clients: dict[str, tuple[str, Client]] = {}
+        self._required = False
+        self._text = keys.text_of(self._path)
+        self._admit(keys.entries_in(self._path, self._text))
+
+    @classmethod
+    def load(cls, settings: GatewaySettings, *, workers: int = 1) -> "Clients":
+        """The clients as they are known now. Raises `SettingsError`."""
+        return cls(settings, workers)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: GatewaySettings, *, workers: int = 1, check_s: float = CHECK_S
+    ) -> AsyncIterator["Clients"]:
+        """The clients, kept up with the clients file until the context ends.
+
+        `workers` is how many processes share what each client may. Raises `SettingsError`.
+        """
+        clients = await to_thread.run_sync(lambda: cls.load(settings, workers=workers))
+        watcher = asyncio.create_task(clients._watch(check_s))
+        try:
+            yield clients
+        finally:
+            watcher.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({watcher})
+
+    @property
+    def required(self) -> bool:
+        """Whether a key is needed: any is or was known, be it revoked by now."""
+        return self._required
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter([client for _, client in self._clients.values()])
+
+    def authenticate(self, presented: str | None) -> Client:
+        """The client whose key this is. Raises `Refusal` (`unauthorized`)."""
+        if not presented:
+            text = "no key was given: send `Authorization: Bearer KEY`"
+            raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+        digest = keys.digest_of(presented)
+        found = self._clients.get(digest[:8])
+        if found is None or not hmac.compare_digest(found[0], digest):
+            raise _unknown()
+        return found[1]
+
+    def _admit(self, entries: Iterable[KeyEntry]) -> None:
+        """Make these, and those of the settings, the ones who may come in."""
+        entries = {entry.id: entry for entry in (*self._from_settings, *entries)}.values()
+        known: dict[str, tuple[str, Client]] = {}
+        for entry in entries:
+            if entry.revoked_at is not None:
+                continue
+            before = self._clients.get(entry.id)
+            if before is not None and before[0] == entry.sha256:
+                client = before[1]
+                client.change(entry)
+            else:
+                client = Client(entry, workers=self._workers)
+            known[entry.id] = entry.sha256, client
+        for id_, gone in self._clients.items():
+            if known.get(id_) != gone:
+                gone[1].revoke()
+        self._clients = known
+        self._required = self._required or bool(entries)
+
+    async def _watch(self, check_s: float) -> None:
+        complaint = None
+        while True:
+            await asyncio.sleep(check_s)
+            text = None
+            try:
+                text = await to_thread.run_sync(keys.text_of, self._path)
+                if text != self._text:
+                    if text is None:
+                        raise SettingsError(f"clients file {self._path} is gone")
+                    self._admit(await to_thread.run_sync(keys.entries_in, self._path, text))
+                    self._text = text
+                complaint = None
+            except SettingsError as error:
+                if complaint != (text, str(error)):
+                    log.warning("%s; the clients known so far stay", error)
+                complaint = text, str(error)
+            except Exception:  # else no key could be revoked from here on
+                log.exception("clients file %s: could not see whether it changed", self._path)
+
+
+def _unknown() -> Refusal:
+    return Refusal(CallError(ErrorCode.UNAUTHORIZED, "this key is not known, or was revoked"))
+
+
+def _used_up(limit: str, text: str, retry_after_s: float) -> Refusal:
+    return Refusal(CallError(ErrorCode.RATE_LIMITED, text, retry_after_s, {"limit": limit}))

@@ -1,0 +1,150 @@
+"""Who may come in over HTTP, by the head of a request alone.
+
+A web page of another site can make a browser call a gateway on the same machine, under a name that
+its owner points there (DNS rebinding). So a request that names the gateway otherwise than by
+localhost, an IP address (which can't be rebound) or an allowed name is refused, and so is one from
+a page of an origin that is neither the gateway's own nor allowed. Where the gateway knows keys,
+what may call tools needs one.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+from aiohttp import hdrs
+from multidict import CIMultiDictProxy
+
+from gateway.clients import Client, Clients
+from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
+from gateway.errors import CallError, ErrorCode
+from gateway.refusal import Refusal
+from gateway.settings import GatewaySettings, SettingsError
+
+MAX_CLIENT = 64
+
+ANY_NAME = "*"
+"""As an allowed host: whatever the gateway is called."""
+
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_PORTS = {"http": "80", "https": "443"}
+
+Headers = CIMultiDictProxy[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a request: a client with a key or anyone; `context` is what its calls begin as."""
+
+    client: Client | None = None
+    context: CallContext = DEFAULT_CONTEXT
+
+
+ANYONE = Caller()
+
+
+class Guard:
+    """Checks the heads of requests. Raises `SettingsError` for a host or origin that is none."""
+
+    def __init__(self, settings: GatewaySettings, clients: Clients) -> None:
+        self._clients = clients
+        self._names = {_allowed_name(host) for host in settings.allowed_hosts}
+        self._origins = {_allowed_origin(origin) for origin in settings.allowed_origins}
+        self._is_own = lru_cache(1_024)(self._names_this_gateway)
+
+    @property
+    def needs_keys(self) -> bool:
+        return self._clients.required
+
+    def check_site(self, headers: Headers) -> None:
+        """Raises `Refusal` for a foreign Host or Origin."""
+        host = headers.get(hdrs.HOST, "")
+        if not self._is_own(host):
+            text = f"the gateway is not called {_shown(host)}; allow it by FINPORT_ALLOWED_HOSTS"
+            raise Refusal(CallError(ErrorCode.FORBIDDEN, text))
+        if hdrs.ORIGIN not in headers:
+            return
+        origin = ", ".join(headers.getall(hdrs.ORIGIN))
+        if not is_same_site(origin, host) and not self.is_allowed_page(headers):
+            text = f"pages of {_shown(origin)} may not call; allow it by FINPORT_ALLOWED_ORIGINS"
+            raise Refusal(CallError(ErrorCode.FORBIDDEN, text))
+
+    def is_allowed_page(self, headers: Headers) -> bool:
+        """Whether a page of another origin calls that the settings allow."""
+        return ", ".join(headers.getall(hdrs.ORIGIN, ())) in self._origins
+
+    def caller(self, headers: Headers) -> Caller:
+        """Who calls. Raises `Refusal` where the gateway knows keys and is given none of them."""
+        if self._clients.required:
+            client = self._clients.authenticate(_key(headers))
+            return Caller(client, CallContext(client=client.id, grant=client.grant))
+        name = headers.get(CLIENT)
+        if name is None:
+            return ANYONE
+        return Caller(context=CallContext(client=name[:MAX_CLIENT]))
+
+    def _names_this_gateway(self, host: str) -> bool:
+        if ANY_NAME in self._names:
+            return True
+        site = _name_and_port(host)
+        return site is not None and (
+            site[0] == "localhost" or site[0] in self._names or _is_address(site[0])
+        )
+
+
+def is_same_site(origin: str, host: str) -> bool:
+    """Whether a page of that origin came from where a request with that Host goes.
+
+    Behind a proxy the gateway can't know its own scheme, so both will do.
+    """
+    scheme, _, rest = origin.partition("://")
+    page, called, usual = _name_and_port(rest), _name_and_port(host), _PORTS.get(scheme)
+    if page is None or called is None or usual is None:
+        return False
+    return page[0] == called[0] and (page[1] or usual) == (called[1] or usual)
+
+
+def _name_and_port(authority: str) -> tuple[str, str] | None:
+    """What a Host header says; the port is empty where it says none. None for what is no host."""
+    match = _AUTHORITY.fullmatch(authority)
+    return match and (match[1].lower().removesuffix("."), match[2] or "")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        IPv6Address(name[1:-1]) if name.startswith("[") else IPv4Address(name)
+    except AddressValueError:
+        return False
+    return True
+
+
+def _allowed_name(host: str) -> str:
+    """Raises `SettingsError`."""
+    site = (ANY_NAME, "") if host == ANY_NAME else _name_and_port(host)
+    if site is None:
+        raise SettingsError(f"setting allowed_hosts: {_shown(host)} is no name of a host")
+    return site[0]
+
+
+def _allowed_origin(origin: str) -> str:
+    """As browsers write it. Raises `SettingsError`."""
+    scheme, _, rest = origin.lower().removesuffix("/").partition("://")
+    site = _name_and_port(rest)
+    if site is None or not scheme:
+        text = f"setting allowed_origins: {_shown(origin)} is not as in https://app.example"
+        raise SettingsError(text)
+    name, port = site
+    return f"{scheme}://{name}" + (f":{port}" if port not in ("", _PORTS.get(scheme)) else "")
+
+
+def _key(headers: Headers) -> str | None:
+    """The key that a request gives. Of two it would be open which one counts."""
+    given = headers.getall(hdrs.AUTHORIZATION, ())
+    if len(given) != 1:
+        return None
+    scheme, _, key = given[0].partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None
+
+
+def _shown(text: str) -> str:
+    return ascii(text[:80])

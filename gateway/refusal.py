@@ -1,0 +1,18 @@
+"""Why a door turns a request away before it becomes a call, as an exception of the doors."""
+
+from gateway.errors import CallError, ErrorCode
+
+
+class Refusal(Exception):
+    """Nothing was done; `error` says why."""
+
+    def __init__(self, error: CallError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class BadRequest(Refusal):
+    """The request can't be understood."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+        super().__init__(CallError(code, message))
