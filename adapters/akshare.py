@@ -19,7 +19,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import anyio
 import orjson
@@ -44,6 +44,17 @@ _ENVIRONMENT = (
 )
 
 Reply = tuple[dict[str, Any], bytes]
+
+
+@runtime_checkable
+class Pool(Protocol):
+    """Tells how its worker processes are doing."""
+
+    def state(self) -> dict[str, int]:
+        """Processes `busy` with calls, `idle`, `retiring` (they take no more), and how many have
+        `started` so far.
+        """
+        ...
 
 
 class AkShareAdapter:
@@ -90,6 +101,19 @@ class AkShareAdapter:
     def processes(self) -> list[int]:
         """Process ids of the workers that take calls; the one for functions with pages is last."""
         return [*self._plain.processes, *self._paged.processes]
+
+    def state(self) -> dict[str, int]:
+        """As `Pool` says."""
+        workers = [*self._plain.workers, *self._paged.workers]
+        living = [p for worker in workers for p in worker.processes if not p.has_ended]
+        busy = sum(p.is_open and bool(p.calls) for p in living)
+        retiring = sum(not p.is_open for p in living)
+        return {
+            "busy": busy,
+            "idle": len(living) - busy - retiring,
+            "retiring": retiring,
+            "started": sum(worker.started for worker in workers),
+        }
 
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
@@ -155,6 +179,7 @@ class _Worker:
 
     def __init__(self, hello: Mapping[str, Any]) -> None:
         self.load = 0
+        self.started = 0
         self.processes: list[_Process] = []
         self._hello = hello
         self._start: asyncio.Task[_Process] | None = None
@@ -196,6 +221,7 @@ class _Worker:
                 raise UpstreamFault("not_configured", head["failed"])
             started = _Process(process, head["user"], self._hello["worker_bytes"])
             self.processes = [p for p in self.processes if not p.has_ended] + [started]
+            self.started += 1
             return started
         finally:
             self._start = None

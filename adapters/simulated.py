@@ -32,6 +32,10 @@ class SimulatedAkShare:
         async with open_session() as session:
             yield cls(real, session, base_url)
 
+    def state(self) -> dict[str, int]:
+        """The workers of the functions that run as they are (`adapters.akshare.Pool`)."""
+        return self._real.state()
+
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
     ) -> Answer:

@@ -19,6 +19,7 @@ import orjson
 from anyio import to_thread
 
 from adapters.adapter import Adapter
+from adapters.akshare import Pool
 from cache import (
     CacheControl,
     DiskTier,
@@ -138,6 +139,11 @@ class Answers:
         if self.recorder is not None:
             state["recording"] = {"calls": self.recorder.calls, "failed": self.failed}
         return state
+
+    def workers(self) -> dict[str, int]:
+        """How the processes that run AkShare are doing; empty where there are none."""
+        pool = self._adapters.get("akshare")
+        return pool.state() if isinstance(pool, Pool) else {}
 
     @property
     def under_way(self) -> int:

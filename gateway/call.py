@@ -12,10 +12,10 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from cache import Entry, Kept
 from gateway.answers import Answers, open_answers
@@ -42,6 +42,9 @@ class Observer(Protocol):
     def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None: ...
 
 
+Watcher = TypeVar("Watcher", bound=Observer)
+
+
 class Gateway:
     """One road for one event loop. Made by `Gateway.open`."""
 
@@ -60,7 +63,7 @@ class Gateway:
         self._memory = answers.memory
         self._max_rows = settings.max_rows
         self._trace = trace
-        self._observers = observers
+        self._observers = [*observers]
         self._grant = Grant(transactional=settings.transactional)
         self._binder = Binder(catalog)
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
@@ -91,6 +94,15 @@ class Gateway:
     def snapshot_id(self) -> str | None:
         """The snapshot that answers, or that has been recorded, if any."""
         return self.answers.snapshot_id
+
+    @contextmanager
+    def observed(self, observer: Watcher) -> Iterator[Watcher]:
+        """Tell `observer` of calls for as long as the context is open."""
+        self._observers.append(observer)
+        try:
+            yield observer
+        finally:
+            self._observers.remove(observer)
 
     async def call(
         self,
@@ -182,6 +194,7 @@ class Gateway:
             result.handle = f"{bound.key}-{entry.version}"
         result.aliases = bound.aliases
         result.age_s = max(int((now - entry.recorded_at) * 1e3), 0) / 1e3
+        result.fresh_s = kept.fresh_until - entry.recorded_at
 
     async def _record(
         self,

@@ -1,0 +1,339 @@
+"""`finport doctor`: whether a gateway would work here, and what to do where it would not.
+
+Every check says what it found; none changes anything, and none shows a key. Upstreams are connected
+to, never asked. What can't be checked because the settings can't be read is left out.
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from gateway.cli_options import echo_json, run
+
+if TYPE_CHECKING:
+    from gateway.reach import Origin
+    from gateway.settings import GatewaySettings
+    from manifests import Catalog
+
+LEAST_FREE = 2**30
+
+SPARE_FILES = 1_000
+"""Open files that a gateway needs beside its clients' connections."""
+
+PREFIX = "FINPORT_"
+
+MAX_SHOWN = 600
+"""Letters of a finding that the table shows."""
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found, and what to do about it."""
+
+    check: str
+    status: Literal["ok", "warn", "fail"]
+    found: str
+    advice: str = ""
+
+
+@click.command()
+@click.option(
+    "--timeout-s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="How long an upstream host may take to answer a connection.",
+)
+@click.option(
+    "--upstream",
+    type=click.Choice(["live", "simulated"]),
+    help="The real upstreams, or a local double in their place.",
+)
+@click.option("--json", "as_json", is_flag=True)
+def doctor(timeout_s: float, upstream: str | None, as_json: bool) -> None:
+    """Check settings, keys, cache, quota, AkShare and upstreams; say what to do about the rest.
+
+    Exits with 1 where something would not work.
+    """
+    run(lambda: _doctor(upstream, timeout_s, as_json))
+
+
+async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
+    from gateway.settings import GatewaySettings, SettingsError
+    from manifests import Catalog
+
+    catalog = Catalog.load()
+    findings = [_python(), _packages(), _akshare(catalog)]
+    try:
+        settings = GatewaySettings.read(upstream=upstream)
+        findings.append(_settings(settings, catalog))
+    except SettingsError as error:
+        findings.append(Finding("settings", "fail", str(error), "correct it and look again"))
+    else:
+        findings += [
+            _keys(settings, catalog),
+            *_clients(settings),
+            _cache(settings),
+            _quota(settings),
+            *_snapshot(settings),
+            _files(settings),
+            *await _upstreams(settings, catalog, timeout_s),
+        ]
+    if as_json:
+        echo_json([asdict(finding) for finding in findings])
+    else:
+        _print(findings)
+    return 1 if any(finding.status == "fail" for finding in findings) else 0
+
+
+def _python() -> Finding:
+    import platform
+
+    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Finding("python", "ok", found)
+
+
+def _packages() -> Finding:
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    found, missing = [f"finport {version('finport')}"], []
+    for requirement in requires("finport") or ():
+        name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
+        if ";" in requirement:  # for an extra, or for another Python
+            continue
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        text = f"not installed: {', '.join(missing)}"
+        return Finding("packages", "fail", text, "pip install finport")
+    return Finding("packages", "ok", ", ".join(found))
+
+
+def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
+    """Raises `SettingsError`."""
+    from difflib import get_close_matches
+
+    from gateway.hosts import plans_of
+    from gateway.settings import GatewaySettings
+
+    plans_of(settings, catalog)
+    known = {PREFIX + name.upper() for name in GatewaySettings.model_fields}
+    given = sorted(name for name in os.environ if name.upper().startswith(PREFIX))
+    unknown = [name for name in given if name.upper() not in known]
+    here = Path("finport.toml").absolute()
+    found = f"{here if here.is_file() else 'no finport.toml here'}; environment: "
+    found += ", ".join(given) or f"no {PREFIX}*"
+    if unknown:
+        near = {name: get_close_matches(name.upper(), known, 1) for name in unknown}
+        meant = [f"{name} (meant {', '.join(n)}?)" if n else name for name, n in near.items()]
+        return Finding("settings", "warn", found, f"no setting is named {', '.join(meant)}")
+    return Finding("settings", "ok", found)
+
+
+def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
+    from adapters.keys import Key
+
+    if settings.upstream == "simulated" or settings.mode == "offline":
+        return Finding("RapidAPI keys", "ok", "none is needed: nothing real is asked")
+    keys = [Key.of(secret).id for secret in settings.secrets]
+    if not keys:
+        tools = len(catalog.select(source="rapidapi"))
+        text = f"no key: the {tools} RapidAPI tools will answer not_configured"
+        return Finding("RapidAPI keys", "warn", text, f"set {PREFIX}RAPIDAPI_KEYS")
+    return Finding("RapidAPI keys", "ok", f"{len(keys)}, by fingerprint: {', '.join(keys)}")
+
+
+def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
+    from gateway.keys import read, settings_entries
+    from gateway.settings import SettingsError
+
+    path, check = settings.clients_file, "client keys"
+    try:
+        entries = [*settings_entries(settings), *read(path)]
+        mode = path.stat().st_mode & 0o777 if path.exists() else None
+    except (SettingsError, OSError) as error:
+        yield Finding(check, "fail", str(error), f"repair the file, or see {PREFIX}API_KEYS")
+        return
+    valid = sum(entry.revoked_at is None for entry in entries)
+    if not entries:
+        found = f"none, and no {path}: only this machine can be served, and anyone on it may call"
+    else:
+        found = f"{valid} of {len(entries)} are valid; {path}"
+        found += " is not there" if mode is None else f" has mode {mode:04o}"
+    if mode is not None and mode & 0o022:
+        yield Finding(check, "fail", found, f"others may write it: chmod 600 {path}")
+    elif mode is not None and mode & 0o044:
+        yield Finding(check, "warn", found, f"others may read it: chmod 600 {path}")
+    else:
+        yield Finding(check, "ok", found)
+
+
+def _cache(settings: "GatewaySettings") -> Finding:
+    import shutil
+    from tempfile import TemporaryFile
+
+    folder = settings.cache_dir.absolute()
+    advice = f"set {PREFIX}CACHE_DIR to a folder that can be written"
+    try:
+        nearest = next(path for path in (folder, *folder.parents) if path.exists())
+        if nearest == folder:
+            with TemporaryFile(dir=folder):
+                pass
+        elif not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
+            raise PermissionError(0, "it can't be made")
+        free = shutil.disk_usage(nearest).free
+    except OSError as error:
+        return Finding("cache folder", "fail", f"{folder}: {error.strerror}", advice)
+    found = f"{folder}, {'' if nearest == folder else 'not yet made, '}{free / 2**30:.1f} GiB free"
+    if free < LEAST_FREE:
+        return Finding("cache folder", "warn", found, f"make room, or {advice}")
+    return Finding("cache folder", "ok", found)
+
+
+def _quota(settings: "GatewaySettings") -> Finding:
+    import time
+
+    from gateway.quota import standings
+
+    path = settings.ledger_path
+    try:
+        used = [standing for standing in standings(path, (), {}, time.time()) if standing.used]
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(0, f"the quota ledger {path} can't be written")
+    except OSError as error:
+        text = error.strerror or str(error)
+        advice = "move it aside; what was counted in it is then forgotten"
+        return Finding("quota ledger", "fail", text, advice)
+    if not path.exists():
+        return Finding("quota ledger", "ok", f"{path}: not yet made")
+    return Finding("quota ledger", "ok", f"{path}: {len(used)} accounts in use")
+
+
+def _snapshot(settings: "GatewaySettings") -> Iterator[Finding]:
+    from cache import Snapshot, SnapshotError
+
+    path = settings.snapshot
+    if path is None:
+        return
+    if settings.mode == "record":
+        folder = path.absolute().parent
+        ready = os.access(folder, os.W_OK | os.X_OK)
+        found = f"{path} will be recorded" if ready else f"{folder} can't be written"
+        yield Finding("snapshot", "ok" if ready else "fail", found)
+        return
+    try:
+        with Snapshot(path) as snapshot:
+            rows, tools = snapshot.summary.rows, len(snapshot.summary.tools)
+            found = f"{path}: {rows} calls of {tools} tools, id {snapshot.id[:12]}"
+            yield Finding("snapshot", "ok", found)
+    except SnapshotError as error:
+        yield Finding("snapshot", "fail", str(error), f"see {PREFIX}SNAPSHOT")
+
+
+def _files(settings: "GatewaySettings") -> Finding:
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = settings.connections + SPARE_FILES
+    if most == resource.RLIM_INFINITY:
+        return Finding("open files", "ok", "no limit")
+    if most < needed:
+        advice = f"raise the limit (ulimit -Hn {needed}) or lower {PREFIX}CONNECTIONS"
+        text = f"at most {most}, for {settings.connections} connections {needed} may be needed"
+        return Finding("open files", "warn", text, advice)
+    return Finding("open files", "ok", f"at most {most}")
+
+
+def _akshare(catalog: "Catalog") -> Finding:
+    from manifests.akshare_source import AkShareMissingError, akshare_functions, akshare_version
+    from manifests.sync import differences
+
+    try:
+        release, functions = akshare_version(), akshare_functions()
+    except AkShareMissingError:
+        tools = len(catalog.select(source="akshare"))
+        text = f"not installed: the {tools} AkShare tools will answer not_configured"
+        return Finding("AkShare", "warn", text, "pip install 'finport[akshare]'")
+    by_kind = defaultdict(list)
+    for difference in differences(catalog, functions):
+        if difference.kind != "not_in_catalogue":
+            by_kind[difference.kind].append(difference.tool)
+    found = f"AkShare {release}, {len(functions)} functions"
+    for kind, tools_ in by_kind.items():
+        found += f"; {kind}: {', '.join(dict.fromkeys(tools_))}"
+    if by_kind.keys() - {"new_parameter", "returned"}:  # these break no call
+        return Finding("AkShare", "warn", found, "finport manifests sync akshare says more")
+    return Finding("AkShare", "ok", found)
+
+
+async def _upstreams(
+    settings: "GatewaySettings", catalog: "Catalog", timeout_s: float
+) -> list[Finding]:
+    if settings.upstream == "simulated":
+        return [Finding("upstreams", "ok", "a local double answers: nothing real is asked")]
+    if settings.mode == "offline":
+        return [Finding("upstreams", "ok", "the snapshot alone answers: nothing is asked")]
+    hosts = {
+        source: {host for m in catalog.select(source=source) for host in m.binding.hosts}
+        for source in ("rapidapi", "akshare")
+    }
+    sources = {
+        "RapidAPI": _origins(settings.rapidapi_base_url, hosts["rapidapi"], tls=True),
+        "AkShare": _origins(settings.akshare_base_url, hosts["akshare"], tls=None),
+    }
+    return [await _reached(name, origins, timeout_s) for name, origins in sources.items()]
+
+
+def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) -> list["Origin"]:
+    from urllib.parse import urlsplit
+
+    from gateway.reach import Origin
+
+    if base_url is None:
+        return [Origin(host, tls=tls) for host in sorted(hosts)]
+    parts = urlsplit(base_url)
+    is_https = parts.scheme == "https"
+    return [Origin(parts.hostname or "", parts.port or (443 if is_https else 80), is_https)]
+
+
+async def _reached(name: str, origins: list["Origin"], timeout_s: float) -> Finding:
+    from gateway.reach import troubles
+
+    reasons = await troubles(origins, timeout_s)
+    silent: defaultdict[str, list[str]] = defaultdict(list)
+    for origin, reason in zip(origins, reasons, strict=True):
+        if reason is not None:
+            silent[reason].append(str(origin))
+    answered = sum(reason is None for reason in reasons)
+    found = f"{answered} of {len(origins)} {name} hosts answered"
+    if not silent:
+        return Finding(f"{name} hosts", "ok", found)
+    found += "; these did not: "
+    found += "; ".join(f"{', '.join(who)} ({reason})" for reason, who in silent.items())
+    advice = "tools of these hosts will fail until they answer: see the network, firewall and DNS"
+    return Finding(f"{name} hosts", "warn" if answered else "fail", found, advice)
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    columns = ("check", "status", "found", "what to do")
+    table = Table(*(Column(name, overflow="fold") for name in columns), box=None)
+    for f in findings:
+        found = f.found
+        if len(found) > MAX_SHOWN:
+            found = f"{found[:MAX_SHOWN]}... (--json shows all)"
+        table.add_row(f.check, Text(f.status, _STYLES[f.status]), Text(found), Text(f.advice))
+    Console(width=max(Console().width, 120)).print(table)

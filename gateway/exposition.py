@@ -1,0 +1,207 @@
+"""How figures are told to Prometheus: added up over all workers, as families of samples.
+
+Figures are rows of labels and numbers, so that any order and any split of the calls adds up to the
+same. What workers share, the quota ledger and the disk tier, is read when told, and left out where
+it can't be read. No label is a caller's, and a key is told by its fingerprint only.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from gateway.call import Gateway
+from gateway.errors import ErrorCode
+from gateway.hosts import plans_of
+from gateway.quantile import Quantiles
+from gateway.quota import standings
+
+log = logging.getLogger("finport")
+
+LEARNED = 8
+"""Quotas shown of those that an upstream told of, for a key at a host."""
+
+BOUNDS_S = (0.0005, 0.002, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 180.0)
+
+BUCKETS = len(BOUNDS_S) + 1
+TIME, BYTES = BUCKETS, BUCKETS + 1  # behind the buckets of a tally
+
+Row = tuple[list[str], list[float]]
+Figures = dict[str, list[Row]]
+"""By family, rows of label values and numbers."""
+
+# Families of one number a row: their labels and what they are. Counters end in _total.
+_FAMILIES: dict[str, tuple[str, str]] = {
+    "finport_answer_bytes_total": ("", "Bytes of answers given to callers."),
+    "finport_cache_lookups_total": (
+        "",
+        "Calls that looked among kept answers: those that could be made and were allowed, without "
+        "those answered from a snapshot.",
+    ),
+    "finport_cache_hits_total": ("", "Of these lookups, those answered so, also by stale answers."),
+    "finport_cache_faults_total": (
+        "tier kind",
+        "Rows refused as damaged, reads that failed, writes left out.",
+    ),
+    "finport_host_breaker_opened_total": ("host", "Times that a breaker has opened."),
+    "finport_akshare_workers_started_total": ("", "Processes started to run AkShare."),
+    "finport_akshare_workers": ("state", "Processes that run AkShare."),
+    "finport_pending_calls": ("", "Calls on their way to an answer that memory did not have."),
+    "finport_flights": ("", "Executions under way; identical calls share one."),
+    "finport_host_in_flight": ("host", "Attempts under way."),
+    "finport_host_waiting": ("host", "Calls that wait for a turn."),
+    "finport_host_breaker_state": ("host state", "Gateway processes with their breaker so."),
+    "finport_host_retry_tokens": ("host", "Retries that may be made at once."),
+    "finport_quota_used": (
+        "host key span source",
+        "Requests counted in the span that runs; key is a fingerprint, source who told of it.",
+    ),
+    "finport_quota_limit": ("host key span source", "Requests allowed in a span."),
+    "finport_cache_entries": ("tier", "Answers kept; not known of the disk tier."),
+    "finport_cache_bytes": ("tier", "What kept answers are reckoned at; on disk, size of files."),
+    "finport_cache_queued": ("tier", "Answers that wait to be written."),
+    "finport_resident_bytes": ("", "Memory of the gateway's processes, AkShare's not among them."),
+    "finport_workers": ("", "Gateway processes alive."),
+}
+
+
+def exposed(gateway: Gateway, counters: Iterable[Figures], gauges: Iterable[Figures]) -> bytes:
+    """The figures of every worker as one text, in the format of `CONTENT_TYPE_LATEST`."""
+    registry = CollectorRegistry()
+    registry.register(_Families(gateway, merge(counters), merge(gauges)))
+    return generate_latest(registry)
+
+
+def merge(every: Iterable[Figures]) -> Figures:
+    """All figures added up."""
+    sums: dict[str, dict[tuple[str, ...], list[float]]] = {}
+    for figures in every:
+        for family, rows in figures.items():
+            known = sums.setdefault(family, {})
+            for labels, numbers in rows:
+                before = known.setdefault(tuple(labels), [0] * len(numbers))
+                before[:] = [a + b for a, b in zip(before, numbers, strict=True)]
+    return {
+        family: [([*labels], numbers) for labels, numbers in sorted(rows.items())]
+        for family, rows in sums.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Families(Collector):
+    gateway: Gateway
+    counters: Figures
+    gauges: Figures
+
+    def collect(self) -> Iterator[Metric]:
+        gateway, calls = self.gateway, self.counters["calls"]
+        about = {
+            "version": version("finport"),
+            "upstream": gateway.answers.upstream,
+            "mode": gateway.settings.mode,
+        }
+        yield InfoMetricFamily("finport", "The gateway that serves.", about)
+        yield from _of_calls(calls)
+        lag = Quantiles()
+        for (bucket,), (count,) in self.gauges["lag"]:
+            lag.buckets[int(bucket)] += int(count)
+            lag.count += int(count)
+        text = "How late timers of the event loop have fired since its start."
+        lags = GaugeMetricFamily("finport_loop_lag_seconds", text, labels=["quantile"])
+        for q in (0.5, 0.9, 0.99):
+            late_ms = lag.at(q)
+            if late_ms is not None:
+                lags.add_metric([str(q)], late_ms / 1e3)
+        yield lags
+        rows = {**self.counters, **self.gauges, **_sums(gateway, calls), **_quotas(gateway)}
+        rows["finport_cache_bytes"] = rows["finport_cache_bytes"] + _disk(gateway)
+        for name, (labels, help_text) in _FAMILIES.items():
+            make = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = make(name, help_text, labels=labels.split())
+            for values, (number,) in rows.get(name, ()):
+                family.add_metric(values, number)
+            yield family
+
+
+def _of_calls(calls: list[Row]) -> Iterator[Metric]:
+    text = "Calls that have ended: code is ok or the error's; without a tool, those not made."
+    counts = CounterMetricFamily(
+        "finport_calls", text, labels=["tool", "host", "provenance", "code"]
+    )
+    for labels, tally in calls:
+        counts.add_metric(labels, sum(tally[:BUCKETS]))
+    yield counts
+    text = "Time from a call to its result, by where the answer or error came from."
+    times = HistogramMetricFamily(
+        "finport_call_duration_seconds", text, labels=["host", "provenance"]
+    )
+    places = merge({"": [(labels[1:3], tally)]} for labels, tally in calls).get("", [])
+    for place, tally in places:
+        bounds = [*map(str, BOUNDS_S), "+Inf"]
+        buckets = list(zip(bounds, accumulate(tally[:BUCKETS]), strict=True))
+        times.add_metric(place, buckets, tally[TIME] / 1e6)
+    yield times
+
+
+def _sums(gateway: Gateway, calls: list[Row]) -> Figures:
+    """What the calls add up to. When recording, or offline, none looks among kept answers."""
+    sums: Figures = {"finport_answer_bytes_total": [([], [sum(t[BYTES] for _, t in calls)])]}
+    if gateway.settings.mode in ("live", "replay"):
+        looked = [
+            (provenance, sum(tally[:BUCKETS]))
+            for (tool, _, provenance, code), tally in calls
+            if tool and code != ErrorCode.FORBIDDEN and provenance != "replayed"
+        ]
+        hits = sum(count for provenance, count in looked if provenance in ("cached", "stale"))
+        sums["finport_cache_lookups_total"] = [([], [sum(count for _, count in looked)])]
+        sums["finport_cache_hits_total"] = [([], [hits])]
+    return sums
+
+
+def _quotas(gateway: Gateway) -> Figures:
+    """The accounts of the ledger, which all workers share."""
+    settings, told = gateway.settings, Counter[tuple[str, str]]()
+    used: list[Row] = []
+    limits: list[Row] = []
+    if settings.mode == "offline":
+        return {}
+    asked = {m.upstream for m in gateway.catalog if m.source == "rapidapi"}
+    plans = {h: p for h, p in plans_of(settings, gateway.catalog).items() if h in asked}
+    try:
+        every = standings(settings.ledger_path, settings.secrets, plans, time.time())
+    except OSError as error:
+        log.warning("quotas are left out of the metrics: %s", error)
+        return {}
+    for s in every:
+        told[s.host, s.key] += s.learned
+        if not s.learned or told[s.host, s.key] <= LEARNED:
+            labels = [s.host, s.key, s.span, "upstream" if s.learned else "plan"]
+            used.append((labels, [s.used]))
+            if s.quota is not None:
+                limits.append((labels, [s.quota]))
+    return {"finport_quota_used": used, "finport_quota_limit": limits}
+
+
+def _disk(gateway: Gateway) -> list[Row]:
+    """Size of the disk tier's files, which all workers share."""
+    settings = gateway.settings
+    files = (settings.cache_dir / settings.cache_name).glob("cache.db*")
+    if settings.mode == "offline":
+        return []
+    with suppress(OSError):  # its log comes and goes
+        return [(["disk"], [sum(file.stat().st_size for file in files)])]
+    return []

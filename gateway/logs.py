@@ -1,0 +1,185 @@
+"""Logs of `finport serve`: lines of text or JSON on stderr, each with its request's id.
+
+The event loop only puts a record into a bounded queue; a thread formats and writes it. What a full
+queue has no room for is dropped, counted and reported in the log itself. A record becomes one line
+of text, but for its exception, so that nothing a caller sends can pass for a line of its own.
+"""
+
+import copy
+import logging
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
+from typing import BinaryIO, Literal
+
+import orjson
+
+REQUEST_ID: ContextVar[str] = ContextVar("REQUEST_ID", default="")
+"""The request on whose behalf something happens, where there is one."""
+
+QUEUED = 10_000
+"""Records that may wait to be written."""
+
+FLUSH_S = 2.0
+"""How long what still waits may hold up the end, where nobody reads stderr."""
+
+Records = queue.Queue[logging.LogRecord | None]
+
+_CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+
+
+@contextmanager
+def set_up(
+    format_: Literal["text", "json"] = "text",
+    stream: BinaryIO | None = None,
+    level: int = logging.INFO,
+    queued: int = QUEUED,
+) -> Iterator[None]:
+    """Log to `stream`, or stderr, for as long as the context is open."""
+    formatter = JsonLine() if format_ == "json" else TextLine()
+    records: Records = queue.Queue(queued)
+    entrance = _Entrance(records)
+    listener = _Listener(records, entrance, _Writer(stream or sys.stderr.buffer, formatter))
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(level)
+    root.addHandler(entrance)
+    listener.start()
+    try:
+        yield
+    finally:
+        root.removeHandler(entrance)
+        root.setLevel(before)
+        # A thread that hangs in a write is a daemon, so that it holds up no exit.
+        end = threading.Thread(target=listener.stop, daemon=True)
+        end.start()
+        end.join(FLUSH_S)
+
+
+class JsonLine(logging.Formatter):
+    """One JSON object; `request_id` and `exception` stand in it where there are some."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": _utc(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _valid(record.getMessage()),
+        }
+        if request_id := getattr(record, "request_id", ""):
+            line["request_id"] = _valid(request_id)
+        if record.exc_info:
+            line["exception"] = _valid(self.formatException(record.exc_info))
+        return orjson.dumps(line).decode()
+
+
+class TextLine(logging.Formatter):
+    """The same for people; the lines of an exception follow, indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        request_id = getattr(record, "request_id", "")
+        words = [_utc(record.created), record.levelname, record.name]
+        words += [f"[{request_id}]"] if request_id else []
+        line = " ".join([*words, record.getMessage()]).translate(_CONTROLS)
+        if record.exc_info:
+            lines = self.formatException(record.exc_info).split("\n")
+            line = "\n    ".join([line, *(text.translate(_CONTROLS) for text in lines)])
+        return _valid(line)
+
+
+class _Entrance(QueueHandler):
+    """Takes records in without waiting, and counts those that have no room."""
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records)
+        self._records = records
+        self._dropped = 0
+        self._counting = threading.Lock()
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """As it is now: its arguments may change, and its context is here. Tracebacks are made
+        into text by the listener, since that reads files.
+        """
+        taken = copy.copy(record)
+        taken.msg, taken.args = record.getMessage(), None
+        taken.request_id = REQUEST_ID.get()
+        return taken
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self._records.put_nowait(record)
+        except queue.Full:
+            with self._counting:
+                self._dropped += 1
+
+    def take_dropped(self) -> int:
+        with self._counting:
+            dropped, self._dropped = self._dropped, 0
+        return dropped
+
+
+class _Listener(QueueListener):
+    def __init__(self, records: Records, entrance: _Entrance, writer: logging.Handler) -> None:
+        super().__init__(records, writer)
+        self._entrance = entrance
+
+    def handle(self, record: logging.LogRecord) -> None:
+        super().handle(record)
+        self._report()
+
+    def stop(self) -> None:
+        super().stop()
+        self._report()
+
+    def enqueue_sentinel(self) -> None:
+        """The last thing in the queue, which may be full."""
+        while True:
+            with suppress(queue.Full):
+                return super().enqueue_sentinel()
+            time.sleep(0.01)
+
+    def _report(self) -> None:
+        dropped = self._entrance.take_dropped()
+        if dropped:
+            text = f"{dropped} log records were dropped: more came than could be written"
+            super().handle(
+                logging.LogRecord("finport", logging.WARNING, __file__, 0, text, None, None)
+            )
+
+
+class _Writer(logging.Handler):
+    def __init__(self, stream: BinaryIO, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self._stream = stream
+        self.setFormatter(formatter)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record).encode()
+        except Exception:  # noqa: BLE001 - as all handlers do: the next record is to be written
+            self.handleError(record)
+            return
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            self._stream.write(line + b"\n")
+            self._stream.flush()
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def _valid(text: str) -> str:
+    """As UTF-8 can hold it."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,153 @@
+"""A span for each call, by OpenTelemetry's conventions for generative AI: `execute_tool NAME`.
+
+A span is made when its call has ended and holds no argument and no result. Its parent is the
+caller's `traceparent`, whose sampled flag is honoured; a malformed one is ignored. Nothing that
+goes wrong here reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from gateway.bind import BoundCall, printable
+from gateway.context import CallContext
+from gateway.result import Result
+from gateway.settings import GatewaySettings, SettingsError
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
+log = logging.getLogger("finport")
+
+FLUSH_S = 5.0
+"""How long the last spans may hold up the end of the gateway."""
+
+MAX_TRACEPARENT = 128
+
+_OTLP = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+
+
+class ToolSpans:
+    """Makes the spans (`gateway.call.Observer`). Made by `ToolSpans.open`."""
+
+    def __init__(self, provider: "TracerProvider") -> None:
+        from opentelemetry.trace import Status, StatusCode
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._tracer = provider.get_tracer("finport", version("finport"))
+        self._propagator = TraceContextTextMapPropagator()
+        self._error = Status(StatusCode.ERROR)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: GatewaySettings, processor: "SpanProcessor | None" = None
+    ) -> AsyncIterator["ToolSpans"]:
+        """Spans go to `processor`, which is shut down at the end, or by OTLP over HTTP to where the
+        OTEL_* variables say. Raises `SettingsError` where the extra is missing or they are wrong.
+        """
+        try:
+            from opentelemetry.sdk.trace import TracerProvider
+
+            chosen = processor or _otlp()
+            provider = TracerProvider(resource=_resource(settings), shutdown_on_exit=False)
+        except ImportError as error:
+            text = f"setting otel: {error.name} is missing: pip install 'finport[otel]'"
+            raise SettingsError(text) from None
+        except ValueError as error:
+            raise SettingsError(f"setting otel: a variable OTEL_* is wrong: {error}") from None
+        provider.add_span_processor(chosen)
+        try:
+            yield cls(provider)
+        finally:
+            await _shut_down(provider)
+
+    def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
+        try:
+            self._make(result, bound, context)
+        except Exception:
+            log.exception("the span of call %s could not be made", result.call_id)
+
+    def _make(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
+        end = time.time_ns()
+        name = result.tool if bound is not None else printable(result.tool)
+        attributes: dict[str, str | int] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.call.id": result.call_id,
+            "gen_ai.tool.type": "function",
+            "finport.attempts": result.attempts,
+        }
+        if result.source is not None:
+            attributes["finport.provenance"] = result.source
+        if bound is not None and bound.plan.manifest.binding.hosts:
+            attributes["server.address"] = bound.plan.host
+        if result.error is not None:
+            attributes["error.type"] = result.error.code.value
+        span = self._tracer.start_span(
+            f"execute_tool {name}",
+            self._parent(context.traceparent),
+            attributes=attributes,
+            start_time=end - int(result.elapsed_ms * 1e6),
+        )
+        if result.error is not None:
+            span.set_status(self._error)
+        span.end(end)
+
+    def _parent(self, traceparent: str | None) -> "Context | None":
+        """None is what is current where the call was made."""
+        from opentelemetry.context import get_current
+
+        if traceparent is None or len(traceparent) > MAX_TRACEPARENT:
+            return None
+        return self._propagator.extract({"traceparent": traceparent}, get_current())
+
+
+def _otlp() -> "SpanProcessor":
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    exporter: Any = import_module(_OTLP)  # by name: without the extra there are no types of it
+    return BatchSpanProcessor(exporter.OTLPSpanExporter())
+
+
+def _resource(settings: GatewaySettings) -> "Resource":
+    """What describes this gateway; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go first."""
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    own = Resource(
+        {
+            "service.name": "finport",
+            "service.version": version("finport"),
+            "finport.mode": settings.mode,
+            "finport.upstream": settings.upstream,
+        }
+    )
+    return Resource.create().merge(own).merge(OTELResourceDetector().detect())
+
+
+async def _shut_down(provider: "TracerProvider") -> None:
+    """Export what is left. The thread is a daemon: an exporter that hangs holds up no exit."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def shut_down() -> None:
+        try:
+            provider.shutdown()
+        finally:
+            with suppress(RuntimeError):  # the loop may have closed
+                loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=shut_down, name="spans-shutdown", daemon=True).start()
+    with anyio.move_on_after(FLUSH_S, shield=True):
+        await done.wait()
+    if not done.is_set():
+        log.warning("the last spans could not be exported within %g s", FLUSH_S)
