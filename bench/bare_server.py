@@ -1,10 +1,11 @@
-"""The baseline of `finbench speed http`: an aiohttp handler and nothing else.
+"""The baseline of `finbench speed doors`: an aiohttp handler and nothing else.
 
-Reads the answer to give from standard input, then serves it to every POST whose body is JSON.
+Serves what the file holds that it is given to every POST whose body is JSON.
 """
 
 import asyncio
 import sys
+from pathlib import Path
 
 import orjson
 import uvloop
@@ -28,5 +29,4 @@ async def _serve(answer: bytes) -> None:
 
 
 if __name__ == "__main__":
-    size = int.from_bytes(sys.stdin.buffer.read(8), "big")
-    uvloop.run(_serve(sys.stdin.buffer.read(size)))
+    uvloop.run(_serve(Path(sys.argv[1]).read_bytes()))

@@ -232,9 +232,10 @@ def retrieval(
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True)
 def speed(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure speed, `http` and `inprocess` beside a bare baseline in the same run.
+    """Measure speed, `doors` and `inprocess` beside a bare baseline in the same run.
 
-    NAME: `http`, `inprocess`, `cache`, `snapshot` (writes 2 GB to the temporary folder), `akshare`
+    NAME: `doors` (beside FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it),
+    `inprocess`, `cache`, `snapshot` (writes 2 GB to the temporary folder), `akshare`
     (beside AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it), `overload`; default
     all.
     """

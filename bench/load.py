@@ -52,7 +52,7 @@ async def measure(url: str, body: bytes, connections: int, seconds: float) -> fl
     parts = urlsplit(url)
     request = (
         f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: application/json\r\nAccept: */*\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode() + body
     loop = asyncio.get_running_loop()
     host, port = parts.hostname or "127.0.0.1", parts.port or 80

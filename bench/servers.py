@@ -61,7 +61,9 @@ async def served_gateway(
         *("--simulated-failure-rate", str(failure_rate)),
     )
     command = (sys.executable, "-P", "-m", *serve, *simulated, "--until-stdin-closes")
-    async with server(folder, *command, FINPORT_CACHE_DIR=str(folder / "cache")) as url:
+    own = {"CACHE_DIR": "cache", "CLIENTS_FILE": "clients.json"}
+    told = {f"FINPORT_{name}": str(folder / place) for name, place in own.items()}
+    async with server(folder, *command, **told) as url:
         yield url
 
 

@@ -11,7 +11,7 @@ from cache.frame import FrameError, pack, unpack
 _LINE = orjson.OPT_APPEND_NEWLINE
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class View:
     """What of an entry is given back: its data, whether that left rows out, and `columns`, `rows`
     and `truncated` as the inside of a JSON object.
@@ -20,6 +20,19 @@ class View:
     data: bytes
     truncated: bool
     about: bytes
+    _quoted: bytes | None = None
+
+    @property
+    def quoted(self) -> bytes:
+        """Data and `about` as they stand within a JSON text, on one line; made on first use."""
+        if self._quoted is None:
+            self._quoted = quoted(b'"data":%b,%b' % (self.data, self.about))
+        return self._quoted
+
+
+def quoted(json: bytes) -> bytes:
+    """A piece of JSON as it stands within a JSON text."""
+    return json.replace(b"\n", b"").replace(b"\\", rb"\\").replace(b'"', rb"\"")
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,7 +72,7 @@ class Entry:
     @property
     def size(self) -> int:
         """Bytes that this entry may hold with one view, for the bounds of the tiers."""
-        return 2 * len(self.data) + 1_400
+        return 3 * len(self.data) + 1_500
 
     def view(self, rows: int) -> "View":
         """The entry cut to at most `rows` records. The last view asked for is kept."""

@@ -93,6 +93,11 @@ class Flights(Generic[T]):
                 return await asyncio.shield(flight.task)
         except TimeoutError:
             raise Late(flight.attempts, flight.in_line) from None
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if self._closed and flight.task.cancelled() and caller and not caller.cancelling():
+                raise Shut from None
+            raise
         finally:
             flight.waiters -= 1
             if not flight.waiters:

@@ -3,24 +3,20 @@
 Exit codes: 0 done, 1 the work failed, 2 usage.
 """
 
-import asyncio
-import ipaddress
-import signal
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import orjson
 
+from gateway.cli_doctor import doctor
+from gateway.cli_keys import keys
 from gateway.cli_manifests import manifests
+from gateway.cli_mcp import mcp
 from gateway.cli_options import echo_json, modes, read_settings, run, simulation
 from gateway.cli_quota import quota
+from gateway.cli_serve import serve
 from gateway.cli_snapshot import snapshot
 from gateway.cli_tools import tools
-
-if TYPE_CHECKING:
-    from gateway.settings import GatewaySettings
 
 
 @click.group()
@@ -29,63 +25,14 @@ def main() -> None:
     """Finport: the gateway through which LLM agents reach finance tools."""
 
 
+main.add_command(doctor)
+main.add_command(keys)
 main.add_command(manifests)
+main.add_command(mcp)
 main.add_command(quota)
+main.add_command(serve)
 main.add_command(snapshot)
 main.add_command(tools)
-
-
-@main.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, help="0 takes a free port.")
-@click.option("--trace", type=click.Path(path_type=Path), help="Append one record a call here.")
-@click.option("--until-stdin-closes", is_flag=True, hidden=True)
-@modes
-@simulation
-def serve(
-    host: str, port: int, trace: Path | None, until_stdin_closes: bool, **given: object
-) -> None:
-    """Serve the gateway over HTTP until SIGTERM or Ctrl-C."""
-    if not _is_loopback(host):
-        raise click.UsageError(
-            f"{host} is not a loopback address; without client keys only loopback is served"
-        )
-    settings = read_settings(**given)
-    run(lambda: _serve(settings, host, port, trace, until_stdin_closes))
-
-
-async def _serve(
-    settings: "GatewaySettings", host: str, port: int, trace: Path | None, until_stdin_closes: bool
-) -> int:
-    from contextlib import AsyncExitStack
-
-    from cache import SnapshotError
-    from gateway import Gateway, http
-    from gateway.limits import calm_collector, raise_file_limit
-    from gateway.trace import JsonLines, TraceError
-
-    raise_file_limit()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    if until_stdin_closes:  # so that a gateway never outlives the process that started it
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)
-    try:
-        async with AsyncExitStack() as parts:
-            lines = await parts.enter_async_context(JsonLines.open(trace)) if trace else None
-            gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
-            url = await parts.enter_async_context(http.serve(gateway, host, port))
-            calm_collector()
-            click.echo(f"finport ready on {url}")
-            await stop.wait()
-    except (TraceError, SnapshotError, OSError) as error:
-        click.echo(f"finport: {error}", err=True)
-        return 1
-    if gateway.snapshot_id is not None and settings.mode == "record":
-        click.echo(f"recorded snapshot {gateway.snapshot_id} in {settings.snapshot}")
-    elif settings.mode == "record":
-        click.echo("nothing was recorded")
-    return 0
 
 
 @main.command()
@@ -146,13 +93,6 @@ def _arguments(pairs: tuple[str, ...], json_arguments: str | None) -> dict[str, 
             raise click.UsageError(f"{pair!r} is not of the form NAME=VALUE")
         given[name] = value
     return given
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ class Hosts:
         if host is None:
             plan = self._plans.get(name, _NO_PLAN)
             keys = len(self._settings.secrets) if manifest.source == "rapidapi" else 1
-            rate = plan.per_second and plan.per_second * max(keys, 1)
+            rate = plan.per_second and plan.per_second * max(keys, 1) / self._settings.sharing
             at_once = plan.concurrency or self._settings.per_host
             host = self._hosts[name] = UpstreamHost(name, at_once, rate, self._settings)
         return host

@@ -1,249 +1,219 @@
-"""The REST door, on aiohttp: thin over `Gateway.call`, with no logic of its own.
+"""The HTTP server: its connections, and how serving ends.
 
-Every answer to a request that HTTP can read is JSON, errors too; a call that fails before it can be
-made is recorded all the same.
-Bodies are bounded, and a client that goes away cancels what only it wanted.
+Connections, the time until a request has come and the time an answer may take to leave are
+bounded. Serving ends without losing a call: what was accepted is answered, each connection is told
+to close with its next answer, and what is still under way after `drain_s` ends as `overloaded`.
 """
 
-import math
+import asyncio
+import sys
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from socket import socket
 
-import orjson
-from aiohttp import web
+import anyio
+from aiohttp import hdrs, web
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cache import CacheControl, CacheControlError
 from gateway.call import Gateway
-from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
-from gateway.describe import describe, summarise
-from gateway.errors import CallError, ErrorCode
+from gateway.clients import Clients
+from gateway.connection import Connection, TurnedAway
+from gateway.doors.batch import Batch
+from gateway.doors.front import Front
+from gateway.doors.health import Health
+from gateway.doors.mcp_http import McpHttp
+from gateway.doors.openapi import OpenApi
+from gateway.doors.page import Page
+from gateway.doors.rest import Rest
 from gateway.finder import ToolFinder
-from gateway.result import Result
+from gateway.guard import Guard
+from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
+from gateway.metrics import CallMetrics, Metrics
 from gateway.vitals import Vitals
-from manifests import Domain, Intent, Source, Timeliness
 
-MAX_BODY = 2**20
+REQUESTS = 1_000
+"""Requests on one connection to one of several processes. Its client then connects anew, perhaps to
+another: else one that was started later would have nothing to do.
+"""
 
-MAX_CLIENT = 64
+LINGER_S = 0.5
+"""Seconds that idle connections stay open while serving ends: a request may be on its way."""
 
-PAGED_AT_ONCE = 5_000
-"""Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread."""
+HANDSHAKE_S = 0.2
+"""Seconds for which connections are accepted on while serving ends: their clients believe in them
+already.
+"""
 
+POLL_S = 0.02
 
-class _Query(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-Q = TypeVar("Q", bound=_Query)
-
-
-class ToolsQuery(_Query):
-    """Query of `GET /v1/tools`. `cursor` continues a listing where its `next_cursor` said."""
-
-    q: str = ""
-    source: Source | None = None
-    domain: Domain | None = None
-    timeliness: Timeliness | None = None
-    intent: Intent | None = None
-    limit: int = Field(100, ge=1, le=1000)
-    cursor: int = Field(0, ge=0)
+LAST_S = 2.0
+"""Seconds for answers to leave after the drain time."""
 
 
-class ResultsQuery(_Query):
-    """Query of `GET /v1/results/{handle}`: which rows."""
+class Serving:
+    """All doors of one gateway, and what is under way in them."""
 
-    offset: int = Field(0, ge=0)
-    limit: int = Field(100, ge=1, le=10_000)
-
-
-class CallQuery(_Query):
-    """Query of `POST /v1/tools/{name}`: what the caller asks for beside the answer."""
-
-    max_rows: int | None = Field(None, ge=1)
-    timeout_s: float | None = Field(None, gt=0)
-
-
-class Door:
-    """Request handlers over one gateway."""
-
-    def __init__(self, gateway: Gateway, vitals: Vitals) -> None:
+    def __init__(
+        self, gateway: Gateway, clients: Clients, vitals: Vitals, metrics: Metrics, worker: "Worker"
+    ) -> None:
+        self.draining = False
+        self.in_flight = 0
+        self.connections = 0
         self._gateway = gateway
-        self._finder = ToolFinder.of(gateway.catalog, gateway.settings)
-        self._vitals = vitals
-        self._started = time.monotonic()
+        self._worker = worker
+        self._last_request = 0.0
+        guard = Guard(gateway.settings, clients)
+        finder = ToolFinder.of(gateway.catalog, gateway.settings)
+        rest = Rest(gateway, finder)
+        mcp = McpHttp(gateway, finder)
+        health = Health(gateway, vitals, metrics, lambda: self.draining)
+        routes = (*rest.routes(), *Batch(gateway).routes(), *mcp.routes(), *health.routes())
+        openapi = OpenApi(gateway, routes, needs_keys=guard.needs_keys)
+        page = Page(gateway, finder, openapi.document)
+        self._front = Front(guard, rest, mcp, (*routes, *openapi.routes()), page.routes())
+        self._front.application.on_response_prepare.append(self._tell)
 
-    def application(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/v1/tools/{name}", self.tool)
-        app.router.add_get("/v1/tools", self.tools)
-        app.router.add_get("/v1/results/{handle}", self.results)
-        app.router.add_get("/healthz", self.health)
-        app.router.add_route("*", "/{path:.*}", self.nowhere)
-        return app
-
-    async def tool(self, request: web.Request) -> web.Response:
-        """POST calls the tool, GET shows its manifest."""
-        name = request.match_info["name"]
-        if request.method == "POST":
-            return await self._call(request, name)
-        if request.method in ("GET", "HEAD"):
-            manifest = self._gateway.catalog.get(name)
-            if manifest is not None:
-                return _json(describe(manifest))
-            return _answer(await self._gateway.call(name, {}))
-        text = f"{request.method} is not served here; POST calls the tool, GET shows its manifest"
-        result = await self._gateway.refuse(name, CallError(ErrorCode.METHOD_NOT_ALLOWED, text))
-        return _answer(result, {"Allow": "GET, HEAD, POST"})
-
-    async def _call(self, request: web.Request, name: str) -> web.Response:
-        try:
-            body = await request.read()
-            context = DEFAULT_CONTEXT
-            asked = request.headers.getall("Cache-Control", None)
-            client = request.headers.get(CLIENT, "")
-            if request.query_string or asked is not None or client:
-                query = _parsed(CallQuery, request.query)
-                cache = _cache_control(asked)
-                context = CallContext(query.timeout_s, query.max_rows, cache, client[:MAX_CLIENT])
-        except web.HTTPRequestEntityTooLarge:
-            text = f"the body is over {MAX_BODY} bytes"
-            refused = CallError(ErrorCode.TOO_LARGE, text)
-            return _answer(await self._gateway.refuse(name, refused), {"Connection": "close"})
-        except web.RequestPayloadError:
-            refused = CallError(ErrorCode.INVALID_REQUEST, "the body can't be decoded")
-            return _answer(await self._gateway.refuse(name, refused))
-        except _Refused as refusal:
-            return _answer(await self._gateway.refuse(name, refusal.error))
-        return _answer(await self._gateway.call(name, body, context))
-
-    async def tools(self, request: web.Request) -> web.Response:
-        """The catalogue by tags, in pages; with `q` the best matches first."""
-        try:
-            query = _parsed(ToolsQuery, request.query)
-        except _Refused as refusal:
-            return _problem(refusal.error)
-        catalog = self._gateway.catalog
-        tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
-        if query.q:
-            found = await self._finder.find(query.q, len(catalog), **tags)
-        else:
-            found = catalog.select(**tags)
-        end = query.cursor + query.limit
-        return _json(
-            {
-                "total": len(found),
-                "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
-                "next_cursor": str(end) if end < len(found) else None,
-            }
+    @asynccontextmanager
+    async def on(self, listening: socket) -> AsyncIterator[None]:
+        """Serve on a bound socket; leaving drains."""
+        loop = asyncio.get_running_loop()
+        runner = web.AppRunner(
+            self._front.application,
+            access_log=None,
+            handler_cancellation=True,
+            shutdown_timeout=LAST_S,
         )
+        await runner.setup()
+        server = runner.server
+        assert server is not None  # noqa: S101 - it is set up
+        doors = server.request_handler
+        is_one_of_many = self._worker.workers > 1
 
-    async def results(self, request: web.Request) -> web.Response:
-        """Rows of the whole table behind a shortened result."""
-        handle = request.match_info["handle"]
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            assert isinstance(request, web.Request)  # noqa: S101 - the application makes them
+            was_draining = self.draining
+            self.in_flight += 1
+            try:
+                response = await self._front.handle(request, doors)
+            finally:
+                self.in_flight -= 1
+            # A client that could not be told so will go on to use its connection.
+            if self.draining:
+                self._last_request = loop.time()
+                if was_draining or not response.prepared:
+                    response.force_close()
+            elif is_one_of_many and not response.prepared and _is_used_up(request):
+                response.force_close()
+            return response
+
+        def connect() -> asyncio.Protocol:
+            if is_one_of_many:
+                time.sleep(1e-9)  # 50 us in truth: other processes wake up and take the next one
+            if self.connections < self._gateway.settings.connections:
+                return Connection(self, server)
+            return TurnedAway()
+
+        server.request_handler = handle
+        accepting = await loop.create_server(connect, sock=listening, backlog=BACKLOG)
         try:
-            query = _parsed(ResultsQuery, request.query)
-        except _Refused as refusal:
-            return _problem(refusal.error)
-        entry = await self._gateway.recall(handle)
-        if entry is None or entry.rows is None:
-            return _problem(CallError(ErrorCode.NOT_FOUND, "no kept table has this handle"))
-        head = orjson.dumps({"handle": handle, "columns": entry.columns, "rows": entry.rows})
-        if query.offset + query.limit > PAGED_AT_ONCE:
-            page = await to_thread.run_sync(entry.page, query.offset, query.limit)
-        else:
-            page = entry.page(query.offset, query.limit)
-        body = b'%b,"offset":%d,"data":%b}' % (head[:-1], query.offset, page)
-        return web.Response(body=body, content_type="application/json")
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._drain(listening, accepting, server)
+                await runner.cleanup()
 
-    async def health(self, _: web.Request) -> web.Response:
-        """That the gateway serves, what calls ended as, and how the process is doing."""
-        answers = self._gateway.answers
-        return _json(
-            {
-                "status": "failed" if answers.failed else "ok",
-                "upstream": answers.upstream,
-                "mode": self._gateway.settings.mode,
-                "snapshot": self._gateway.snapshot_id,
-                "tools": len(self._gateway.catalog),
-                "uptime_s": round(time.monotonic() - self._started, 3),
-                "calls": dict(self._gateway.outcomes),
-                "cache": answers.state(),
-                "pending": answers.pending,
-                "hosts": answers.hosts.state(),
-                **self._vitals.result(),
-            },
-            503 if answers.failed else 200,
-        )
+    async def _tell(self, _: web.BaseRequest, response: web.StreamResponse) -> None:
+        """Also an answer that is a stream says in its head that its connection will close."""
+        if self.draining:
+            response.force_close()
+            response.headers[hdrs.CONNECTION] = "close"
 
-    async def nowhere(self, request: web.Request) -> web.Response:
-        if request.path in ("/v1/tools", "/healthz") or request.path.startswith("/v1/results/"):
-            text = f"{request.method} is not served here; GET is"
-            return _problem(CallError(ErrorCode.METHOD_NOT_ALLOWED, text), {"Allow": "GET, HEAD"})
-        text = f"{request.method} {request.path[:200]} is not served; see GET /v1/tools"
-        return _problem(CallError(ErrorCode.NOT_FOUND, text))
+    async def _drain(
+        self, listening: socket, accepting: asyncio.Server, server: web.Server
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.draining = True
+        self._last_request = loop.time()
+        end = loop.time() + self._gateway.settings.drain_s
+        if self._worker.workers == 1:  # else the others go on, or their supervisor does this
+            turn_away(listening)
+        await self._take_in(listening)
+        accepting.close()
+        await asyncio.sleep(POLL_S)  # what has been accepted last is connected now
+        while not self._is_over(loop.time()):
+            if loop.time() >= end:
+                await self._gateway.answers.close()
+                break
+            await asyncio.sleep(POLL_S)
+        # Connections without a request close now, the others when their answers have left.
+        end = max(end, loop.time()) + LAST_S
+        server.pre_shutdown()
+        await server.shutdown(end - loop.time())
+        while self.connections:
+            if loop.time() >= end:
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _take_in(self, listening: socket) -> None:
+        """Accept on until nobody waits in the queue, which other processes may share."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        least_s = HANDSHAKE_S
+        if self._worker.workers == 1 and is_loopback(listening) and sys.platform == "linux":
+            least_s = 0.0  # on one machine there is no time between a handshake and the queue
+        while loop.time() < start + least_s or queued(listening):
+            if loop.time() > start + LAST_S:
+                return
+            await asyncio.sleep(POLL_S)
+
+    def _is_over(self, now: float) -> bool:
+        lingering = now < self._last_request + LINGER_S
+        return not self.connections or not (self.in_flight or lingering)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Which of how many processes this is that serve together; they share figures in `folder`."""
+
+    index: int = 0
+    workers: int = 1
+    folder: Path | None = None
+
+
+ALONE = Worker()
 
 
 @asynccontextmanager
-async def serve(gateway: Gateway, host: str, port: int) -> AsyncIterator[str]:
-    """Serve the REST door; gives its base URL. Port 0 takes a free one. Raises `OSError`."""
-    async with Vitals.watch() as vitals:
-        runner = web.AppRunner(
-            Door(gateway, vitals).application(),
-            access_log=None,
-            handler_cancellation=True,
-            shutdown_timeout=5.0,
-        )
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-            bound = runner.addresses[0]
-            yield f"http://{bound[0]}:{bound[1]}"
-        finally:
-            await runner.cleanup()
+async def serve(
+    gateway: Gateway,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    listening: socket | None = None,
+    worker: Worker = ALONE,
+) -> AsyncIterator[str]:
+    """Serve all doors; gives the base URL. Port 0 takes a free one. Leaving drains.
+
+    `listening` is a bound socket to serve on in place of `host` and `port`. Raises `OSError`, and
+    `SettingsError` for clients that can't be read.
+    """
+    async with AsyncExitStack() as parts:
+        if listening is None:
+            listening = await to_thread.run_sync(bound_socket, host, port)
+        parts.enter_context(listening)
+        vitals = await parts.enter_async_context(Vitals.watch())
+        opened = Clients.open(gateway.settings, workers=worker.workers)
+        clients = await parts.enter_async_context(opened)
+        calls = parts.enter_context(gateway.observed(CallMetrics()))
+        shared = Metrics.open(gateway, vitals, calls, worker.folder, worker.index)
+        metrics = await parts.enter_async_context(shared)
+        serving = Serving(gateway, clients, vitals, metrics, worker)
+        await parts.enter_async_context(serving.on(listening))
+        yield url_of(listening)
 
 
-class _Refused(Exception):
-    def __init__(self, message: str) -> None:
-        self.error = CallError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _parsed(model: type[Q], query: Mapping[str, str]) -> Q:
-    try:
-        return model.model_validate(dict(query))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        allowed = ", ".join(model.model_fields)
-        text = f"query {'.'.join(map(str, first['loc']))}: {first['msg']}; allowed: {allowed}"
-        raise _Refused(text) from None
-
-
-def _cache_control(lines: list[str] | None) -> CacheControl | None:
-    try:
-        return None if lines is None else CacheControl.parse(", ".join(lines))
-    except CacheControlError as error:
-        raise _Refused(str(error)) from None
-
-
-def _answer(result: Result, headers: dict[str, str] | None = None) -> web.Response:
-    status = 200
-    if result.error is not None:
-        status = result.error.code.http_status
-        if result.error.retry_after_s is not None:
-            headers = {**(headers or {}), "Retry-After": str(math.ceil(result.error.retry_after_s))}
-    return web.Response(
-        body=result.to_json(), status=status, headers=headers, content_type="application/json"
-    )
-
-
-def _problem(error: CallError, headers: dict[str, str] | None = None) -> web.Response:
-    return _json({"ok": False, "error": error.to_dict()}, error.code.http_status, headers)
-
-
-def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(
-        body=orjson.dumps(value), status=status, headers=headers, content_type="application/json"
-    )
+def _is_used_up(request: web.BaseRequest) -> bool:
+    return request.protocol._request_count >= REQUESTS

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import orjson
 
 from cache import View
+from cache.entry import quoted
 from gateway.errors import CallError
 
 ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated"]
@@ -18,7 +19,8 @@ class Result:
 
     `source` says where the answer (or the upstream's error) came from this time, `upstream` (`live`
     or `simulated`) where it was made, `snapshot` which snapshot held it, if any. `digest` is a hash
-    of the whole answer, `age_s` its age in seconds, `attempts` how often the upstream was asked for
+    of the whole answer, `age_s` its age in seconds and `fresh_s` at which age it ceases
+    to be fresh, `attempts` how often the upstream was asked for
     it now, `elapsed_ms` what the call took. `data` is the JSON of the answer, cut to the caller's
     rows; the whole stays reachable by `handle`. `aliases` says which of the caller's names were
     taken for which parameters.
@@ -38,6 +40,7 @@ class Result:
     snapshot: str | None = None
     digest: str | None = None
     age_s: float = 0.0
+    fresh_s: float = 0.0
     aliases: Mapping[str, str] | None = None
 
     @property
@@ -57,6 +60,10 @@ class Result:
         """The decoded answer: a list of records for a table, any JSON value for a document."""
         return orjson.loads(self.data)
 
+    def to_line(self) -> bytes:
+        """The envelope on one line: no text within JSON holds a bare line break."""
+        return self.to_json().replace(b"\n", b"")
+
     def to_json(self) -> bytes:
         """The envelope. Kept answers are joined from bytes, never decoded and encoded again."""
         if self.error is not None or self.view is None:
@@ -70,13 +77,28 @@ class Result:
             }
             fields = {"ok": False, "tool": self.tool, "error": error, "call_id": self.call_id}
             return orjson.dumps({**fields, "provenance": provenance})
-        # A tool that answered has a name from the catalogue, and provenance is plain ASCII.
-        snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
-        aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
-        return b'{"ok":true,"tool":"%b","data":%b,%b,"handle":%b%b,"provenance":%b}' % (
+        return b'{"ok":true,"tool":"%b","data":%b,%b,%b}' % (
             self.tool.encode(),
             self.view.data,
             self.view.about,
+            self._rest(),
+        )
+
+    def to_quoted(self) -> bytes:
+        """The envelope on one line as a JSON text, as models are given it."""
+        if self.error is not None or self.view is None:
+            return b'"%b"' % quoted(self.to_json())
+        return b'"%b%b,%b"' % (
+            quoted(b'{"ok":true,"tool":"%b",' % self.tool.encode()),
+            self.view.quoted,
+            quoted(self._rest() + b"}"),
+        )
+
+    def _rest(self) -> bytes:
+        """What stands in an envelope behind the answer; provenance is plain ASCII."""
+        snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
+        aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
+        return b'"handle":%b%b,"provenance":%b' % (
             b"null" if self.handle is None else b'"%b"' % self.handle.encode(),
             aliases,
             (

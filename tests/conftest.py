@@ -37,6 +37,8 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("FINPORT_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("FINPORT_CLIENTS_FILE", str(tmp_path / "clients.json"))
+    monkeypatch.setenv("FINPORT_AKSHARE_WORKERS", "1")  # to import AkShare takes 2 s each
     monkeypatch.chdir(tmp_path)
 
 

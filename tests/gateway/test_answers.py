@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -271,7 +272,8 @@ async def test_pages_of_a_shortened_answer_never_mix_with_another_one(
 
         async def page(handle: str | None, offset: int) -> tuple[int, Any]:
             query = f"offset={offset}&limit=10"
-            async with client.get(f"{url}/v1/results/{handle}?{query}") as response:
+            path = quote(str(handle), safe="")
+            async with client.get(f"{url}/v1/results/{path}?{query}") as response:
                 return response.status, (await response.json()).get("data")
 
         async def ask(**asked: bool) -> Result:

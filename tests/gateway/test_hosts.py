@@ -86,7 +86,8 @@ async def test_once_bad_then_fine_is_healed(catalog: Catalog, tmp_path: Path) ->
 async def test_what_may_set_something_off_is_asked_once(catalog: Catalog, tmp_path: Path) -> None:
     wallet = catalog.get("generate_wallet")
     assert wallet is not None
-    async with open_road(catalog, tmp_path, Faults(failure_rate=1.0)) as road:
+    faults = Faults(failure_rate=1.0)
+    async with open_road(catalog, tmp_path, faults, allow_transactional=True) as road:
         result = await road.gateway.call(wallet.name, wallet.sample())
         assert result.error is not None
         assert (result.error.code, result.attempts) == ("upstream_error", 1)

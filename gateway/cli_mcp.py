@@ -1,0 +1,78 @@
+"""`finport mcp`: the gateway as an MCP server over standard input and output."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli_options import modes, read_settings, run, simulation
+
+if TYPE_CHECKING:
+    from gateway.settings import GatewaySettings
+    from manifests import Selection
+
+SEARCH = "search"
+
+
+@click.command()
+@click.option(
+    "--tools",
+    default=SEARCH,
+    show_default=True,
+    metavar="SELECTION",
+    help="What the client is offered: search, which is three tools that find, describe and call "
+    "all others; all; or some themselves, as in 'domain:bond,fund;source:akshare'.",
+)
+@click.option("--max-rows", type=click.IntRange(min=1), help="Rows of a table to give back.")
+@modes
+@simulation
+def mcp(tools: str, max_rows: int | None, **given: object) -> None:
+    """Serve one MCP client over standard input and output, until the input ends."""
+    from manifests import Selection, SelectionError
+
+    try:
+        offer = None if tools == SEARCH else Selection.parse(tools)
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from error
+    settings = read_settings(**given)
+    run(lambda: _serve(settings, offer, max_rows))
+
+
+async def _serve(
+    settings: "GatewaySettings", offer: "Selection | None", max_rows: int | None
+) -> int:
+    from cache import SnapshotError
+    from gateway import CallContext, Gateway, logs
+    from gateway.doors.mcp import Visitor
+    from gateway.doors.mcp_stdio import McpStdio
+    from gateway.guard import Caller
+
+    input_, output = _take_stdio()
+    visitor = Visitor(Caller(context=CallContext(max_rows=max_rows)), offer)
+    try:
+        with logs.set_up(settings.log_format):
+            async with Gateway.open(settings) as gateway:
+                door = McpStdio(gateway, visitor, input_, output)
+                serving = asyncio.create_task(door.serve())
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+                with suppress(asyncio.CancelledError):
+                    await serving
+    except (SnapshotError, OSError) as error:
+        click.echo(f"finport: {error}", err=True)
+        return 1
+    return 0
+
+
+def _take_stdio() -> tuple[int, int]:
+    """The descriptors of the protocol. Whatever else in this process or one that it starts reads
+    standard input finds it empty, and what it prints goes to standard error.
+    """
+    input_, output = os.dup(0), os.dup(1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    return input_, output

@@ -1,0 +1,236 @@
+"""`finport serve`: the HTTP server, as one process or as several under a supervisor.
+
+Exit codes: 0 ended as it was told to, 1 it could not serve, or calls were lost, 2 usage. SIGTERM,
+Ctrl-C and the end of stdin, where that is watched, end it once it has answered what it accepted;
+a second signal ends it at once.
+"""
+
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli_options import modes, read_settings, run, simulation
+
+if TYPE_CHECKING:
+    from gateway.settings import GatewaySettings
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The options of `serve` that are no settings; the last three come from a supervisor."""
+
+    host: str
+    port: int
+    workers: int
+    trace: Path | None
+    until_stdin_closes: bool
+    listening_fd: int | None
+    worker_index: int
+    metrics_folder: Path | None
+
+    @property
+    def is_supervised(self) -> bool:
+        return self.listening_fd is not None
+
+    @property
+    def trace_file(self) -> Path | None:
+        """Processes can't share one: each has its own, and appends to its predecessor's."""
+        if self.trace is None or self.workers == 1:
+            return self.trace
+        return self.trace.with_stem(f"{self.trace.stem}.{self.worker_index}")
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8000,
+    show_default=True,
+    help="0 takes a free port.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Processes that serve together; they share out the limits.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append one record a call here. Several workers write a file each, "
+    "calls.jsonl as calls.0.jsonl, calls.1.jsonl, ...",
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Form of logs, on stderr.")
+@click.option("--until-stdin-closes", is_flag=True, hidden=True)
+@click.option("--listening-fd", type=int, hidden=True)
+@click.option("--worker-index", type=int, default=0, hidden=True)
+@click.option("--metrics-folder", type=click.Path(path_type=Path), hidden=True)
+@modes
+@simulation
+def serve(
+    host: str,
+    port: int,
+    workers: int,
+    trace: Path | None,
+    until_stdin_closes: bool,
+    listening_fd: int | None,
+    worker_index: int,
+    metrics_folder: Path | None,
+    **settings: object,
+) -> None:
+    """Serve the gateway over HTTP until SIGTERM or Ctrl-C.
+
+    What was accepted until then is answered, within FINPORT_DRAIN_S.
+    """
+    read = read_settings(**settings)
+    given = _Given(
+        host,
+        port,
+        workers,
+        trace,
+        until_stdin_closes,
+        listening_fd,
+        worker_index,
+        metrics_folder,
+    )
+    _check_host(host, read)
+    if workers > 1 and read.mode == "record":
+        raise click.UsageError("one process records a snapshot: --mode record has no --workers")
+    if workers > 1 and not given.is_supervised:
+        _supervise(given, read)
+    run(lambda: _serve(given, read.share(workers)))
+
+
+def _supervise(given: _Given, settings: "GatewaySettings") -> None:
+    from gateway.listening import bound_socket
+    from gateway.workers import Plan, supervise
+
+    try:
+        listening = bound_socket(given.host, given.port)
+    except OSError as error:
+        click.echo(f"finport: {error}", err=True)
+        sys.exit(1)
+    plan = Plan(
+        arguments=tuple(sys.argv[1:]),
+        workers=given.workers,
+        listening=listening.fileno(),
+        drain_s=settings.drain_s,
+        until_stdin_closes=given.until_stdin_closes,
+        log_format=settings.log_format,
+    )
+    supervise(plan)
+
+
+async def _serve(given: _Given, settings: "GatewaySettings") -> int:
+    from contextlib import AsyncExitStack
+
+    from cache import SnapshotError
+    from gateway import Gateway, http
+    from gateway.limits import calm_collector, raise_file_limit
+    from gateway.listening import turn_away
+    from gateway.logs import set_up
+    from gateway.settings import SettingsError
+    from gateway.spans import ToolSpans
+    from gateway.trace import JsonLines, TraceError
+    from gateway.workers import READY, when_stdin_closes
+
+    raise_file_limit()
+    stop = _stop_when_told(given.is_supervised)
+    listening = None
+    if given.listening_fd is not None:
+        listening = socket.socket(fileno=given.listening_fd)
+        listening.set_inheritable(False)
+
+    def abandoned() -> None:
+        if listening is not None:  # by a supervisor, which would have done so
+            turn_away(listening)
+        stop.set()
+
+    if given.until_stdin_closes:  # so that a gateway never outlives the process that started it
+        when_stdin_closes(abandoned)
+    worker = http.Worker(given.worker_index, given.workers, given.metrics_folder)
+    is_ready = False
+    try:
+        async with AsyncExitStack() as parts:
+            parts.enter_context(set_up(settings.log_format))
+            lines = None
+            if given.trace_file is not None:
+                lines = await parts.enter_async_context(JsonLines.open(given.trace_file))
+            gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
+            if settings.otel:
+                spans = await parts.enter_async_context(ToolSpans.open(settings))
+                parts.enter_context(gateway.observed(spans))
+            serving = http.serve(
+                gateway, given.host, given.port, listening=listening, worker=worker
+            )
+            url = await parts.enter_async_context(serving)
+            calm_collector()
+            click.echo(f"{READY}{url}")
+            is_ready = True
+            await stop.wait()
+    except (SettingsError, TraceError, SnapshotError, OSError) as error:
+        # A supervisor reads why its worker is not ready, and tells it once for all of them.
+        click.echo(f"finport: {error}", err=is_ready or not given.is_supervised)
+        return 2 if isinstance(error, SettingsError) else 1
+    if gateway.snapshot_id is not None and settings.mode == "record":
+        click.echo(f"recorded snapshot {gateway.snapshot_id} in {settings.snapshot}")
+    elif settings.mode == "record":
+        click.echo("nothing was recorded")
+    return 0
+
+
+def _stop_when_told(is_supervised: bool) -> asyncio.Event:
+    """Is set by the first signal. The second ends the process, unless that is its supervisor's to
+    decide: a service manager may send each signal to both.
+    """
+    stop, signals = asyncio.Event(), 0
+
+    def told() -> None:
+        nonlocal signals
+        signals += 1
+        if signals == 2 and not is_supervised:
+            click.echo("finport: told twice to end: calls under way are lost", err=True)
+            os._exit(1)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told)
+    return stop
+
+
+def _check_host(host: str, settings: "GatewaySettings") -> None:
+    """Without client keys only who is on this machine is let in."""
+    if is_loopback(host):
+        return
+    from gateway.clients import Clients
+    from gateway.settings import SettingsError
+
+    try:
+        needs_keys = Clients.load(settings).required
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+    if not needs_keys:
+        raise click.UsageError(
+            f"{host or 'an empty host'} is not a loopback address, and while no client has a key "
+            "only loopback is served: make one by `finport keys add NAME` or set FINPORT_API_KEYS"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether all that a host stands for is on this machine; an empty one is every address."""
+    try:
+        found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM)  # noqa: S104
+    except (OSError, UnicodeError):
+        return False
+    addresses = [str(address[0]).partition("%")[0] for *_, address in found]
+    return all(ipaddress.ip_address(address).is_loopback for address in addresses)

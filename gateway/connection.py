@@ -1,0 +1,130 @@
+"""One connection of the HTTP server, with bounds on what aiohttp lets take for ever: until a
+request has come, between two of them, while a client does not take what is sent to it.
+
+What is no HTTP is answered in JSON and stands in no log: it may hold a key.
+"""
+
+import asyncio
+from typing import Protocol, cast
+
+import orjson
+from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from gateway.doors.answer import problem
+from gateway.errors import CallError, ErrorCode
+
+REQUEST_S = 15.0
+"""Seconds within which a new connection must have sent the head of a request."""
+
+IDLE_S = 75.0
+"""Seconds for which a connection is kept open between two requests."""
+
+SEND_S = 30.0
+"""Seconds within which a client must take what waits to be sent to it."""
+
+REST_S = 2.0
+"""Seconds for which the rest of a body is read that nobody wants, before the connection closes."""
+
+
+class Connections(Protocol):
+    """Whoever counts them."""
+
+    connections: int
+
+
+class Connection(web.RequestHandler):
+    """aiohttp's, with bounds. Closed connections take themselves off the count."""
+
+    __slots__ = ("_leaving", "_owner", "_stalled", "_unused", "_wire")
+
+    def __init__(self, owner: Connections, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type] # what aiohttp's own runner passes
+            keepalive_timeout=IDLE_S,
+            lingering_time=REST_S,
+            auto_decompress=False,  # `gateway.doors.bodies` does it within bounds
+        )
+        self._owner = owner
+        self._wire: asyncio.Transport | None = None
+        self._unused: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._wire = cast(asyncio.Transport, transport)  # which uvloop's is, by its methods
+        self._owner.connections += 1
+        self._unused = self._loop.call_later(REQUEST_S, self._close_unused)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._wire = None
+        self._owner.connections -= 1
+        for timer in (self._unused, self._stalled, self._leaving):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    async def start(self) -> None:
+        try:
+            await super().start()
+        finally:
+            if self._wire is not None:  # closing waits for what has not been sent
+                self._leaving = self._loop.call_later(SEND_S, self._wire.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._wire is not None:
+            self._stalled = self._loop.call_later(SEND_S, self._wire.abort)
+
+    def resume_writing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+        super().resume_writing()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if _is_lost(exc):
+            raise ConnectionResetError("the client went away") from exc
+        if isinstance(exc, HttpProcessingError):
+            text = "this is no proper HTTP/1.1 request, or its head is too long"
+            error = CallError(ErrorCode.INVALID_REQUEST, text)
+        else:
+            super().handle_error(request, status, exc, message)  # which logs it
+            error = CallError(ErrorCode.INTERNAL, "the gateway failed; its log has the details")
+        response = problem(request, error, {hdrs.SERVER: "finport"})
+        response.force_close()
+        return response
+
+    def _close_unused(self) -> None:
+        if not self._request_count:
+            self.force_close()
+
+
+class TurnedAway(asyncio.Protocol):
+    """A connection over the bound."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        wire = cast(asyncio.Transport, transport)
+        error = CallError(ErrorCode.OVERLOADED, "too many connections", retry_after_s=1.0)
+        body = orjson.dumps({"ok": False, "error": error.to_dict()})
+        wire.write(
+            b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%b"
+            % (len(body), body)
+        )
+        wire.close()
+
+
+def _is_lost(exc: BaseException | None) -> bool:
+    """Whether an answer could not be sent, by one task or by all of a group that tried."""
+    if isinstance(exc, BaseExceptionGroup):
+        return all(map(_is_lost, exc.exceptions))
+    return isinstance(exc, ConnectionError)

@@ -1,0 +1,1 @@
+"""The ways in over HTTP and standard input, each thin over `Gateway.call`."""

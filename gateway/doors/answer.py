@@ -1,0 +1,207 @@
+"""How results, errors and other values leave over HTTP.
+
+Every body is JSON. An answer to a call carries how old it is and for how long it is fresh in the
+headers of RFC 9111, an error that passes says when to come back. Cached answers mostly leave as
+ready bytes, head and body in one write: aiohttp's own response costs a third of a cached call.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from email.utils import formatdate
+from hashlib import blake2b
+from typing import TypeVar
+
+import orjson
+from aiohttp import HttpVersion11, hdrs, web
+from multidict import CIMultiDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gateway.errors import CallError, ErrorCode
+from gateway.logs import REQUEST_ID as LOGGED_ID
+from gateway.refusal import BadRequest
+from gateway.result import Result
+
+COMPRESS_FROM = 8_192
+"""Bytes of a body from which it is compressed for who accepts that; gzip takes 20 us a KB."""
+
+COMPRESS_HERE = 65_536
+"""Bytes that are compressed on the event loop; more are in a thread."""
+
+YEAR_S = 31_536_000
+
+REQUEST_ID = "X-Request-Id"
+
+
+class Query(BaseModel):
+    """The query of a route: what is not named in it is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+Q = TypeVar("Q", bound=Query)
+
+
+def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
+    """A request's query. Raises `BadRequest`."""
+    if len(query) > len(set(query)):
+        raise BadRequest("query: a name may stand in it once")
+    try:
+        return model.model_validate(dict(query))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        allowed = ", ".join(model.model_fields)
+        text = f"query {'.'.join(map(str, first['loc']))}: {first['msg']}; allowed: {allowed}"
+        raise BadRequest(text) from None
+
+
+class ReadyResponse(web.StreamResponse):
+    """A whole answer as bytes, for a connection that is kept alive."""
+
+    def __init__(self, message: bytes) -> None:
+        super().__init__()
+        self._message = message
+
+    @property
+    def keep_alive(self) -> bool:
+        return self._keep_alive is not False
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        transport = request.transport
+        if transport is None:
+            raise ConnectionResetError("the client went away")
+        message = self._message
+        if not self.keep_alive:
+            message = message.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+        transport.write(message)
+        if transport.get_write_buffer_size():
+            await request.writer.drain()
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Nothing is left to write."""
+
+
+class _Clock:
+    """The value of the Date header, made once a second."""
+
+    def __init__(self) -> None:
+        self.second = 0
+        self.date = ""
+
+    def now(self) -> str:
+        second = int(time.time())
+        if second != self.second:
+            self.second, self.date = second, formatdate(second, usegmt=True)
+        return self.date
+
+
+_CLOCK = _Clock()
+
+_HEAD = (
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %s\r\n"
+    "Server: finport\r\nX-Request-Id: %s\r\n%s\r\n"
+)
+_KEPT = 'Cache-Control: %s\r\nAge: %d\r\nETag: W/"%s"\r\n'
+
+
+def ready(result: Result) -> ReadyResponse:
+    """The envelope of an answer, in one piece."""
+    kept = _KEPT % (_fresh(result), result.age_s, _version(result))
+    return ready_json(result.to_json(), kept)
+
+
+def ready_json(text: bytes, headers: str = "Cache-Control: no-store\r\n") -> ReadyResponse:
+    """JSON text, in one piece; for requests that are plain (`is_plain`)."""
+    head = _HEAD % (len(text), _CLOCK.now(), LOGGED_ID.get(), headers)
+    return ReadyResponse(head.encode("latin-1") + text)
+
+
+def is_plain(request: web.BaseRequest, size: int) -> bool:
+    """Whether nothing in a request asks for more than a body of that size as it is."""
+    headers = request.headers
+    return (
+        request.keep_alive
+        and request.version == HttpVersion11
+        and hdrs.ORIGIN not in headers
+        and (size < COMPRESS_FROM or hdrs.ACCEPT_ENCODING not in headers)
+    )
+
+
+def answer(
+    request: web.BaseRequest, result: Result, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """The envelope of a result, with the status of its error if any."""
+    head = CIMultiDict(headers or {})
+    status = 200
+    if result.error is not None:
+        status = result.error.code.http_status
+        _say_when(head, result.error)
+        head[hdrs.CACHE_CONTROL] = "no-store"
+    else:
+        head[hdrs.CACHE_CONTROL] = _fresh(result)
+        head[hdrs.AGE] = str(int(result.age_s))
+        head[hdrs.ETAG] = f'W/"{_version(result)}"'
+    return json_body(request, result.to_json(), status, head)
+
+
+def problem(
+    request: web.BaseRequest, error: CallError, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """An error that is of no call."""
+    head = CIMultiDict(headers or {})
+    _say_when(head, error)
+    head[hdrs.CACHE_CONTROL] = "no-store"
+    said = orjson.dumps({"ok": False, "error": error.to_dict()})
+    return json_body(request, said, error.code.http_status, head)
+
+
+def listing(request: web.BaseRequest, value: object) -> web.Response:
+    """What stays the same while its version does: a conditional GET is answered by 304."""
+    text = value if isinstance(value, bytes) else orjson.dumps(value)
+    tag = f'"{blake2b(text, digest_size=8).hexdigest()}"'
+    headers: dict[str, str] = {hdrs.ETAG: tag, hdrs.CACHE_CONTROL: "private, no-cache"}
+    asked = request.headers.get(hdrs.IF_NONE_MATCH, "")
+    if request.method in ("GET", "HEAD") and tag in (t.strip() for t in asked.split(",")):
+        return web.Response(status=304, headers=headers)
+    return json_body(request, text, 200, headers)
+
+
+def json(request: web.BaseRequest, value: object, status: int = 200) -> web.Response:
+    """A value of this moment."""
+    return json_body(request, orjson.dumps(value), status, {"Cache-Control": "no-store"})
+
+
+def json_body(
+    request: web.BaseRequest, text: bytes, status: int, headers: Mapping[str, str]
+) -> web.Response:
+    """JSON text, compressed where it is long and the client accepts that."""
+    response = web.Response(
+        body=text,
+        status=status,
+        headers=headers,
+        content_type="application/json",
+        zlib_executor_size=COMPRESS_HERE,
+    )
+    if len(text) >= COMPRESS_FROM:
+        response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        if "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
+            response.enable_compression(web.ContentCoding.gzip)
+    return response
+
+
+def _say_when(headers: CIMultiDict[str], error: CallError) -> None:
+    if error.retry_after_s is not None:
+        headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_after_s))
+    if error.code is ErrorCode.UNAUTHORIZED:
+        headers[hdrs.WWW_AUTHENTICATE] = 'Bearer realm="finport"'
+
+
+def _fresh(result: Result) -> str:
+    if result.fresh_s <= 0:
+        return "no-store"
+    return f"private, max-age={int(min(result.fresh_s, YEAR_S))}"
+
+
+def _version(result: Result) -> str:
+    shown = "" if result.view is None or not result.truncated else f"-{len(result.data)}"
+    return f"{(result.digest or '')[:16]}{shown}"

@@ -1,0 +1,226 @@
+"""The batch door: calls in, one a line; envelopes out, one a line, as they complete.
+
+Nothing grows with the number of calls: calls are read when there is room for them, and made when
+what was answered before is on its way to the client. A line that is no call is answered by an
+error, and the others go on. When the client goes away, what only it waited for ends.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from aiohttp import hdrs, web
+from pydantic import Field
+
+from gateway.call import Gateway
+from gateway.context import CallContext
+from gateway.doors.bodies import MAX_BODY, arguments_text, is_id, read_lines
+from gateway.doors.models import Call
+from gateway.doors.rest import CallQuery, asked_for
+from gateway.doors.route import CALLER, JSON, Route
+from gateway.errors import CallError, ErrorCode
+from gateway.guard import Caller
+from gateway.refusal import BadRequest, Refusal
+
+NDJSON = "application/x-ndjson"
+
+AT_ONCE = 64
+"""Calls of one request that are made at once, unless it asks for another number."""
+
+BUFFERED = 256 * 1024
+"""Bytes of answers that may wait to be written."""
+
+BREATH = 32
+"""After so many calls in a row the event loop turns to others, also if none had to wait."""
+
+
+_ODD = {"description": "What is no call is answered by an error, and the others go on."}
+
+
+class BatchQuery(CallQuery):
+    """Query of `POST /v1/calls`: what is asked of all its calls."""
+
+    concurrency: int = Field(AT_ONCE, ge=1, le=1000, description="Calls that are made at once.")
+
+
+class Batch:
+    """Request handler over one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route(
+                "POST",
+                "/v1/calls",
+                self.calls,
+                "Make many calls; answers come as they complete, one a line.",
+                {NDJSON: {"type": "string"}},
+                query=BatchQuery,
+                body={
+                    NDJSON: {"type": "string"},
+                    JSON: {"type": "array", "items": {"anyOf": [Call.model_json_schema(), _ODD]}},
+                },
+                errors=(ErrorCode.TOO_LARGE,),
+            ),
+        )
+
+    async def calls(self, request: web.Request) -> web.StreamResponse:
+        """`POST /v1/calls`: an array or lines of `{"id", "tool", "arguments"}`."""
+        caller: Caller = request[CALLER]
+        query, context = asked_for(request, BatchQuery, caller.context)
+        at_once = AT_ONCE if query is None else query.concurrency
+        lines = await _opened(request)
+        response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store"})
+        response.content_type = NDJSON
+        await response.prepare(request)
+        async with aclosing(lines):
+            await _Exchange(self._gateway, caller, context, response).run(lines, at_once)
+        await response.write_eof()
+        return response
+
+
+class _Exchange:
+    """One request's calls."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        caller: Caller,
+        context: CallContext,
+        response: web.StreamResponse,
+    ) -> None:
+        self._gateway = gateway
+        self._caller = caller
+        self._context = context
+        self._response = response
+        self._answers = bytearray()
+        self._filled = asyncio.Event()
+        self._room = asyncio.Event()
+        self._over = False
+
+    async def run(self, lines: AsyncGenerator[object], at_once: int) -> None:
+        queue: asyncio.Queue[tuple[int, object] | None] = asyncio.Queue(at_once)
+        async with asyncio.TaskGroup() as group:
+            writer = group.create_task(self._write())
+            callers = [group.create_task(self._call(queue)) for _ in range(at_once)]
+            number = 0
+            try:
+                async for line in lines:
+                    number += 1
+                    await queue.put((number, line))
+            except BadRequest as refusal:
+                await self._say(_problem(None, refusal.error))
+            for _ in callers:
+                await queue.put(None)
+            await asyncio.wait(callers)
+            self._over = True
+            self._filled.set()
+            await writer
+
+    async def _call(self, queue: asyncio.Queue[tuple[int, object] | None]) -> None:
+        made = 0
+        while (item := await queue.get()) is not None:
+            await self._say(await self._answered(*item))
+            made += 1
+            if made % BREATH == 0:
+                await asyncio.sleep(0)
+
+    async def _answered(self, number: int, line: object) -> bytes:
+        """The envelope of one call."""
+        id_: str | float = number
+        try:
+            call = _parsed(line, number)
+            id_ = _id(call, number)
+            tool, arguments = _read(call, number)
+            client = self._caller.client
+            if client is None:
+                result = await self._gateway.call(tool, arguments, self._context)
+            else:
+                await client.wait_turn()
+                try:
+                    result = await self._gateway.call(tool, arguments, self._context)
+                finally:
+                    client.end()
+        except Refusal as refusal:
+            return _problem(id_, refusal.error)
+        return b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:])
+
+    async def _say(self, line: bytes) -> None:
+        while len(self._answers) >= BUFFERED:
+            self._room.clear()
+            await self._room.wait()
+        self._answers += line
+        self._filled.set()
+
+    async def _write(self) -> None:
+        while self._answers or not self._over:
+            await self._filled.wait()
+            self._filled.clear()
+            text, self._answers = self._answers, bytearray()
+            self._room.set()
+            if text:
+                await self._response.write(text)
+
+
+async def _opened(request: web.Request) -> AsyncGenerator[object]:
+    """The calls of a body, each a line of text or a JSON value. Raises `BadRequest`."""
+    lines = read_lines(request)
+    first = await anext(lines, b"")
+    if not first.lstrip().startswith(b"["):
+        if first and request.content_type == JSON:
+            raise BadRequest(f"a body of {JSON} is an array of calls; lines are {NDJSON}")
+        return _after(first, lines)
+    text = bytearray(first)
+    async for line in lines:
+        text += b"\n" + line  # which may part two numbers
+        if len(text) > MAX_BODY:
+            raise BadRequest(f"an array is over {MAX_BODY} bytes", ErrorCode.TOO_LARGE)
+    try:
+        return _each(orjson.loads(text))
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is no JSON array: {error}") from None
+
+
+async def _after(first: bytes, lines: AsyncGenerator[bytes]) -> AsyncGenerator[object]:
+    if first:
+        yield first
+    async for line in lines:
+        yield line
+
+
+async def _each(calls: Iterable[object]) -> AsyncGenerator[object]:
+    for call in calls:
+        yield call
+
+
+def _parsed(line: object, number: int) -> object:
+    """The JSON value of a line. Raises `BadRequest`."""
+    try:
+        return orjson.loads(line) if isinstance(line, bytes) else line
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"call {number} is no JSON: {error}") from None
+
+
+def _id(call: object, number: int) -> str | float:
+    """What a call is known by: its id, where it has one that can be, else its number."""
+    id_ = call.get("id") if isinstance(call, dict) else None
+    return id_ if is_id(id_) else number
+
+
+def _read(call: object, number: int) -> tuple[str, bytes | Mapping[str, Any]]:
+    """Tool and arguments of a call. Raises `BadRequest`."""
+    form = 'a call is {"id": ..., "tool": NAME, "arguments": {...}}'
+    if not isinstance(call, dict) or not call.keys() <= {"id", "tool", "arguments"}:
+        raise BadRequest(f"{form}; call {number} is not")
+    id_, tool, arguments = call.get("id"), call.get("tool"), call.get("arguments", {})
+    if not (id_ is None or is_id(id_)) or not isinstance(tool, str):
+        raise BadRequest(f"{form}, with a text or a whole number as id; call {number} is not")
+    return tool, arguments_text(arguments)
+
+
+def _problem(id_: str | float | None, error: CallError) -> bytes:
+    return orjson.dumps({"id": id_, "ok": False, "error": error.to_dict()}) + b"\n"

@@ -1,0 +1,136 @@
+"""The front of all HTTP doors: whether a request may come in, and which door it goes to.
+
+Every request passes the guard here and nowhere else, and every answer carries the request's id.
+Errors that no door answers are JSON too. The two doors that calls come through are found without
+the router, which costs as much as a cached answer.
+"""
+
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
+
+from aiohttp import hdrs, web
+
+from gateway.doors.answer import REQUEST_ID, ReadyResponse, problem
+from gateway.doors.bodies import MAX_BODY
+from gateway.doors.mcp_http import McpHttp
+from gateway.doors.rest import Rest
+from gateway.doors.route import CALLER, Route
+from gateway.errors import CallError, ErrorCode
+from gateway.guard import Guard
+from gateway.logs import REQUEST_ID as LOGGED_ID
+from gateway.refusal import BadRequest, Refusal
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+MCP = "/mcp"
+
+_CALL = re.compile(r"/v1/tools/([A-Za-z0-9_-]{1,64})")
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
+_CODES = {404: ErrorCode.NOT_FOUND, 405: ErrorCode.METHOD_NOT_ALLOWED, 413: ErrorCode.TOO_LARGE}
+
+
+class Front:
+    """The handler of all requests. `pages` are open to anyone, as some routes are."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        rest: Rest,
+        mcp: McpHttp,
+        routes: Iterable[Route],
+        pages: Iterable[web.RouteDef],
+    ) -> None:
+        self._guard = guard
+        self._rest = rest
+        self._mcp = mcp
+        self._id_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
+        self._ids = count(1)
+        self._open: set[web.AbstractResource | None] = set()
+        self.application = web.Application(client_max_size=MAX_BODY, middlewares=[self._admit])
+        self.application.on_response_prepare.append(self._finish)
+        router = self.application.router
+        for page in pages:
+            self._open.add(router.add_get(page.path, page.handler).resource)
+        for route in routes:
+            add = router.add_get if route.method == "GET" else router.add_post
+            resource = add(route.path, route.handler).resource
+            if route.is_open:
+                self._open.add(resource)
+
+    async def handle(self, request: web.Request, doors: Handler) -> web.StreamResponse:
+        """Answer a request; `doors` is what the application does with it."""
+        headers = request.headers
+        given = headers.get(REQUEST_ID)
+        if given is None or not _GIVEN_ID.fullmatch(given):
+            given = f"{self._id_prefix}{next(self._ids):x}"
+        LOGGED_ID.set(given)
+        try:
+            self._guard.check_site(headers)
+            path, _, _ = request.raw_path.partition("?")
+            call = _CALL.fullmatch(path) if request.method == "POST" else None
+            if not path.startswith("/"):
+                raise BadRequest("a request names a path: this is no proxy")
+            if hdrs.ORIGIN in headers or hdrs.EXPECT in headers:  # aiohttp sees to them
+                response = await doors(request)
+            elif call is not None:
+                response = await self._rest.call(request, call[1], self._guard.caller(headers))
+            elif path == MCP:
+                response = await self._mcp.handle(request, self._guard.caller(headers))
+            else:
+                response = await doors(request)
+        except Refusal as refusal:
+            response = problem(request, refusal.error)
+        except web.HTTPException as error:
+            response = _as_json(request, error)
+        if not (isinstance(response, ReadyResponse) or response.prepared):
+            await self._finish(request, response)
+        return response
+
+    @web.middleware
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let those in who may come to this route; name the caller, where one is known."""
+        if request.method == "OPTIONS" and self._guard.is_allowed_page(request.headers):
+            return web.Response(status=204, headers=_PREFLIGHT)
+        try:
+            request[CALLER] = self._guard.caller(request.headers)
+        except Refusal:
+            if request.match_info.route.resource not in self._open:
+                raise
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return _as_json(request, error)
+
+    async def _finish(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        """What is said in the head of every answer that is not ready bytes."""
+        headers = response.headers
+        headers[REQUEST_ID] = LOGGED_ID.get()
+        headers[hdrs.SERVER] = "finport"
+        headers["X-Content-Type-Options"] = "nosniff"
+        if self._guard.is_allowed_page(request.headers):
+            headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = request.headers[hdrs.ORIGIN]
+            headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = f"{REQUEST_ID}, Retry-After, ETag, Age"
+            headers[hdrs.VARY] = f"{hdrs.ACCEPT_ENCODING}, {hdrs.ORIGIN}"
+
+
+_PREFLIGHT = {
+    hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, POST",
+    hdrs.ACCESS_CONTROL_ALLOW_HEADERS: "*, Authorization",
+    hdrs.ACCESS_CONTROL_MAX_AGE: "600",
+}
+
+
+def _as_json(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
+    """What aiohttp itself has to say."""
+    code = _CODES.get(error.status, ErrorCode.INVALID_REQUEST)
+    asked = f"{request.method} {request.path[:200]}"
+    if code is ErrorCode.NOT_FOUND:
+        return problem(request, CallError(code, f"{asked} is not served; see /docs"))
+    if code is ErrorCode.METHOD_NOT_ALLOWED:
+        allowed = error.headers[hdrs.ALLOW].replace(",", ", ")
+        text = f"{request.method} is not served here; {allowed} is"
+        return problem(request, CallError(code, text), {hdrs.ALLOW: allowed})
+    return problem(request, CallError(code, error.reason))

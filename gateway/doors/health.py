@@ -1,0 +1,83 @@
+"""How the gateway is doing: for people and load balancers, and in figures for Prometheus."""
+
+import time
+from collections.abc import Callable
+
+from aiohttp import hdrs, web
+
+from gateway.call import Gateway
+from gateway.doors import models
+from gateway.doors.answer import json
+from gateway.doors.route import CALLER, JSON, Route
+from gateway.metrics import CONTENT_TYPE, Metrics
+from gateway.vitals import Vitals
+
+
+class Health:
+    """Request handlers over one gateway; `is_draining` says whether it is about to end."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        vitals: Vitals,
+        metrics: Metrics,
+        is_draining: Callable[[], bool],
+    ) -> None:
+        self._gateway = gateway
+        self._vitals = vitals
+        self._metrics = metrics
+        self._is_draining = is_draining
+        self._started = time.monotonic()
+
+    def routes(self) -> tuple[Route, ...]:
+        text = {CONTENT_TYPE: {"type": "string"}}
+        return (
+            Route(
+                "GET",
+                "/healthz",
+                self.health,
+                "How the gateway is doing.",
+                {JSON: models.Health},
+                is_open=True,
+            ),
+            Route(
+                "GET",
+                "/readyz",
+                self.readiness,
+                "Whether new calls should be sent here.",
+                {JSON: models.Readiness},
+                is_open=True,
+            ),
+            Route("GET", "/metrics", self.figures, "Figures for Prometheus.", text),
+        )
+
+    async def health(self, request: web.Request) -> web.StreamResponse:
+        """`GET /healthz`: whether the gateway serves; to who may call it, also how it is doing."""
+        gateway, answers = self._gateway, self._gateway.answers
+        said: dict[str, object] = {"status": "failed" if answers.failed else "ok"}
+        if CALLER in request:
+            said |= {
+                "upstream": answers.upstream,
+                "mode": gateway.settings.mode,
+                "snapshot": gateway.snapshot_id,
+                "tools": len(gateway.catalog),
+                "uptime_s": round(time.monotonic() - self._started, 3),
+                "calls": dict(gateway.outcomes),
+                "cache": answers.state(),
+                "pending": answers.pending,
+                "hosts": answers.hosts.state(),
+                **self._vitals.result(),
+            }
+        return json(request, said, 503 if answers.failed else 200)
+
+    async def readiness(self, request: web.Request) -> web.StreamResponse:
+        """`GET /readyz`: whether new calls should be sent here."""
+        ready = not (self._is_draining() or self._gateway.answers.failed)
+        said = {"status": "ready" if ready else "not ready"}
+        return json(request, said, 200 if ready else 503)
+
+    async def figures(self, _: web.Request) -> web.StreamResponse:
+        """`GET /metrics`: the text format of Prometheus."""
+        text = await self._metrics.exposition()
+        headers = {hdrs.CONTENT_TYPE: CONTENT_TYPE, hdrs.CACHE_CONTROL: "no-store"}
+        return web.Response(body=text, headers=headers)

@@ -1,0 +1,239 @@
+"""The Model Context Protocol, apart from how its messages travel: a message in, a message out.
+
+Two eras are spoken. Up to revision 2025-11-25 a client shakes hands first; nothing of that is kept
+here, so any process can answer any message. From 2026-07-28 on each request says in `_meta` which
+revision it is of. A tool that fails gives a result that says so (`isError`), which its model can
+read; what is no proper request of the protocol gets a JSON-RPC error.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+
+from gateway.call import Gateway
+from gateway.doors.bodies import is_id
+from gateway.doors.mcp_tools import CursorError, McpTools, UnknownToolError, refused
+from gateway.finder import ToolFinder
+from gateway.guard import Caller
+from gateway.refusal import Refusal
+from manifests import Selection
+
+HANDSHAKE_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
+STATELESS_REVISIONS = ("2026-07-28",)
+REVISIONS = (*HANDSHAKE_REVISIONS, *STATELESS_REVISIONS)
+
+REVISION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+HEADER_MISMATCH = -32020
+UNSUPPORTED_REVISION = -32022
+
+SERVER = {"name": "finport", "title": "Finport", "version": version("finport")}
+CAPABILITIES = {"tools": {"listChanged": False}}
+INSTRUCTIONS = (
+    "Finance tools behind one gateway. Every answer says where it came from and how old it is; "
+    "every error says whose fault it is and whether to try again. Where search_tools, "
+    "describe_tool and call_tool are offered: find a tool, read what it takes, call it."
+)
+
+TOOLS_STAY_MS = 300_000
+"""How long a client may keep a list of tools."""
+
+
+class McpError(Exception):
+    """A JSON-RPC error: `code`, a message, and `data` where the code wants some."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who sends messages, and what it is offered: the tools of a selection, or None, the three."""
+
+    caller: Caller
+    offer: Selection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: `id` as JSON, and whether it is of a stateless revision."""
+
+    id: bytes
+    method: str
+    params: Mapping[str, Any]
+    stateless: bool
+
+    @property
+    def progress_token(self) -> str | float | None:
+        meta = self.params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        return token if is_id(token) else None
+
+
+class Mcp:
+    """Answers requests over one gateway."""
+
+    def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+        self._tools = McpTools(gateway, finder)
+
+    async def answer(self, request: Request, visitor: Visitor) -> bytes:
+        """The response to a request. Raises `McpError`."""
+        match request.method:
+            case "tools/call":
+                result = await self._call(request, visitor)
+            case "tools/list":
+                result = await self._list(request, visitor)
+            case "server/discover" if request.stateless:
+                result = _result(
+                    supportedVersions=REVISIONS,
+                    capabilities=CAPABILITIES,
+                    instructions=INSTRUCTIONS,
+                    ttlMs=TOOLS_STAY_MS,
+                    cacheScope="private",
+                )
+            case "initialize" if not request.stateless:
+                result = _initialized(request.params)
+            case "ping" if not request.stateless:
+                result = b"{}"
+            case _:
+                raise McpError(METHOD_NOT_FOUND, f"no method is named {request.method[:64]!r}")
+        if request.stateless:
+            result = result[:-1] + (_STATELESS_END if len(result) > 2 else _STATELESS_END[1:])
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request.id, result)
+
+    async def _list(self, request: Request, visitor: Visitor) -> bytes:
+        cursor = request.params.get("cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            raise McpError(INVALID_PARAMS, "cursor is a text")
+        try:
+            tools, next_ = await self._tools.page(
+                visitor.offer, visitor.caller.context.grant, cursor
+            )
+        except CursorError:
+            raise McpError(INVALID_PARAMS, "no page begins at this cursor") from None
+        more = b"" if next_ is None else b',"nextCursor":"%b"' % next_.encode()
+        stay = b',"ttlMs":%d,"cacheScope":"private"' % TOOLS_STAY_MS if request.stateless else b""
+        return b'{"tools":%b%b%b}' % (tools, more, stay)
+
+    async def _call(self, request: Request, visitor: Visitor) -> bytes:
+        name, arguments = request.params.get("name"), request.params.get("arguments")
+        if not isinstance(name, str) or not isinstance(arguments, dict | None):
+            raise McpError(INVALID_PARAMS, "tools/call takes a name and an object of arguments")
+        client, context = visitor.caller.client, visitor.caller.context
+        meta = request.params.get("_meta")
+        if isinstance(meta, dict) and isinstance(parent := meta.get("traceparent"), str):
+            context = context.within(parent)
+        try:
+            if client is None:
+                return await self._tools.call(visitor.offer, name, arguments or {}, context)
+            client.begin()
+            try:
+                return await self._tools.call(visitor.offer, name, arguments or {}, context)
+            finally:
+                client.end()
+        except UnknownToolError:
+            raise McpError(INVALID_PARAMS, f"Unknown tool: {name[:64]}") from None
+        except Refusal as refusal:
+            return refused(name, refusal.error)
+
+
+def id_of(message: object) -> bytes:
+    """The id, as JSON, that the answer to a message bears: null where it has none that is valid."""
+    id_ = message.get("id") if isinstance(message, dict) else None
+    return orjson.dumps(id_) if is_id(id_) else b"null"
+
+
+def read(message: object) -> Request | None:
+    """The request that a JSON value is; None for what needs no answer. Raises `McpError`."""
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        raise McpError(INVALID_REQUEST, "a message is a JSON-RPC 2.0 object")
+    method, params = message.get("method"), message.get("params", {})
+    if method is None and message.keys() & {"result", "error"}:
+        return None  # an answer to a question that was never asked
+    if not isinstance(method, str):
+        raise McpError(INVALID_REQUEST, "a request names its method")
+    if "id" not in message:
+        return None
+    id_ = message["id"]
+    if not is_id(id_):
+        raise McpError(INVALID_REQUEST, "an id is a text or a whole number")
+    if not isinstance(params, dict):
+        raise McpError(INVALID_PARAMS, "params is an object")
+    return Request(orjson.dumps(id_), method, params, stateless=revision_of(params) is not None)
+
+
+def revision_of(params: Mapping[str, Any]) -> object:
+    """The revision that a request says it is of, or None."""
+    meta = params.get("_meta")
+    return meta.get(REVISION_KEY) if isinstance(meta, dict) else None
+
+
+def check_stateless(request: Request) -> None:
+    """Raises `McpError` for a request of no stateless revision that is spoken here."""
+    meta = request.params.get("_meta")
+    missing = [k for k in (REVISION_KEY, CAPABILITIES_KEY) if not (meta and k in meta)]
+    if missing:
+        raise McpError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
+    revision = revision_of(request.params)
+    if not isinstance(revision, str):
+        raise McpError(INVALID_PARAMS, f"{REVISION_KEY} is a text")
+    check_revision(revision, STATELESS_REVISIONS)
+
+
+def check_revision(revision: str, spoken: tuple[str, ...]) -> None:
+    """Raises `McpError` for a revision that is not among those."""
+    if revision not in spoken:
+        data = {"supported": spoken, "requested": revision[:64]}
+        raise McpError(UNSUPPORTED_REVISION, "Unsupported protocol version", data)
+
+
+def cancelled_id(message: object) -> bytes | None:
+    """The id, as JSON, of the request that a notification cancels; None where it is no such."""
+    match message:
+        case {"method": "notifications/cancelled", "params": {"requestId": id_}} if is_id(id_):
+            return orjson.dumps(id_)
+    return None
+
+
+def error(id_: bytes, fault: McpError) -> bytes:
+    """The response that an error is."""
+    said: dict[str, object] = {"code": fault.code, "message": str(fault)}
+    if fault.data is not None:
+        said["data"] = fault.data
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, orjson.dumps(said))
+
+
+def progress(token: str | float, waited_s: float, message: str) -> bytes:
+    """A notification that a request is still under way."""
+    params = {"progressToken": token, "progress": round(waited_s, 1), "message": message}
+    return orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+
+def _initialized(params: Mapping[str, Any]) -> bytes:
+    asked = params.get("protocolVersion")
+    if not isinstance(asked, str):
+        raise McpError(INVALID_PARAMS, "initialize takes a protocolVersion")
+    return _result(
+        protocolVersion=asked if asked in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[-1],
+        capabilities=CAPABILITIES,
+        serverInfo=SERVER,
+        instructions=INSTRUCTIONS,
+    )
+
+
+def _result(**fields: object) -> bytes:
+    return orjson.dumps(fields)
+
+
+_STATELESS_END = b"," + _result(resultType="complete", _meta={SERVER_KEY: SERVER})[1:]

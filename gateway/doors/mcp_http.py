@@ -1,0 +1,294 @@
+"""MCP over streamable HTTP, without sessions: one message in, one answer out.
+
+An answer is JSON, unless a call takes long and its client asked to be told of its progress: then it
+is a stream of events that ends with the answer. A client cancels by closing the connection or, up
+to revision 2025-11-25, by a notification; for that alone `initialize` gives it a session id, which
+no other client can guess. Nothing else hangs on the id.
+"""
+
+import asyncio
+import base64
+import binascii
+import secrets
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from aiohttp import hdrs, web
+from multidict import CIMultiDictProxy, MultiDict
+from pydantic import Field
+
+from gateway.call import Gateway
+from gateway.doors import mcp
+from gateway.doors.answer import REQUEST_ID, is_plain, json_body, parsed, problem, ready_json
+from gateway.doors.bodies import read_body
+from gateway.doors.mcp import Mcp, McpError, Request, Visitor
+from gateway.doors.models import NOTHING, RpcAnswers, RpcMessages, RpcProblem
+from gateway.doors.rest import CallQuery, selection
+from gateway.doors.route import CALLER, JSON, Route
+from gateway.errors import CallError, ErrorCode
+from gateway.finder import ToolFinder
+from gateway.guard import Caller
+from gateway.logs import REQUEST_ID as LOGGED_ID
+from gateway.refusal import BadRequest
+from manifests import Selection
+
+SEARCH = "search"
+
+PROGRESS_S = 1.0
+"""After so many seconds a call takes long; so often its client is told that it goes on."""
+
+MAX_BATCH = 64
+"""Messages in one array, which revision 2025-03-26 allows."""
+
+REVISION = "MCP-Protocol-Version"
+SESSION = "Mcp-Session-Id"
+METHOD = "Mcp-Method"
+NAME = "Mcp-Name"
+
+_STATUS = {
+    mcp.PARSE_ERROR: 400,
+    mcp.INVALID_REQUEST: 400,
+    mcp.INVALID_PARAMS: 400,
+    mcp.HEADER_MISMATCH: 400,
+    mcp.UNSUPPORTED_REVISION: 400,
+    mcp.METHOD_NOT_FOUND: 404,
+}
+
+
+Place = tuple[str, str, bytes]
+"""Where a call is found that a client may cancel: client, session, id of the request."""
+
+
+class McpQuery(CallQuery):
+    """Query of `POST /mcp`: what is offered, and what is asked of all calls."""
+
+    tools: str = Field(
+        SEARCH, description="`search`, `all`, or as in `domain:bond,fund;source:akshare`."
+    )
+
+
+class McpHttp:
+    """Request handler over one gateway."""
+
+    def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+        self._mcp = Mcp(gateway, finder)
+        self._under_way: dict[Place, asyncio.Future[Any]] = {}
+        self._cancelled: set[Place] = set()
+
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route(
+                "POST",
+                "/mcp",
+                self._by_path,
+                "Model Context Protocol, streamable HTTP.",
+                {JSON: RpcAnswers, "text/event-stream": {"type": "string"}, NOTHING: {}},
+                query=McpQuery,
+                body={JSON: RpcMessages},
+                errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE),
+                failure=RpcProblem,
+            ),
+        )
+
+    async def _by_path(self, request: web.Request) -> web.StreamResponse:
+        return await self.handle(request, request[CALLER])
+
+    async def handle(self, request: web.BaseRequest, caller: Caller) -> web.StreamResponse:
+        """`POST /mcp`: one message of a client, or an array of them."""
+        if request.method != "POST":
+            text = f"{request.method} is not served here; POST is"
+            error = CallError(ErrorCode.METHOD_NOT_ALLOWED, text)
+            return problem(request, error, {hdrs.ALLOW: "POST"})
+        visitor = Visitor(caller)
+        if request.query_string:
+            visitor = _visitor(request.query_string, caller)
+        headers = request.headers
+        accepted = headers.get(hdrs.ACCEPT, "*/*")
+        if not any(kind in accepted for kind in ("application/json", "*/*", "application/*")):
+            raise BadRequest("answers are application/json", ErrorCode.NOT_ACCEPTABLE)
+        id_, stateless, asked = b"null", False, None
+        try:
+            try:
+                message = orjson.loads(await read_body(request))
+            except orjson.JSONDecodeError as error:
+                raise McpError(mcp.PARSE_ERROR, f"the body is no JSON: {error}") from None
+            id_ = mcp.id_of(message)
+            revision = headers.get(REVISION)
+            stateless = revision in mcp.STATELESS_REVISIONS
+            if revision is not None:
+                mcp.check_revision(revision, mcp.REVISIONS)
+            if isinstance(message, list) and revision in (None, mcp.HANDSHAKE_REVISIONS[0]):
+                return await self._each(request, message, visitor)
+            asked = mcp.read(message)
+            if asked is None:
+                self._take_note(message, headers, caller)
+                return web.Response(status=202)
+            if stateless or asked.stateless:
+                stateless = True
+                _check_head(asked, headers)
+                mcp.check_stateless(asked)
+            return await self._answer(request, asked, visitor)
+        except McpError as fault:
+            # Before revision 2026-07-28 the status says no more than whether a request was read.
+            status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
+            return json_body(request, mcp.error(id_, fault), status, {})
+
+    async def _answer(
+        self, request: web.BaseRequest, asked: Request, visitor: Visitor
+    ) -> web.StreamResponse:
+        session = request.headers.get(SESSION)
+        if asked.method == "initialize" and not asked.stateless:
+            text = await self._mcp.answer(asked, visitor)
+            return json_body(request, text, 200, {SESSION: secrets.token_hex(16)})
+        if session is None or asked.method != "tools/call":
+            return await self._answered(request, asked, visitor)
+        place = _place(request.headers, visitor.caller, asked.id)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a handler runs in one
+        self._under_way[place] = task
+        try:
+            return await self._answered(request, asked, visitor)
+        except asyncio.CancelledError:
+            if place not in self._cancelled:
+                raise
+            task.uncancel()
+            raise _cancelled() from None
+        finally:
+            self._under_way.pop(place, None)
+            self._cancelled.discard(place)
+
+    async def _answered(
+        self, request: web.BaseRequest, asked: Request, visitor: Visitor
+    ) -> web.StreamResponse:
+        token = asked.progress_token
+        if token is None or "text/event-stream" not in request.headers.get(hdrs.ACCEPT, ""):
+            text = await self._mcp.answer(asked, visitor)
+        else:
+            answering = asyncio.ensure_future(self._mcp.answer(asked, visitor))
+            try:
+                await asyncio.wait({answering}, timeout=PROGRESS_S)
+                if not answering.done():
+                    return await self._streamed(request, asked, token, visitor.caller, answering)
+                text = answering.result()
+            finally:
+                answering.cancel()
+        if is_plain(request, len(text)):
+            return ready_json(text)
+        return json_body(request, text, 200, {})
+
+    async def _streamed(
+        self,
+        request: web.BaseRequest,
+        asked: Request,
+        token: str | float,
+        caller: Caller,
+        answering: "asyncio.Future[bytes]",
+    ) -> web.StreamResponse:
+        head = {  # what the front says in the head of answers that are not under way by then
+            hdrs.CACHE_CONTROL: "no-store",
+            REQUEST_ID: LOGGED_ID.get(),
+            hdrs.SERVER: "finport",
+            "X-Content-Type-Options": "nosniff",
+        }
+        response = web.StreamResponse(headers=head)
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        place = _place(request.headers, caller, asked.id)
+        if place in self._under_way:
+            self._under_way[place] = answering  # the stream itself has to end well
+        waited_s = PROGRESS_S
+        while not answering.done():
+            told = mcp.progress(token, waited_s, "waiting for the tool's answer")
+            await response.write(b"event: message\ndata: %b\n\n" % told)
+            await asyncio.wait({answering}, timeout=PROGRESS_S)
+            waited_s += PROGRESS_S
+        try:
+            text = answering.result()
+        except McpError as fault:
+            text = mcp.error(asked.id, fault)
+        except asyncio.CancelledError:
+            text = mcp.error(asked.id, _cancelled())
+        await response.write(b"event: message\ndata: %b\n\n" % text)
+        await response.write_eof()
+        return response
+
+    async def _each(
+        self, request: web.BaseRequest, messages: list[object], visitor: Visitor
+    ) -> web.StreamResponse:
+        """An array of messages, which revision 2025-03-26 allows."""
+        if not 0 < len(messages) <= MAX_BATCH:
+            raise McpError(mcp.INVALID_REQUEST, f"an array holds 1 to {MAX_BATCH} messages")
+
+        async def one(message: object) -> bytes | None:
+            try:
+                asked = mcp.read(message)
+                if asked is None:
+                    self._take_note(message, request.headers, visitor.caller)
+                    return None
+                return await self._mcp.answer(asked, visitor)
+            except McpError as fault:
+                return mcp.error(mcp.id_of(message), fault)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(message)) for message in messages]
+        answers = [text for task in tasks if (text := task.result()) is not None]
+        if not answers:
+            return web.Response(status=202)
+        return json_body(request, b"[%b]" % b",".join(answers), 200, {})
+
+    def _take_note(self, message: object, headers: Mapping[str, str], caller: Caller) -> None:
+        """Of notifications, only one that cancels means something here."""
+        id_ = mcp.cancelled_id(message)
+        place = _place(headers, caller, id_ or b"")
+        task = self._under_way.get(place)
+        if task is not None:
+            self._cancelled.add(place)
+            task.cancel()
+
+
+def _place(headers: Mapping[str, str], caller: Caller, id_: bytes) -> Place:
+    return caller.context.client, headers.get(SESSION, ""), id_
+
+
+def _cancelled() -> McpError:
+    return McpError(mcp.INVALID_REQUEST, "the client cancelled this request")
+
+
+def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:
+    """Raises `McpError` where the head of a stateless request says otherwise than its body."""
+    said = {REVISION: mcp.revision_of(asked.params), METHOD: asked.method}
+    if asked.method == "tools/call":
+        said[NAME] = asked.params.get("name")
+    for header, value in said.items():
+        given = headers.getall(header, [])
+        if len(given) != 1 or _decoded(given[0]) != value:
+            text = f"the {header} header does not say what the body says"
+            raise McpError(mcp.HEADER_MISMATCH, text)
+
+
+def _decoded(value: str) -> str | None:
+    """A header's value; one that no header can carry comes in base64, marked as such."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return base64.b64decode(value[9:-2], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+@lru_cache(256)
+def _read_query(text: str) -> tuple[McpQuery, Selection | None]:
+    query = parsed(McpQuery, MultiDict(parse_qsl(text, keep_blank_values=True)))
+    return query, None if query.tools == SEARCH else selection(query.tools)
+
+
+def _visitor(text: str, caller: Caller) -> Visitor:
+    """Raises `BadRequest`."""
+    query, offer = _read_query(text)
+    if query.max_rows is not None or query.timeout_s is not None:
+        context = caller.context.asking(query.max_rows, query.timeout_s)
+        caller = Caller(caller.client, context)
+    return Visitor(caller, offer)

@@ -1,0 +1,183 @@
+"""MCP over standard input and output, a message a line (`finport mcp`).
+
+Requests are answered side by side, so many at once; a client cancels by a notification and hears of
+progress where it asked to. Output is written by one writer in the order of completion. The end of
+input ends the door: what is under way is answered first, for as long as `drain_s` allows.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from typing import ParamSpec, TypeVar, cast
+
+import orjson
+
+from gateway.call import Gateway
+from gateway.doors import mcp
+from gateway.doors.bodies import MAX_BODY
+from gateway.doors.mcp import Mcp, McpError, Request, Visitor
+from gateway.doors.mcp_http import PROGRESS_S
+from gateway.finder import ToolFinder
+
+log = logging.getLogger("finport")
+
+AT_ONCE = 256
+
+CHUNK = 65_536
+"""Bytes that are read at once."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class McpStdio:
+    """One client, on a pair of file descriptors."""
+
+    def __init__(self, gateway: Gateway, visitor: Visitor, input_: int, output: int) -> None:
+        self._gateway = gateway
+        self._mcp = Mcp(gateway, ToolFinder.of(gateway.catalog, gateway.settings))
+        self._visitor = visitor
+        self._input = input_
+        self._output = output
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._under_way: dict[bytes, asyncio.Task[None]] = {}
+        self._said: asyncio.Queue[bytes | None] = asyncio.Queue(AT_ONCE)
+
+    async def serve(self) -> None:
+        """Answer until the input ends, or nobody reads the output any more."""
+        try:
+            async with asyncio.TaskGroup() as group, aclosing(self._lines()) as lines:
+                writer = group.create_task(self._write())
+                async for line in lines:
+                    await self._take(line, group)
+                if under_way := [*self._under_way.values()]:
+                    await asyncio.wait(under_way, timeout=self._gateway.settings.drain_s)
+                for task in under_way:
+                    task.cancel()
+                await self._said.put(None)
+                await writer
+        except* BrokenPipeError:
+            log.info("the client reads no more")
+
+    async def _lines(self) -> AsyncGenerator[bytes]:
+        """Lines that are not empty; of one that is too long as much as shows that."""
+        rest, is_skipping = bytearray(), False
+        while chunk := await self._read():
+            first, *others = chunk.split(b"\n")
+            rest += first
+            if others:
+                for line in (bytes(rest), *others[:-1]):
+                    if line.strip() and not is_skipping:
+                        yield line
+                    is_skipping = False
+                rest = bytearray(others[-1])
+            if len(rest) > MAX_BODY:
+                if not is_skipping:
+                    yield bytes(rest)
+                rest, is_skipping = bytearray(), True
+        if rest.strip() and not is_skipping:
+            yield bytes(rest)
+
+    async def _read(self) -> bytes:
+        try:
+            return await _blocking(os.read, self._input, CHUNK)
+        except OSError:  # as good as its end
+            return b""
+
+    async def _write(self) -> None:
+        while (text := await self._said.get()) is not None:
+            await _blocking(_write_all, self._output, text + b"\n")
+
+    async def _take(self, line: bytes, group: asyncio.TaskGroup) -> None:
+        id_ = b"null"
+        try:
+            if len(line) > MAX_BODY:
+                raise McpError(mcp.INVALID_REQUEST, f"a line is over {MAX_BODY} bytes")
+            try:
+                message = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise McpError(mcp.PARSE_ERROR, f"the line is no JSON: {error}") from None
+            id_ = mcp.id_of(message)
+            asked = mcp.read(message)
+            if asked is None:
+                self._take_note(message)
+                return
+            if asked.stateless:
+                mcp.check_stateless(asked)
+            if asked.id in self._under_way:
+                raise McpError(mcp.INVALID_REQUEST, "a request of this id is under way")
+        except McpError as fault:
+            await self._said.put(mcp.error(id_, fault))
+            return
+        await self._room.acquire()
+        task = self._under_way[asked.id] = group.create_task(self._answer(asked))
+        task.add_done_callback(lambda _: self._left(asked))  # also of one that never began
+
+    async def _answer(self, asked: Request) -> None:
+        answering = asyncio.ensure_future(self._mcp.answer(asked, self._visitor))
+        try:
+            await self._wait(asked, answering)
+            text = answering.result()
+        except McpError as fault:
+            text = mcp.error(asked.id, fault)
+        finally:
+            answering.cancel()
+        await self._said.put(text)
+
+    def _left(self, asked: Request) -> None:
+        del self._under_way[asked.id]
+        self._room.release()
+
+    async def _wait(self, asked: Request, answering: "asyncio.Future[bytes]") -> None:
+        token, waited_s = asked.progress_token, 0.0
+        while True:
+            timeout_s = None if token is None else PROGRESS_S
+            await asyncio.wait({answering}, timeout=timeout_s)
+            if answering.done() or token is None:
+                return
+            waited_s += PROGRESS_S
+            told = mcp.progress(token, waited_s, "waiting for the tool's answer")
+            await self._said.put(told)
+
+    def _take_note(self, message: object) -> None:
+        task = self._under_way.get(mcp.cancelled_id(message) or b"")
+        if task is not None:
+            task.cancel()
+
+
+async def _blocking(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `work` gives. It runs in a thread that holds up no exit: nothing ends a read or a write
+    of a pipe that blocks. Raises `OSError`.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(given: T | None, error: OSError | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast(T, given))
+
+    def run() -> None:
+        given, error = None, None
+        try:
+            given = work(*args, **kwargs)
+        except OSError as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop may have closed
+            loop.call_soon_threadsafe(tell, given, error)
+
+    threading.Thread(target=run, name="mcp-stdio", daemon=True).start()
+    return await done
+
+
+def _write_all(output: int, text: bytes) -> None:
+    rest = memoryview(text)
+    while rest:
+        rest = rest[os.write(output, rest) :]

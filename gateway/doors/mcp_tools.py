@@ -1,0 +1,210 @@
+"""Which tools an MCP client is offered, and what each of them does.
+
+760 tools flood a model's context. So by default there are three: find tools, read what one takes,
+call it. A selection offers its tools themselves. What the caller may not use, and what nobody can
+call now, is not offered.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cache.entry import quoted
+from gateway.call import Gateway
+from gateway.context import CallContext
+from gateway.describe import summarise
+from gateway.doors.bodies import arguments_text
+from gateway.doors.models import Answer, FoundTools, ToolDescription
+from gateway.errors import CallError, ErrorCode
+from gateway.finder import ToolFinder
+from gateway.grant import Grant
+from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
+from manifests.export import arguments_schema, export
+from manifests.export import describe as description_of
+
+PAGE = 100
+"""Tools of a page of `tools/list`."""
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchTools(_Arguments):
+    """Find finance tools by what they are about; the best matches come first."""
+
+    query: str = Field(description="A question or words, in English or Chinese.")
+    source: Source | None = None
+    domain: Domain | None = None
+    timeliness: Timeliness | None = None
+    intent: Intent | None = None
+    limit: int = Field(10, ge=1, le=50)
+
+
+class DescribeTool(_Arguments):
+    """Read what a tool returns and which arguments it takes, with an example."""
+
+    name: str = Field(description="A name that search_tools gave.")
+
+
+class CallTool(_Arguments):
+    """Call a tool by its name, with the arguments that describe_tool told of."""
+
+    name: str = Field(description="A name that search_tools gave.")
+    arguments: dict[str, Any] = Field({}, description="Arguments by name.")
+    max_rows: int | None = Field(None, ge=1, description="Rows of a table to give back.")
+
+
+_THREE: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {
+    "search_tools": (SearchTools, FoundTools),
+    "describe_tool": (DescribeTool, ToolDescription),
+    "call_tool": (CallTool, Answer),
+}
+
+
+class UnknownToolError(Exception):
+    """The client was not offered a tool of that name."""
+
+
+class CursorError(Exception):
+    """The client goes on where no page begins."""
+
+
+class McpTools:
+    """What MCP clients are offered of one gateway. An offer of None is the three tools."""
+
+    def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+        self._gateway = gateway
+        self._finder = finder
+        self._pages = lru_cache(64)(self._page)
+
+    async def page(
+        self, offer: Selection | None, grant: Grant | None, cursor: str | None
+    ) -> tuple[bytes, str | None]:
+        """A JSON array of tools, and where the next page begins. Raises `CursorError`."""
+        if offer is None:
+            if cursor is not None:
+                raise CursorError(cursor)
+            return three_tools(), None
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 9):
+            raise CursorError(cursor)
+        return await to_thread.run_sync(self._pages, offer, grant, int(cursor or 0))
+
+    async def call(
+        self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
+    ) -> bytes:
+        """The result of `tools/call`. Raises `UnknownToolError`."""
+        if offer is None:
+            return await self._one_of_three(name, arguments, context)
+        manifest = self._gateway.catalog.get(name)
+        if manifest is None or manifest not in offer:
+            raise UnknownToolError(name)
+        return await self._called(name, arguments, context)
+
+    async def _called(self, name: str, arguments: dict[str, Any], context: CallContext) -> bytes:
+        result = await self._gateway.call(name, arguments_text(arguments), context)
+        return given(result.to_line(), result.to_quoted(), failed=not result.ok)
+
+    async def _one_of_three(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
+        if name not in _THREE:
+            raise UnknownToolError(name)
+        try:
+            arguments = _THREE[name][0].model_validate(given)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            text = f"argument {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            allowed = {"allowed": [*_THREE[name][0].model_fields]}
+            return refused(name, CallError(ErrorCode.INVALID_ARGUMENTS, text, details=allowed))
+        match arguments:
+            case SearchTools():
+                return await self._search(arguments, context.grant)
+            case DescribeTool():
+                return self._describe(arguments.name)
+            case CallTool():
+                if arguments.max_rows is not None:
+                    context = context.asking(arguments.max_rows)
+                return await self._called(arguments.name, arguments.arguments, context)
+        raise AssertionError(name)
+
+    async def _search(self, wanted: SearchTools, grant: Grant | None) -> bytes:
+        tags = wanted.model_dump(include={"source", "domain", "timeliness", "intent"})
+        ranked = await self._finder.find(wanted.query, len(self._gateway.catalog), **tags)
+        found = [manifest for manifest in ranked if self._is_offered(manifest, grant)]
+        tools = [summarise(manifest) for manifest in found[: wanted.limit]]
+        return _given({"total": len(found), "tools": tools})
+
+    def _describe(self, name: str) -> bytes:
+        manifest = self._gateway.catalog.get(name)
+        if manifest is None:
+            nearest = self._gateway.catalog.nearest(name[:64])
+            text = f"no tool is named {name[:64]!r}"
+            unknown = CallError(ErrorCode.UNKNOWN_TOOL, text, details={"nearest": nearest})
+            return refused("describe_tool", unknown)
+        described = {
+            "name": manifest.name,
+            "description": description_of(manifest, tags=True),
+            "input_schema": arguments_schema(manifest),
+            "sample": manifest.sample(),
+            "columns": [column.name for column in manifest.columns],
+            "unavailable": manifest.unavailable,
+        }
+        return _given(described)
+
+    def _page(self, offer: Selection, grant: Grant | None, start: int) -> tuple[bytes, str | None]:
+        tools = [
+            manifest
+            for manifest in self._gateway.catalog
+            if manifest in offer and self._is_offered(manifest, grant)
+        ]
+        if start and start >= len(tools):
+            raise CursorError(str(start))
+        end = start + PAGE
+        shown = [export(m, "mcp") | {"outputSchema": _ANSWER} for m in tools[start:end]]
+        return orjson.dumps(shown), str(end) if end < len(tools) else None
+
+    def _is_offered(self, manifest: Manifest, grant: Grant | None) -> bool:
+        return manifest.unavailable is None and self._gateway.may_use(manifest, grant)
+
+
+_ANSWER = Answer.model_json_schema()
+
+
+@lru_cache(1)
+def three_tools() -> bytes:
+    """The three tools, as `tools/list` gives them."""
+    return orjson.dumps(
+        [
+            {
+                "name": name,
+                "description": taken.__doc__,
+                "inputSchema": taken.model_json_schema(),
+                "outputSchema": given.model_json_schema(),
+                "annotations": {"readOnlyHint": name != "call_tool", "openWorldHint": True},
+            }
+            for name, (taken, given) in _THREE.items()
+        ]
+    )
+
+
+def refused(tool: str, error: CallError) -> bytes:
+    """The result of a call that came to nothing."""
+    envelope = {"ok": False, "tool": tool, "error": error.to_dict()}
+    return _given(envelope, failed=True)
+
+
+def _given(value: object, *, failed: bool = False) -> bytes:
+    line = orjson.dumps(value)
+    return given(line, b'"%b"' % quoted(line), failed=failed)
+
+
+def given(line: bytes, text: bytes, *, failed: bool) -> bytes:
+    """The result of `tools/call`: JSON on one line, and the same as a JSON text."""
+    if failed:
+        return b'{"content":[{"type":"text","text":%b}],"isError":true}' % text
+    return b'{"content":[{"type":"text","text":%b}],"structuredContent":%b,"isError":false}' % (
+        text,
+        line,
+    )

@@ -1,0 +1,224 @@
+"""The shapes of what leaves the doors, for OpenAPI and for MCP's output schemas.
+
+Answers are joined from ready bytes and never pass through these models; that they say what is sent
+is checked by tests.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
+
+from gateway.errors import ErrorCode, Fault
+from gateway.result import ProvenanceSource
+
+_ANY_JSON = WithJsonSchema(
+    {"anyOf": [{"type": t} for t in ("object", "array", "string", "number", "boolean", "null")]}
+)
+"""Spelt out, since clients warn of a schema that says nothing."""
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Provenance(_Shape):
+    """Where an answer came from this time (`source`), and where it was made (`upstream`)."""
+
+    source: ProvenanceSource
+    upstream: str
+    age_s: float
+    snapshot: str | None
+    digest: str = Field(description="A hash of the whole answer.")
+    attempts: int = Field(description="How often the upstream was asked for it now.")
+    elapsed_ms: float
+    call_id: str
+
+
+class Answer(_Shape):
+    """A call that succeeded. `data` of a table is a list of records; of a document any JSON."""
+
+    ok: Literal[True]
+    tool: str
+    data: Annotated[Any, _ANY_JSON]
+    columns: list[str] | None
+    rows: int | None = Field(description="Rows of the whole table.")
+    truncated: bool = Field(description="Whether `data` leaves rows out.")
+    handle: str | None = Field(description="Gives the other rows at /v1/results.")
+    aliases: dict[str, str] = Field({}, description="Names of yours, and what they were taken for.")
+    provenance: Provenance
+
+
+class ErrorBody(_Shape):
+    """Why there is no answer, whose fault that is, and whether to try again."""
+
+    code: ErrorCode
+    message: str
+    fault: Fault
+    retryable: bool
+    retry_after_s: float | None
+    details: dict[str, Any]
+
+
+class FailureProvenance(_Shape):
+    """Where an error came from."""
+
+    source: ProvenanceSource | None
+    snapshot: str | None
+    attempts: int
+    elapsed_ms: float
+    call_id: str
+
+
+class Failure(_Shape):
+    """A call that failed."""
+
+    ok: Literal[False]
+    tool: str
+    error: ErrorBody
+    call_id: str
+    provenance: FailureProvenance
+
+
+class Problem(_Shape):
+    """A request that is no call, and failed."""
+
+    ok: Literal[False]
+    error: ErrorBody
+
+
+class ToolSummary(_Shape):
+    """One line of the catalogue."""
+
+    name: str
+    source: str
+    description: str
+    timeliness: str
+    intent_type: str
+    regulatory_domains: list[str]
+    unavailable: str | None = Field(description="Why it can't be called now.")
+
+
+class ToolsPage(_Shape):
+    """A page of the catalogue."""
+
+    total: int
+    tools: list[ToolSummary]
+    next_cursor: str | None
+
+
+class ToolManifest(BaseModel):
+    """All that is known about a tool."""
+
+    name: str
+    description: str
+    source: str
+    revision: str
+    timeliness: str
+    intent_type: str
+    regulatory_domains: list[str]
+    parameters: list[dict[str, Any]]
+    sample: dict[str, Any] = Field(description="Arguments of an example call.")
+    freshness: dict[str, Any]
+
+
+class ResultsPage(_Shape):
+    """Rows of a kept table."""
+
+    handle: str
+    columns: list[str]
+    rows: int
+    offset: int
+    data: list[dict[str, Any]]
+
+
+NOTHING = ""
+"""In place of a media type: an answer that has no body and says so by status 202."""
+
+
+class Call(_Shape):
+    """One call of a batch; without an id it is known by its number, from 1."""
+
+    id: str | int | None = None
+    tool: str
+    arguments: dict[str, Any] = Field({})
+
+
+WholeId = Annotated[int, Field(ge=-(2**63), le=2**64 - 1)]
+
+
+class RpcMessage(BaseModel):
+    """A JSON-RPC request, or where it has no id, a notification: that is answered by status 202."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | WholeId = Field(default_factory=str)
+    method: str
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+_SEVERAL = Field(min_length=1, max_length=64)
+
+
+class RpcMessages(RootModel[RpcMessage | Annotated[list[RpcMessage | Any], _SEVERAL]]):
+    """A message; in revision 2025-03-26 also an array of them, each answered by itself."""
+
+
+class RpcResult(_Shape):
+    """The answer to a request that succeeded; a tool that failed says so within its result."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | WholeId
+    result: dict[str, Any]
+
+
+class RpcErrorBody(_Shape):
+    """What was wrong with a request."""
+
+    code: int
+    message: str
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class RpcError(_Shape):
+    """The answer to a request that failed; without the id of one that can't be read."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | WholeId | None
+    error: RpcErrorBody
+
+
+class RpcAnswers(RootModel[RpcResult | RpcError | list[RpcResult | RpcError]]):
+    """The answer to a message, or the answers to an array of them."""
+
+
+class RpcProblem(RootModel[RpcError | Problem]):
+    """An error of the protocol, or of a request that did not come as far."""
+
+
+class Health(BaseModel):
+    """How the gateway is doing; without a key, where one is needed, the status alone."""
+
+    status: Literal["ok", "failed"]
+
+
+class Readiness(_Shape):
+    """Whether new calls should be sent here."""
+
+    status: Literal["ready", "not ready"]
+
+
+class FoundTools(_Shape):
+    """What `search_tools` gives."""
+
+    total: int
+    tools: list[ToolSummary]
+
+
+class ToolDescription(_Shape):
+    """What `describe_tool` gives."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    sample: dict[str, Any] = Field(description="Arguments of an example call.")
+    columns: list[str]
+    unavailable: str | None

@@ -1,0 +1,255 @@
+"""What the doors take and give, as OpenAPI 3.1, made of the models that validate.
+
+`GET /openapi.json` describes the routes. With `?tools=` and a selection it also describes each of
+those tools as a path of its own, with its arguments, for clients that make functions of paths.
+"""
+
+import re
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from typing import Any, get_args
+
+import orjson
+from aiohttp import web
+from anyio import to_thread
+from pydantic import BaseModel, Field
+from pydantic.json_schema import models_json_schema
+
+from gateway.call import Gateway
+from gateway.doors.answer import Query, listing, parsed
+from gateway.doors.mcp_http import SEARCH
+from gateway.doors.models import NOTHING, Answer, Failure, Problem
+from gateway.doors.rest import CALL_ERRORS, CallQuery, selection
+from gateway.doors.route import JSON, Route, Shape
+from gateway.errors import ErrorCode
+from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
+from manifests.export import EXPORT_FORMATS, arguments_schema, describe
+from manifests.selection import MAX_TEXT
+
+_REF = "#/components/schemas/{model}"
+
+
+_SELECTED = "|".join(
+    f"{facet}:V(,V)*".replace("V", f"({'|'.join(get_args(values))})")
+    for facet, values in (
+        ("source", Source),
+        ("domain", Domain),
+        ("timeliness", Timeliness),
+        ("intent", Intent),
+    )
+)
+_FACET = f"({_SELECTED}|names:[A-Za-z0-9_,-]*[A-Za-z0-9_-])"
+
+_IN_PATH: dict[str, dict[str, Any]] = {
+    "format": {"enum": [format_ for format_ in EXPORT_FORMATS if format_ != "fintoolbench"]},
+    "handle": {"pattern": "^[0-9a-f]{32}-[0-9a-f]{16}$"},
+}
+"""What handlers check of a place in a path, by its name."""
+
+
+class OpenApiQuery(Query):
+    """Query of `GET /openapi.json`."""
+
+    tools: str | None = Field(
+        None, description="Tools to describe one by one: `all`, or as in `domain:bond`."
+    )
+
+
+class OpenApi:
+    """The description of some routes over one gateway."""
+
+    def __init__(self, gateway: Gateway, routes: tuple[Route, ...], *, needs_keys: bool) -> None:
+        self._gateway = gateway
+        self._needs_keys = needs_keys
+        own = Route(
+            "GET",
+            "/openapi.json",
+            self.served,
+            "This description.",
+            {JSON: {"type": "object"}},
+            query=OpenApiQuery,
+            is_open=True,
+        )
+        self._routes = (*routes, own)
+        self._texts = lru_cache(16)(self._text)
+
+    def routes(self) -> tuple[Route, ...]:
+        return (self._routes[-1],)
+
+    async def served(self, request: web.Request) -> web.StreamResponse:
+        """`GET /openapi.json`."""
+        query = parsed(OpenApiQuery, request.query)
+        tools = None if query.tools is None else selection(query.tools)
+        return listing(request, await to_thread.run_sync(self._texts, tools))
+
+    def document(self) -> dict[str, Any]:
+        """The description of the routes."""
+        return {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Finport",
+                "version": version("finport"),
+                "description": "The gateway through which LLM agents reach finance tools.",
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "paths": self._paths,
+            "components": {"schemas": self._schemas, **self._security_schemes()},
+        }
+
+    def _text(self, tools: Selection | None) -> bytes:
+        document = self.document()
+        if tools is not None:
+            chosen = [m for m in self._gateway.catalog if m in tools and m.unavailable is None]
+            own = {f"/v1/tools/{m.name}": {"post": self._tool(m)} for m in chosen}
+            document = {**document, "paths": {**self._paths, **own}}
+        return orjson.dumps(document)
+
+    @cached_property
+    def _paths(self) -> dict[str, Any]:
+        paths: dict[str, Any] = {}
+        for route in self._routes:
+            paths.setdefault(route.path, {})[route.method.lower()] = self._operation(route)
+        return paths
+
+    @cached_property
+    def _schemas(self) -> dict[str, Any]:
+        shapes = [s for r in self._routes for s in (*r.body.values(), *r.answer.values())]
+        failures = [route.failure for route in self._routes]
+        models = {s for s in (*shapes, *failures, Failure, Problem) if isinstance(s, type)}
+        ordered = sorted(models, key=lambda model: model.__name__)
+        _, made = models_json_schema(
+            [(model, "serialization") for model in ordered], ref_template=_REF
+        )
+        schemas: dict[str, Any] = made["$defs"]
+        return schemas
+
+    def _operation(self, route: Route) -> dict[str, Any]:
+        operation: dict[str, Any] = {
+            "operationId": _operation_id(route),
+            "summary": route.summary,
+            "parameters": [*_in_path(route.path), *_in_query(route.query)],
+            "responses": self._responses(route),
+        }
+        if route.body:
+            # One that may be any object or array, or lines of text, may also be left out.
+            needed = any(isinstance(shape, type) for shape in route.body.values())
+            operation["requestBody"] = {"required": needed, "content": _content(route.body)}
+        return operation | self._security(route)
+
+    def _responses(self, route: Route) -> dict[str, Any]:
+        answers = {media: shape for media, shape in route.answer.items() if media != NOTHING}
+        responses: dict[str, Any] = {"200": {"description": "Done.", "content": _content(answers)}}
+        if NOTHING in route.answer:
+            responses["202"] = {"description": "Taken; there is nothing to say."}
+        before = {ErrorCode.FORBIDDEN}  # the route is reached
+        if self._needs_keys and not route.is_open:
+            before.add(ErrorCode.UNAUTHORIZED)
+        codes = {*route.errors}
+        if route.query is not None or route.body:
+            codes.add(ErrorCode.INVALID_REQUEST)
+        for code in sorted(before | codes):
+            status = str(code.http_status)
+            known = responses.get(status)
+            if known is None:
+                own = {route.failure} if code in codes else set()
+                shapes = own | {Problem} if code in before else own
+                content = _content({JSON: _any_of(shapes)})
+                responses[status] = {"description": f"`{code}`", "content": content}
+            else:
+                known["description"] += f", `{code}`"
+        return responses
+
+    def _tool(self, manifest: Manifest) -> dict[str, Any]:
+        """The operation that calls one tool."""
+        schema = arguments_schema(manifest)
+        content: dict[str, Any] = {JSON: {"schema": schema}}
+        if sample := manifest.sample():
+            content[JSON]["example"] = sample
+        route = Route(
+            "POST",
+            f"/v1/tools/{manifest.name}",
+            self.served,
+            describe(manifest, tags=True),
+            {JSON: Answer},
+            errors=CALL_ERRORS,
+            failure=Failure,
+        )
+        return {
+            "operationId": manifest.name,
+            "summary": manifest.description,
+            "description": describe(manifest, tags=True),
+            "parameters": _in_query(CallQuery),
+            "requestBody": {"required": bool(schema["required"]), "content": content},
+            "responses": self._responses(route),
+        } | self._security(route)
+
+    def _security(self, route: Route) -> dict[str, Any]:
+        return {"security": [{"key": []}]} if self._needs_keys and not route.is_open else {}
+
+    def _security_schemes(self) -> dict[str, Any]:
+        if not self._needs_keys:
+            return {}
+        return {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
+
+
+def _operation_id(route: Route) -> str:
+    words = re.sub(r"[^a-z0-9]+", "_", route.path.lower()).strip("_")
+    return f"{route.method.lower()}_{words}"
+
+
+def _in_path(path: str) -> list[dict[str, Any]]:
+    names = re.findall(r"\{(\w+)", path)
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", **_IN_PATH.get(name, {})},
+        }
+        for name in names
+    ]
+
+
+def _in_query(query: type[Query] | None) -> list[dict[str, Any]]:
+    if query is None:
+        return []
+    schema = query.model_json_schema()
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()),
+            "schema": _not_null(property_) | (_selecting(property_) if name == "tools" else {}),
+        }
+        for name, property_ in schema["properties"].items()
+    ]
+
+
+def _selecting(schema: dict[str, Any]) -> dict[str, Any]:
+    """How a selection of tools is written."""
+    words = f"all|{SEARCH}" if schema.get("default") == SEARCH else "all"
+    return {"pattern": f"^({words}|{_FACET}(;{_FACET})*)$", "maxLength": MAX_TEXT}
+
+
+def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query can't say null: what may be null may be left out."""
+    kept = {key: value for key, value in schema.items() if key not in ("anyOf", "default", "title")}
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            kept |= choice
+    if schema.get("default") is not None:
+        kept["default"] = schema["default"]
+    return kept
+
+
+def _content(shapes: Any) -> dict[str, Any]:
+    return {media: {"schema": _schema(shape)} for media, shape in shapes.items()}
+
+
+def _any_of(models: set[type[BaseModel]]) -> Shape:
+    ordered = sorted(models, key=lambda model: model.__name__)
+    return ordered[0] if len(ordered) == 1 else {"anyOf": [_schema(model) for model in ordered]}
+
+
+def _schema(shape: Shape) -> dict[str, Any]:
+    return {"$ref": _REF.format(model=shape.__name__)} if isinstance(shape, type) else shape

@@ -1,0 +1,264 @@
+"""The REST door: one tool a request, the catalogue, function schemas, rows of kept tables.
+
+Every answer is JSON, errors too. A call that fails before it can be made is recorded all the same.
+"""
+
+from typing import TypeVar
+
+import orjson
+from aiohttp import hdrs, web
+from anyio import to_thread
+from pydantic import Field
+
+from cache import CacheControl, CacheControlError
+from gateway.call import Gateway
+from gateway.context import CallContext
+from gateway.describe import describe, summarise
+from gateway.doors.answer import Query, answer, is_plain, listing, parsed, problem, ready
+from gateway.doors.bodies import read_body
+from gateway.doors.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
+from gateway.doors.route import CALLER, JSON, Route
+from gateway.errors import CallError, ErrorCode
+from gateway.finder import ToolFinder
+from gateway.grant import Grant
+from gateway.guard import Caller
+from gateway.refusal import BadRequest, Refusal
+from manifests import Domain, Intent, Manifest, Selection, SelectionError, Source, Timeliness
+from manifests.export import EXPORT_FORMATS, ExportFormat, export
+
+_FORMATS: dict[str, ExportFormat] = {f: f for f in EXPORT_FORMATS if f != "fintoolbench"}
+
+CALL_ERRORS = tuple(
+    code
+    for code in ErrorCode
+    if code
+    not in (
+        ErrorCode.CANCELLED,
+        ErrorCode.METHOD_NOT_ALLOWED,
+        ErrorCode.NOT_ACCEPTABLE,
+        ErrorCode.NOT_FOUND,
+        ErrorCode.UNAUTHORIZED,
+    )
+)
+"""What a call may end with."""
+
+PAGED_AT_ONCE = 5_000
+"""Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread."""
+
+
+class ToolsQuery(Query):
+    """Query of `GET /v1/tools`. `cursor` continues a listing where its `next_cursor` said."""
+
+    q: str = Field("", description="A question or words; the best matches come first.")
+    source: Source | None = None
+    domain: Domain | None = None
+    timeliness: Timeliness | None = None
+    intent: Intent | None = None
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: int = Field(0, ge=0, description="Where to go on: `next_cursor` of the page before.")
+
+
+class SchemasQuery(Query):
+    """Query of `GET /v1/schemas/{format}`: for which tools, in which words."""
+
+    q: str = Field("", description="A question or words; the best matches come first.")
+    tools: str = Field("all", description="`all`, or as in `domain:bond,fund;source:akshare`.")
+    limit: int = Field(1000, ge=1, le=1000)
+    strict: bool = Field(False, description="OpenAI's strict mode.")
+    tags: bool = Field(True, description="The finance tags within descriptions.")
+
+
+class ResultsQuery(Query):
+    """Query of `GET /v1/results/{handle}`: which rows."""
+
+    offset: int = Field(0, ge=0)
+    limit: int = Field(100, ge=1, le=10_000)
+
+
+class CallQuery(Query):
+    """Query of `POST /v1/tools/{name}`: what the caller asks for beside the answer."""
+
+    max_rows: int | None = Field(None, ge=1, description="Rows of a table to give back.")
+    timeout_s: float | None = Field(None, gt=0, description="Seconds until a timeout.")
+
+
+C = TypeVar("C", bound=CallQuery)
+
+
+class Rest:
+    """Request handlers over one gateway."""
+
+    def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+        self._gateway = gateway
+        self._finder = finder
+
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route(
+                "GET",
+                "/v1/tools",
+                self.tools,
+                "The catalogue, in pages, by tags; with `q` the best matches first.",
+                {JSON: ToolsPage},
+                query=ToolsQuery,
+            ),
+            Route(
+                "GET",
+                "/v1/tools/{name}",
+                self.manifest,
+                "All that is known about a tool, with a sample call.",
+                {JSON: ToolManifest},
+                errors=(ErrorCode.UNKNOWN_TOOL,),
+                failure=Failure,
+            ),
+            Route(
+                "POST",
+                "/v1/tools/{name}",
+                self._call_by_path,
+                "Call a tool.",
+                {JSON: Answer},
+                query=CallQuery,
+                body={JSON: {"type": "object"}},
+                errors=CALL_ERRORS,
+                failure=Failure,
+            ),
+            Route(
+                "GET",
+                "/v1/schemas/{format}",
+                self.schemas,
+                f"Tools as a model's interface takes them: {', '.join(_FORMATS)}.",
+                {JSON: {"type": "array", "items": {"type": "object"}}},
+                query=SchemasQuery,
+                errors=(ErrorCode.NOT_FOUND,),
+            ),
+            Route(
+                "GET",
+                "/v1/results/{handle}",
+                self.results,
+                "Rows of the whole table behind a shortened answer.",
+                {JSON: ResultsPage},
+                query=ResultsQuery,
+                errors=(ErrorCode.NOT_FOUND,),
+            ),
+        )
+
+    async def _call_by_path(self, request: web.Request) -> web.StreamResponse:
+        return await self.call(request, request.match_info["name"], request[CALLER])
+
+    async def call(self, request: web.BaseRequest, name: str, caller: Caller) -> web.StreamResponse:
+        """`POST /v1/tools/{name}`: the arguments in, the envelope out."""
+        client, context = caller.client, caller.context
+        try:
+            text = await read_body(request)
+            context = asked_for(request, CallQuery, context)[1]
+            if client is not None:
+                client.begin()
+        except Refusal as refusal:
+            result = await self._gateway.refuse(name, refusal.error, context)
+            return answer(request, result)
+        try:
+            result = await self._gateway.call(name, text, context)
+        finally:
+            if client is not None:
+                client.end()
+        if result.error is None and is_plain(request, len(result.data)):
+            return ready(result)
+        return answer(request, result)
+
+    async def manifest(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/tools/{name}`: the manifest, with a sample call."""
+        name = request.match_info["name"]
+        manifest = self._gateway.catalog.get(name)
+        if manifest is not None:
+            return listing(request, describe(manifest))
+        return answer(request, await self._gateway.call(name, {}))
+
+    async def tools(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/tools`: the catalogue by tags, in pages; with `q` the best matches first."""
+        query = parsed(ToolsQuery, request.query)
+        catalog = self._gateway.catalog
+        tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
+        if query.q:
+            found = await self._finder.find(query.q, len(catalog), **tags)
+        else:
+            found = catalog.select(**tags)
+        end = query.cursor + query.limit
+        page = {
+            "total": len(found),
+            "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
+            "next_cursor": str(end) if end < len(found) else None,
+        }
+        return listing(request, page)
+
+    async def schemas(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/schemas/{format}`: an array of tools as that vendor's interface takes them."""
+        query = parsed(SchemasQuery, request.query)
+        format_ = _FORMATS.get(request.match_info["format"])
+        if format_ is None:
+            text = f"no such format of schemas; there are {', '.join(_FORMATS)}"
+            return problem(request, CallError(ErrorCode.NOT_FOUND, text))
+        grant = request[CALLER].context.grant
+        found = await self._selected(query.q, selection(query.tools), query.limit, grant)
+        schemas = await to_thread.run_sync(
+            lambda: orjson.dumps(
+                [export(m, format_, strict=query.strict, tags=query.tags) for m in found]
+            )
+        )
+        return listing(request, schemas)
+
+    async def results(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/results/{handle}`: rows of the whole table behind a shortened result."""
+        handle = request.match_info["handle"]
+        query = parsed(ResultsQuery, request.query)
+        entry = await self._gateway.recall(handle)
+        if entry is None or entry.rows is None:
+            missing = CallError(ErrorCode.NOT_FOUND, "no kept table has this handle")
+            return problem(request, missing)
+        head = orjson.dumps({"handle": handle, "columns": entry.columns, "rows": entry.rows})
+        if query.offset + query.limit > PAGED_AT_ONCE:
+            page = await to_thread.run_sync(entry.page, query.offset, query.limit)
+        else:
+            page = entry.page(query.offset, query.limit)
+        return listing(request, b'%b,"offset":%d,"data":%b}' % (head[:-1], query.offset, page))
+
+    async def _selected(
+        self, q: str, tools: Selection, limit: int, grant: Grant | None
+    ) -> list[Manifest]:
+        catalog, may_use = self._gateway.catalog, self._gateway.may_use
+        found = await self._finder.find(q, len(catalog)) if q else catalog
+        return [m for m in found if m in tools and may_use(m, grant)][:limit]
+
+
+def selection(text: str) -> Selection:
+    """Tools that a request selects. Raises `BadRequest`."""
+    try:
+        return Selection.parse(text)
+    except SelectionError as error:
+        raise BadRequest(str(error)) from None
+
+
+def asked_for(
+    request: web.BaseRequest, model: type[C], context: CallContext
+) -> tuple[C | None, CallContext]:
+    """What the query and the head of a request ask of its calls; no query is None.
+
+    Raises `BadRequest`.
+    """
+    headers = request.headers
+    asked = headers.getall(hdrs.CACHE_CONTROL, None)
+    traceparent = headers.get("traceparent")
+    if not request.query_string and asked is None and traceparent is None:
+        return None, context
+    query = parsed(model, request.query)
+    try:
+        cache = None if asked is None else CacheControl.parse(", ".join(asked))
+    except CacheControlError as error:
+        raise BadRequest(str(error)) from None
+    return query, CallContext(
+        query.timeout_s,
+        query.max_rows,
+        cache,
+        context.client,
+        grant=context.grant,
+        traceparent=traceparent,
+    )

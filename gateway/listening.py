@@ -1,0 +1,58 @@
+"""The socket that connections come in by, and how it is closed without losing any of them."""
+
+import ctypes
+import socket
+import struct
+import sys
+from contextlib import suppress
+
+BACKLOG = 1_024
+
+_SO_ATTACH_FILTER = 26
+# A classic BPF program over the TCP header: packets with the flag SYN are dropped, others pass.
+_NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
+_UNACKED = 24  # where struct tcp_info has, of a listening socket, the length of its queue
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `OSError`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]
+        raise OSError(f"can't listen on {host} port {port}: {reason.lower()}") from None
+
+
+def url_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(listening: socket.socket) -> bool:
+    """Whether all who can connect are on this machine."""
+    address = str(listening.getsockname()[0])
+    return address == "::1" or address.startswith("127.")
+
+
+def turn_away(listening: socket.socket) -> None:
+    """Let nobody new in, in any process that has this socket. Who is in the queue stays in it.
+
+    Else a connection could be made just before the socket closes, and be reset with a request in
+    it. Who tries now tries again after a second, and is refused once the socket has closed. Only
+    Linux can; elsewhere nothing happens.
+    """
+    if sys.platform == "linux":
+        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in _NO_SYN))
+        program = struct.pack("HP", len(_NO_SYN), ctypes.addressof(code))
+        with suppress(OSError):
+            listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+
+
+def queued(listening: socket.socket) -> int:
+    """How many connections wait to be accepted; 0 where the system does not tell."""
+    if sys.platform == "linux":
+        with suppress(OSError, struct.error):
+            info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _UNACKED + 4)
+            return int(struct.unpack_from("I", info, _UNACKED)[0])
+    return 0

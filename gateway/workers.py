@@ -1,0 +1,225 @@
+"""Processes that serve together, and the supervisor that keeps them going.
+
+The supervisor binds one listening socket, which each worker inherits. So there is one queue of
+connections, and a worker that dies takes none along that it has not accepted; by SO_REUSEPORT each
+would have a queue of its own, and lose it. A worker that dies is replaced. A worker whose
+supervisor dies reads the end of its stdin, answers what it has accepted, and ends. The supervisor
+runs no gateway: its process imports nothing but this and the logs.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Literal, NoReturn
+
+from gateway.listening import turn_away
+from gateway.logs import set_up
+
+log = logging.getLogger("finport")
+
+READY = "finport ready on "
+
+READY_S = 60.0
+"""Seconds within which a worker must be ready."""
+
+PAUSE_S = 0.3
+"""Seconds between a start that failed and the next one."""
+
+STARTS = 5
+"""So many starts that fail one after the other end the supervisor."""
+
+OVERTIME_S = 12.0
+"""Seconds that workers may take beyond `drain_s`: answers leave, what is queued is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a supervisor is to do: `workers` times `finport` with `arguments`, on an open socket."""
+
+    arguments: tuple[str, ...]
+    workers: int
+    listening: int
+    drain_s: float
+    until_stdin_closes: bool
+    log_format: Literal["text", "json"]
+
+
+def supervise(plan: Plan) -> NoReturn:
+    """Become the supervisor: this process goes on as another program, without what it imported."""
+    os.set_inheritable(plan.listening, True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = (sys.executable, "-P", "-m", "gateway.workers", json.dumps(asdict(plan)))
+    os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted
+
+
+class Supervisor:
+    """Keeps the workers of one plan going until it is told to stop."""
+
+    def __init__(self, plan: Plan, listening: socket.socket, folder: str) -> None:
+        self._plan = plan
+        self._listening = listening
+        self._folder = folder
+        self._living: dict[int, Process] = {}
+        self._were_ready: set[int] = set()
+        self._failed_starts = 0
+        self._signals = 0
+        self._stop = asyncio.Event()
+        self._code = 0
+
+    async def run(self) -> int:
+        """The exit code, when all workers have ended."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._told)
+        if self._plan.until_stdin_closes:
+            when_stdin_closes(self._stop.set)
+        keepers = [asyncio.create_task(self._keep(n)) for n in range(self._plan.workers)]
+        await self._stop.wait()
+        turn_away(self._listening)
+        self._listening.close()
+        for process in self._living.values():
+            _signal(process, signal.SIGTERM)
+        limit_s = self._plan.drain_s + OVERTIME_S
+        _, late = await asyncio.wait(keepers, timeout=limit_s)
+        if late:
+            which = " and ".join(str(index) for index in sorted(self._living))
+            self._fail(
+                f"workers had to be killed {limit_s:g} s after they were told to end: {which}"
+            )
+            self._kill()
+        await asyncio.gather(*keepers)
+        return self._code
+
+    async def _keep(self, index: int) -> None:
+        """Have a worker of this index, until the supervisor stops."""
+        while not self._stop.is_set():
+            try:
+                process = self._living[index] = await self._start(index)
+            except OSError as error:
+                await self._note_failed_start(f"no process can be started: {error}", 1)
+                continue
+            if self._stop.is_set():  # it was starting when the others were told
+                _signal(process, signal.SIGTERM)
+            words = await _first_words(process)
+            was_ready = words.startswith(READY)
+            if was_ready:
+                self._note_ready(index, words)
+            status = await process.wait()
+            del self._living[index]
+            if not self._stop.is_set():
+                if not was_ready:
+                    await self._note_failed_start(words, status)
+                else:
+                    log.warning("worker %d (process %d) %s", index, process.pid, _ended(status))
+            elif was_ready and status:
+                self._fail(f"worker {index} (process {process.pid}) {_ended(status)}")
+
+    async def _start(self, index: int) -> Process:
+        listening = self._listening.fileno()
+        hidden = (
+            *("--listening-fd", str(listening), "--worker-index", str(index)),
+            *("--metrics-folder", self._folder, "--until-stdin-closes"),
+        )
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "gateway.cli", *self._plan.arguments, *hidden),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(listening,),
+            start_new_session=True,  # Ctrl-C is for the supervisor, which ends its workers itself
+        )
+
+    def _note_ready(self, index: int, words: str) -> None:
+        self._failed_starts = 0
+        before = len(self._were_ready)
+        self._were_ready.add(index)
+        if before < len(self._were_ready) == self._plan.workers:
+            sys.stdout.write(f"{words}\n")
+            sys.stdout.flush()
+
+    async def _note_failed_start(self, words: str, status: int) -> None:
+        """What hinders the first worker that starts hinders all; later it may pass."""
+        self._failed_starts += 1
+        reason = words.removeprefix("finport: ") or f"a worker {_ended(status)} before it was ready"
+        if words and not self._were_ready:
+            self._fail(reason, 2 if status == 2 else 1)
+        elif self._failed_starts == STARTS:
+            self._fail(f"no worker could be started, {STARTS} times in a row: {reason}")
+        else:
+            await asyncio.sleep(PAUSE_S)
+
+    def _told(self) -> None:
+        self._signals += 1
+        if self._signals == 2:
+            self._fail("told twice to end: calls under way are lost")
+            self._kill()
+        self._stop.set()
+
+    def _fail(self, reason: str, code: int = 1) -> None:
+        """Stop, and exit with that code; the first reason is told."""
+        if not self._code:
+            self._code = code
+            sys.stderr.write(f"finport: {reason}\n")
+        self._stop.set()
+
+    def _kill(self) -> None:
+        for process in self._living.values():
+            _signal(process, signal.SIGKILL)
+
+
+def when_stdin_closes(then: Callable[[], None]) -> None:
+    """Call this once stdin has ended, or holds anything."""
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def ended() -> None:
+        loop.remove_reader(stdin)  # the end of a pipe can be read again and again
+        then()
+
+    loop.add_reader(stdin, ended)
+
+
+async def _first_words(process: Process) -> str:
+    """The first line that a worker writes, once it is ready or can't be."""
+    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    try:
+        async with asyncio.timeout(READY_S):
+            return (await process.stdout.readline()).decode(errors="replace").strip()
+    except TimeoutError:
+        _signal(process, signal.SIGKILL)
+        return f"it was not ready within {READY_S:g} s"
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+def _ended(status: int) -> str:
+    return f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+
+
+def main() -> None:
+    plan = Plan(**json.loads(sys.argv[1]))
+    listening = socket.socket(fileno=plan.listening)
+    listening.set_inheritable(False)
+    with (
+        set_up(plan.log_format),
+        tempfile.TemporaryDirectory(prefix="finport-", ignore_cleanup_errors=True) as folder,
+        listening,
+    ):
+        code = asyncio.run(Supervisor(plan, listening, folder).run())
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
