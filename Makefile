@@ -17,8 +17,13 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	$(BIN)/finbench demo
 
+# One half of the tests runs beside the other, then those that tell times, alone.
 test: lint
-	$(BIN)/pytest -m "not soak"
+	log=$$(mktemp); trap 'rm -f $$log' EXIT; \
+	$(BIN)/pytest -m "not soak and not alone" tests/gateway >$$log 2>&1 & beside=$$!; \
+	$(BIN)/pytest -m "not soak and not alone" --ignore tests/gateway; ended=$$?; \
+	wait $$beside || ended=1; cat $$log; exit $$ended
+	$(BIN)/pytest -m "alone and not soak"
 
 lint: install
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ from aiohttp import hdrs, web
 from pydantic import Field
 
 from gateway.call import Gateway
+from gateway.clients import Client
 from gateway.context import CallContext
 from gateway.doors.bodies import MAX_BODY, arguments_text, is_id, read_lines
 from gateway.doors.models import Call
@@ -140,7 +141,7 @@ class _Exchange:
             if client is None:
                 result = await self._gateway.call(tool, arguments, self._context)
             else:
-                await client.wait_turn()
+                await self._wait_turn(client)
                 try:
                     result = await self._gateway.call(tool, arguments, self._context)
                 finally:
@@ -148,6 +149,16 @@ class _Exchange:
         except Refusal as refusal:
             return _problem(id_, refusal.error)
         return b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:])
+
+    async def _wait_turn(self, client: Client) -> None:
+        """Wait for what the client's limits allow; raises `Refusal` where that takes too long."""
+        most_s = self._gateway.settings.deadline_s
+        try:
+            async with asyncio.timeout(most_s):
+                await client.wait_turn()
+        except TimeoutError:
+            text = f"this client's limits left no turn within {most_s:g} s"
+            raise Refusal(CallError(ErrorCode.RATE_LIMITED, text, retry_after_s=1.0)) from None
 
     async def _say(self, line: bytes) -> None:
         while len(self._answers) >= BUFFERED:

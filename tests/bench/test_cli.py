@@ -73,6 +73,7 @@ def test_score_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
     assert "calls.jsonl: No such file" in done.stderr
 
 
+@pytest.mark.alone
 def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +93,7 @@ def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     assert about["most_in_flight"] == 100
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals

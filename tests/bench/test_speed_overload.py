@@ -4,7 +4,7 @@ import pytest
 
 from bench.speed_overload import overload
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 
 
 async def test_every_call_is_answered_or_refused() -> None:

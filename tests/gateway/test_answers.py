@@ -206,8 +206,9 @@ async def test_what_a_caller_asks_for_over_http(door: Door) -> None:
     )
 
 
-async def test_10_000_callers_on_100_keys_with_random_cancellation(
-    catalog: Catalog, tmp_path: Path
+@pytest.mark.parametrize("crowd_of", [2_000, pytest.param(10_000, marks=pytest.mark.soak)])
+async def test_callers_on_100_keys_with_random_cancellation(
+    catalog: Catalog, tmp_path: Path, crowd_of: int
 ) -> None:
     faster = aging(catalog, fresh_s=2.0, stale_while_revalidate_s=60.0)
     luck = random.Random(4)
@@ -220,8 +221,8 @@ async def test_10_000_callers_on_100_keys_with_random_cancellation(
             return str(result.source)
 
         async def crowd() -> list[str]:
-            callers = [asyncio.create_task(caller(n % 100)) for n in range(10_000)]
-            cancelled = luck.sample(callers, 5_000)
+            callers = [asyncio.create_task(caller(n % 100)) for n in range(crowd_of)]
+            cancelled = luck.sample(callers, crowd_of // 2)
             for n, victim in enumerate(cancelled):
                 victim.cancel()
                 if n % 50 == 0:
@@ -233,7 +234,7 @@ async def test_10_000_callers_on_100_keys_with_random_cancellation(
             return [e for e in ends if isinstance(e, str)]
 
         answered = await crowd()
-        assert len(answered) >= 5_000
+        assert len(answered) >= crowd_of // 2
         assert road.double.requests.total() == 100, "one upstream call a key"
         await asyncio.sleep(2.0)
         answered = await crowd()

@@ -17,8 +17,6 @@ import pytest
 from cache import Snapshot, merge
 from tests.gateway.test_cli import FINPORT, finport, post, served
 
-ANSWERS = 5_000
-
 
 def calls(path: Path, numbers: list[int]) -> Path:
     lines = (json.dumps({"tool": "get_coin", "arguments": {"uuid": f"c{n}"}}) for n in numbers)
@@ -37,17 +35,18 @@ def record(out: str, of: Path, *options: str) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.parametrize("answers", [500, pytest.param(5_000, marks=pytest.mark.soak)])
 def test_the_same_answers_by_two_processes_in_different_order_are_one_snapshot(
-    tmp_path: Path,
+    tmp_path: Path, answers: int
 ) -> None:
-    numbers = list(range(ANSWERS))
+    numbers = list(range(answers))
     ordered = calls(tmp_path / "ordered.jsonl", numbers)
     random.Random(5).shuffle(numbers)
     shuffled = calls(tmp_path / "shuffled.jsonl", numbers)
     with ThreadPoolExecutor(2) as both:
         one, other = both.map(record, ("one", "other"), (ordered, shuffled))
     assert one["id"] == other["id"]
-    assert one["statuses"] == other["statuses"] == {"ok": ANSWERS}
+    assert one["statuses"] == other["statuses"] == {"ok": answers}
 
     halves = [calls(tmp_path / f"half-{h}", numbers[h::2]) for h in (0, 1)]
     with ThreadPoolExecutor(2) as both:
@@ -58,7 +57,7 @@ def test_the_same_answers_by_two_processes_in_different_order_are_one_snapshot(
     whole = finport("snapshot", "verify", "merged")
     assert (whole.returncode, whole.stdout) == (
         0,
-        f"merged is whole: {ANSWERS} rows, id {one['id']}\n",
+        f"merged is whole: {answers} rows, id {one['id']}\n",
     )
     content = bytearray((tmp_path / "merged").read_bytes())
     content[len(content) // 3] ^= 4

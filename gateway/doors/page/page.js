@@ -1,0 +1,97 @@
+// What all pages share: making nodes, saying things aloud, the API key, asking the gateway.
+//
+// Text from a caller, a manifest or an upstream only ever becomes a text node or the value of a
+// form's field: nothing here makes markup out of a string. The API key stays in this tab.
+
+const KEY = "finport.key";
+
+export const byId = (id) => document.getElementById(id);
+
+export const el = (tag, attributes = {}, ...children) =>
+  filled(document.createElement(tag), attributes, children);
+
+export const svg = (tag, attributes = {}, ...children) =>
+  filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+// Says to a screen reader what others see.
+export function announce(text) {
+  byId("announcer").textContent = text;
+}
+
+export const number = (value, digits = 0) =>
+  value.toLocaleString("en", { maximumFractionDigits: digits });
+
+export const plural = (count, one) => `${number(count)} ${one}${count === 1 ? "" : "s"}`;
+
+export const words = (text) => String(text).replaceAll("_", " ");
+
+export function duration(seconds) {
+  const s = Math.floor(seconds);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}
+
+// Where the browser forbids storage, the key is kept as long as the page.
+const store = (() => {
+  try {
+    return sessionStorage;
+  } catch {
+    return {};
+  }
+})();
+
+export const hasKey = () => KEY in store;
+
+// What the gateway answers, as JSON; where it wants a key, the field for it opens. Throws where
+// there is no answer.
+export async function ask(url, options = {}) {
+  const headers = hasKey()
+    ? { ...options.headers, Authorization: `Bearer ${store[KEY]}` }
+    : options.headers;
+  const response = await fetch(url, { ...options, headers });
+  if (response.status === 401) {
+    byId("key-problem").textContent = hasKey()
+      ? "This gateway does not know that key."
+      : "This gateway wants an API key.";
+    byId("key").togglePopover(true);
+  }
+  return response.json();
+}
+
+function showKey() {
+  byId("key-open").textContent = hasKey() ? "API key set" : "API key";
+  byId("key-forget").hidden = !hasKey();
+}
+
+function keyChanged(text) {
+  byId("key-value").value = "";
+  byId("key-problem").textContent = "";
+  byId("key").togglePopover(false);
+  showKey();
+  announce(text);
+  document.dispatchEvent(new Event("key"));
+}
+
+byId("key").addEventListener("toggle", ({ newState }) => {
+  if (newState === "open") byId("key-value").focus();
+});
+byId("key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  store[KEY] = byId("key-value").value;
+  keyChanged("The key is set.");
+});
+byId("key-forget").addEventListener("click", () => {
+  delete store[KEY];
+  keyChanged("The key is forgotten.");
+});
+showKey();
