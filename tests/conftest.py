@@ -6,6 +6,7 @@ the upstream is a double, and it speaks HTTP.
 
 import json
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from adapters.double import Faults, UpstreamDouble
 from gateway import Gateway, GatewaySettings, http
 from gateway.trace import Trace
 from manifests import Catalog
+
+# A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis_settings.register_profile("finport", deadline=None, max_examples=200)
 hypothesis_settings.load_profile("finport")

@@ -70,7 +70,7 @@ def test_own_names_are_known_in_every_spelling(
 
 @given(name=names, port=ports)
 def test_other_names_are_refused(name: str, port: int | None) -> None:
-    assume(name not in OWN)
+    assume(name not in OWN and not name[-1].isdigit())  # a last digit makes an address
     assert not admits(GUARD, at(name, port))
     assert not admits(GUARD, at(f"localhost.{name}", port))
 
