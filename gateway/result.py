@@ -84,15 +84,15 @@ class Result:
             self._rest(),
         )
 
-    def to_quoted(self) -> bytes:
-        """The envelope on one line as a JSON text, as models are given it."""
+    def to_texts(self) -> tuple[bytes, bytes]:
+        """The envelope on one line, as JSON and as a text within JSON, which models are given."""
         if self.error is not None or self.view is None:
-            return b'"%b"' % quoted(self.to_json())
-        return b'"%b%b,%b"' % (
-            quoted(b'{"ok":true,"tool":"%b",' % self.tool.encode()),
-            self.view.quoted,
-            quoted(self._rest() + b"}"),
-        )
+            line = self.to_json()
+            return line, b'"%b"' % quoted(line)
+        head, rest = b'{"ok":true,"tool":"%b",' % self.tool.encode(), self._rest()
+        line = b'%b"data":%b,%b,%b}' % (head, self.view.data, self.view.about, rest)
+        text = b'"%b%b,%b}"' % (quoted(head), self.view.quoted, quoted(rest))
+        return line.replace(b"\n", b""), text
 
     def _rest(self) -> bytes:
         """What stands in an envelope behind the answer; provenance is plain ASCII."""

