@@ -87,6 +87,10 @@ def percent(share: float | None) -> str:
     return "undefined" if share is None else f"{share:.1%}"
 
 
+def _range(interval: list[float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}"
+
+
 def plan_table(needs: Sequence[HostNeed]) -> None:
     """What a run would ask of each host, on standard output."""
     table = Table("host", "calls", "distinct", "at most", "quota left", "runs out", box=SIMPLE)
@@ -112,16 +116,20 @@ def report(metrics: dict[str, Any], about: dict[str, Any]) -> None:
     console = Console(highlight=False)
     traffic = metrics["traffic"]
     capability = Table(
-        "metric", "value", "of", title=f"{about['suite']}: FinToolBench capability", box=SIMPLE
+        *("metric", "value", "95 % interval", "of"),
+        title=f"{about['suite']}: FinToolBench capability",
+        box=SIMPLE,
     )
-    for name, part, whole in (
-        ("TIR", "invoked", "episodes"),
-        ("TESR", "passed", "episodes"),
-        ("CER", "passed", "invoked"),
+    net = metrics["episodes"] - metrics["failed_by_infrastructure"]
+    for name, of in (
+        ("TIR", f"{metrics['invoked']} / {metrics['episodes']}"),
+        ("TESR", f"{metrics['passed']} / {metrics['episodes']}"),
+        ("CER", f"{metrics['passed']} / {metrics['invoked']}"),
+        ("TESR_net", f"{metrics['passed']} / {net}, without faults of quota and gateway"),
+        ("TESR_text", "by words in the output"),
+        ("CER_text", "by words in the output"),
     ):
-        capability.add_row(name, percent(metrics[name]), f"{metrics[part]} / {metrics[whole]}")
-    for name in ("TESR_text", "CER_text"):
-        capability.add_row(name, percent(metrics[name]), "by words in the output")
+        capability.add_row(name, percent(metrics[name]), _range(metrics["intervals"][name]), of)
     console.print(capability)
     console.print(
         f"calls {traffic['calls']}, answered {traffic['answered']}: "

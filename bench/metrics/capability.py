@@ -4,12 +4,19 @@ invoked: an episode with at least one call. passed: no episode error, at least o
 failed call among those of the last round (the highest `step`). TIR = invoked / N, TESR = passed /
 N, CER = passed / invoked (undefined where none invoked). Whether a call failed is known by its
 typed outcome; the `_text` variants guess it from the output as the public evaluator does.
+
+An episode whose last round failed through nobody but a quota or the gateway says nothing about its
+agent. The paper's rates count it as failed; the `_net` variants leave it out of the whole. Each
+rate has its 95 % interval.
 """
 
 import re
 from typing import Any
 
+from bench.metrics.interval import wilson
 from bench.record import EpisodeRecord, ToolCallRecord
+
+_INFRASTRUCTURE = {"quota", "gateway"}
 
 _FAILED = re.compile("error|exception|traceback", re.IGNORECASE)
 
@@ -22,6 +29,7 @@ class Capability:
         self.invoked = 0
         self.passed = 0
         self.passed_text = 0
+        self.infrastructure = 0
         self.errors = 0
 
     def add(self, record: EpisodeRecord) -> None:
@@ -35,25 +43,40 @@ class Capability:
             final = [call for call in record.tool_calls if call.step == last]
             self.passed += all(call.ok for call in final)
             self.passed_text += not any(failed_by_text(call) for call in final)
+            failed = {call.fault for call in final if not call.ok}
+            self.infrastructure += bool(failed) and failed <= _INFRASTRUCTURE
 
     def merge(self, other: "Capability") -> None:
         self.episodes += other.episodes
         self.invoked += other.invoked
         self.passed += other.passed
         self.passed_text += other.passed_text
+        self.infrastructure += other.infrastructure
         self.errors += other.errors
 
+    def rates(self) -> dict[str, tuple[int, int]]:
+        """What each rate is of what."""
+        whole, net = self.episodes, self.infrastructure
+        return {
+            "TIR": (self.invoked, whole),
+            "TESR": (self.passed, whole),
+            "CER": (self.passed, self.invoked),
+            "TESR_net": (self.passed, whole - net),
+            "CER_net": (self.passed, self.invoked - net),
+            "TESR_text": (self.passed_text, whole),
+            "CER_text": (self.passed_text, self.invoked),
+        }
+
     def result(self) -> dict[str, Any]:
+        rates = self.rates()
         return {
             "episodes": self.episodes,
             "episode_errors": self.errors,
             "invoked": self.invoked,
             "passed": self.passed,
-            "TIR": _share(self.invoked, self.episodes),
-            "TESR": _share(self.passed, self.episodes),
-            "CER": _share(self.passed, self.invoked),
-            "TESR_text": _share(self.passed_text, self.episodes),
-            "CER_text": _share(self.passed_text, self.invoked),
+            "failed_by_infrastructure": self.infrastructure,
+            **{name: _share(part, whole) for name, (part, whole) in rates.items()},
+            "intervals": {name: _interval(part, whole) for name, (part, whole) in rates.items()},
         }
 
 
@@ -66,3 +89,8 @@ def failed_by_text(call: ToolCallRecord) -> bool:
 
 def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
+
+
+def _interval(part: int, whole: int) -> list[float] | None:
+    found = wilson(part, whole)
+    return None if found is None else [round(end, 6) for end in found]

@@ -1,5 +1,6 @@
 """Every rule of the capability metrics on hand-made traces, and what accumulators promise."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.metrics import Capability, RunMetrics, Traffic
+from bench.metrics.interval import wilson
 from bench.record import EpisodeRecord, ToolCallRecord
 from gateway import CallRecord
 from gateway.quantile import Quantiles
@@ -81,6 +83,50 @@ def test_rates_are_over_the_right_whole_and_undefined_over_nothing() -> None:
         metric.add(record)
     result = metric.result()
     assert (result["TIR"], result["TESR"], result["CER"]) == (0.75, 0.5, 0.666667)
+
+
+def test_a_fault_of_the_infrastructure_is_told_from_the_agents() -> None:
+    quota, gateway, tool = (
+        replace(made(1, ok=False, output=ERROR), fault=f) for f in ("quota", "gateway", "tool")
+    )
+    metric = Capability()
+    for record in (
+        episode(made(1)),
+        episode(quota),
+        episode(gateway, made(1)),
+        episode(quota, tool),  # the tool's too: it would have failed anyway
+        episode(gateway, replace(made(2, ok=False, output=ERROR), fault="agent")),
+    ):
+        metric.add(record)
+    result = metric.result()
+    assert (result["passed"], result["failed_by_infrastructure"]) == (1, 2)
+    assert (result["TESR"], result["TESR_net"], result["CER_net"]) == (0.2, 0.333333, 0.333333)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "low", "high"),
+    [  # worked out by hand from the formula
+        (0, 10, 0.0, 0.277533),
+        (8, 10, 0.490162, 0.943318),
+        (10, 10, 0.722467, 1.0),
+        (500, 1000, 0.469069, 0.530931),
+    ],
+)
+def test_the_interval_is_wilsons(part: int, whole: int, low: float, high: float) -> None:
+    assert wilson(part, whole) == pytest.approx((low, high), abs=1e-6)
+
+
+@given(whole=st.integers(1, 10**7), share=st.floats(0, 1))
+def test_an_interval_holds_its_rate_and_shrinks(whole: int, share: float) -> None:
+    part = round(share * whole)
+    interval, finer = wilson(part, whole), wilson(4 * part, 4 * whole)
+    assert interval is not None
+    assert finer is not None
+    (low, high), (finer_low, finer_high) = interval, finer
+    assert 0 <= low <= part / whole <= high <= 1
+    assert finer_high - finer_low < high - low
+    mirrored = wilson(whole - part, whole)
+    assert mirrored == pytest.approx((1 - high, 1 - low), abs=1e-9)
 
 
 def test_traffic_counts_sources_errors_faults_and_ranks_tools() -> None:
