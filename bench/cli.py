@@ -49,6 +49,12 @@ def _share(name: str, default: float, text: str) -> Callable[[Command], Command]
 @_share("--wrong-tool-rate", 0.08, "Share of episodes with a wrong tool.")
 @_share("--bad-arguments-rate", 0.12, "Share of episodes with bad arguments.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option(
+    "--failed-too",
+    is_flag=True,
+    help="With --resume: run again what failed through nobody but a quota or the gateway.",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="Say what it would ask of whom.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
@@ -66,6 +72,8 @@ def run_suite(
     wrong_tool_rate: float,
     bad_arguments_rate: float,
     out: Path | None,
+    resume: bool,
+    failed_too: bool,
     only_plan: bool,
     as_json: bool,
     **given: object,
@@ -90,6 +98,8 @@ def run_suite(
     if gateway != "embedded" and said:
         text = f"{', '.join(said)}: for the embedded gateway only; `finport serve` takes them"
         raise click.UsageError(text)
+    if (resume and out is None) or (failed_too and not resume):
+        raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")
     settings = read_settings(**given)
     plan = RunPlan(
         suite=loaded,
@@ -106,12 +116,15 @@ def run_suite(
 
     async def once() -> int:
         try:
-            about = await run_plan(plan, folder, settings, show=not as_json)
+            about = await run_plan(
+                plan, folder, settings, show=not as_json, resume=resume, failed_too=failed_too
+            )
         except faults as error:
             click.echo(f"finbench: {error}", err=True)
             return 1
         except asyncio.CancelledError:
-            click.echo(f"finbench: interrupted; what was finished is in {folder}", err=True)
+            text = f"interrupted; what was finished is in {folder}, --resume goes on"
+            click.echo(f"finbench: {text}", err=True)
             raise
         metrics = _metrics(folder)
         if as_json:

@@ -58,11 +58,14 @@ class Driver:
         self._starts = AsyncLimiter(max(starts_per_s / 10, 1), 0.1)
 
     async def run(self, episodes: int) -> None:
-        """Run `episodes` episodes: the suite's tasks in order, again from the first when through.
+        """Run `episodes` episodes: the suite's tasks in order, again from the first when through;
+        without those that are finished already.
 
         Raises `TraceError` when records can't be written; then nothing more is started.
         """
-        work = iter(range(episodes))
+        finished = self._run.finished
+        work = (n for n in range(episodes) if self._name(n) not in finished)
+        self.done = len(finished)
         failure = ""
         try:
             async with anyio.create_task_group() as tasks:
@@ -87,9 +90,13 @@ class Driver:
             if self._run.episodes.full:
                 await self._run.episodes.room()
 
+    def _name(self, number: int) -> str:
+        repeat, index = divmod(number, len(self._suite.tasks))
+        return _name_of(self._suite.tasks[index], repeat)
+
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
         record = EpisodeRecord(
-            episode=f"{task.id}.{repeat}",
+            episode=_name_of(task, repeat),
             id=task.id,
             repeat=repeat,
             source_dataset=self._suite.name,
@@ -143,6 +150,10 @@ class Driver:
         made.ok, made.code, made.fault = reply.ok, reply.code, reply.fault
         made.source, made.call_id, made.elapsed_ms = reply.source, reply.call_id, reply.elapsed_ms
         return reply
+
+
+def _name_of(task: Task, repeat: int) -> str:
+    return f"{task.id}.{repeat}"
 
 
 def _pending(call: ToolCall, step: int) -> ToolCallRecord:

@@ -42,6 +42,7 @@ class RunPlan:
         """The head of `run.json`: what another run must equal to be comparable."""
         return {
             "suite": self.suite.name,
+            "suite_digest": self.suite.digest,
             "tasks": len(self.suite.tasks),
             "agent": "scripted",
             "agent_is_simulated": True,
@@ -63,8 +64,17 @@ def agent_of(plan: RunPlan, catalog: Catalog) -> ScriptedAgent:
     return ScriptedAgent(names, seed=plan.seed, rates=plan.rates, think_s=plan.think_s)
 
 
-async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool) -> dict[str, Any]:
-    """Run `plan` into the directory `out` and return the content of `run.json`.
+async def run(
+    plan: RunPlan,
+    out: Path,
+    settings: GatewaySettings,
+    *,
+    show: bool,
+    resume: bool = False,
+    failed_too: bool = False,
+) -> dict[str, Any]:
+    """Run `plan` into the directory `out`, or go on with it there (`RunDirectory.open`), and return
+    the content of `run.json`.
 
     `settings` are those of an embedded gateway. Raises `RunDirectoryError`, `TraceError`,
     `SnapshotError`, and `GatewayUnreachableError` where no gateway answers at the plan's URL.
@@ -72,9 +82,13 @@ async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool
     raise_file_limit()
     catalog = Catalog.load()
     agent = agent_of(plan, catalog)
-    async with RunDirectory.open(out, plan.about(catalog)) as directory:
+    opened = RunDirectory.open(out, plan.about(catalog), resume=resume, failed_too=failed_too)
+    async with opened as directory:
         async with _client(plan, settings, catalog, directory) as client:
             directory.about |= await _upstream(client, settings)
+            directory.check_comparable()
+            await directory.save()
+            calls, episodes = directory.metrics.traffic.latency_ms.count, len(directory.finished)
             driver = Driver(plan.suite, agent, client, directory, concurrency=plan.concurrency)
             started = time.perf_counter()
             async with Vitals.watch() as vitals, _shown(directory, driver, plan, show):
@@ -83,8 +97,8 @@ async def run(plan: RunPlan, out: Path, settings: GatewaySettings, *, show: bool
         directory.about |= {
             "ended": "complete",
             "took_s": round(took_s, 3),
-            "episodes_per_s": round(driver.done / took_s, 1),
-            "calls_per_s": round(directory.metrics.traffic.latency_ms.count / took_s, 1),
+            "episodes_per_s": round((driver.done - episodes) / took_s, 1),
+            "calls_per_s": round((directory.metrics.traffic.latency_ms.count - calls) / took_s, 1),
             "most_in_flight": driver.most_in_flight,
             "driver": vitals.result(),
         }

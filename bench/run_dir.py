@@ -2,11 +2,13 @@
 
 `calls.jsonl` and `episodes.jsonl` are append-only; `run.json` says what was run and, at the end,
 how long it took; `metrics.json` holds the metrics so far and is replaced as a whole, never seen
-half-written. A directory belongs to one run: one that already holds something is refused.
+half-written. A directory belongs to one run, and while that goes on to one process; one that
+already holds something is refused, unless its run is to go on (`bench/resume.py`).
 """
 
 import asyncio
 import contextlib
+import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord
+from bench.resume import differences, settle
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
@@ -57,28 +60,51 @@ class RunDirectory:
         self.path = path
         self.about = about
         self.metrics = RunMetrics()
+        self._before: dict[str, Any] = {}
+        self.finished: set[str] = set()
+        self.abandoned = 0
         self.calls: Stream
         self.episodes: Stream
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, about: dict[str, Any]) -> AsyncIterator["RunDirectory"]:
-        """Create `path` and write into it until the context ends.
+    async def open(
+        cls,
+        path: Path,
+        about: dict[str, Any],
+        *,
+        resume: bool = False,
+        failed_too: bool = False,
+    ) -> AsyncIterator["RunDirectory"]:
+        """Create `path`, or with `resume` go on with the run in it, until the context ends.
 
-        Raises `RunDirectoryError` where it holds something already, `TraceError` where it can't be
+        `finished` names the episodes that are not owed any more; `failed_too` owes again those that
+        failed through nobody but a quota or the gateway. Raises `RunDirectoryError` where `path`
+        holds something else already or another process writes to it, `TraceError` where it can't be
         written.
         """
         run = cls(path, {**about, "ended": "interrupted"})
-        await to_thread.run_sync(run._create)
-        try:
-            async with run._streaming():
+        with contextlib.ExitStack() as held:
+            if resume:
+                held.callback(os.close, await to_thread.run_sync(_locked, path))
+                await to_thread.run_sync(run._take_up, failed_too)
+            else:
+                await to_thread.run_sync(run._create)
+                held.callback(os.close, await to_thread.run_sync(_locked, path))
+            async with run._open():
                 yield run
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
+        try:
+            async with self._streaming():
+                yield
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await run.save()
-                await to_thread.run_sync(run._discard_if_empty)
+                await self.save()
+                await to_thread.run_sync(self._discard_if_empty)
             raise
-        await run.save()
+        await self.save()
 
     @asynccontextmanager
     async def _streaming(self) -> AsyncIterator[None]:
@@ -103,6 +129,29 @@ class RunDirectory:
         except OSError as error:
             raise RunDirectoryError(f"{self.path}: {error.strerror}") from error
 
+    def _take_up(self, failed_too: bool) -> None:
+        """Go on with what is there."""
+        try:
+            before = orjson.loads((self.path / "run.json").read_bytes())
+            for name in ("calls.jsonl", "episodes.jsonl"):
+                (self.path / name).touch()
+            settled = settle(self.path, failed_too=failed_too)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            text = f"{self.path} holds no run that could go on: {error}"
+            raise RunDirectoryError(text) from error
+        self.finished, self.abandoned = settled.finished, settled.abandoned
+        self._before = before
+        self.about["parts"] = before.get("parts", 1) + 1
+        for record in read_records(self.path):
+            self.metrics.add(record)
+
+    def check_comparable(self) -> None:
+        """Raises `RunDirectoryError` where the run went on with other settings than it began."""
+        if self._before and (differ := differences(self._before, self.about)):
+            text = f"the run in {self.path} can't go on, its parts would not compare"
+            self.about = self._before
+            raise RunDirectoryError(f"{text}: {'; '.join(differ)}")
+
     def _discard_if_empty(self) -> None:
         """Give the name back when nothing was recorded under it."""
         if any((self.path / f"{name}.jsonl").stat().st_size for name in ("calls", "episodes")):
@@ -126,6 +175,20 @@ class RunDirectory:
         while True:
             await asyncio.sleep(METRICS_EVERY_S)
             await self.save()
+
+
+def _locked(path: Path) -> int:
+    """The folder itself, locked while it is open. Raises `RunDirectoryError`."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RunDirectoryError(f"{path}: {error.strerror}") from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        raise RunDirectoryError(f"another process writes to {path}") from None
+    return folder
 
 
 def _replace(path: Path, text: bytes) -> None:

@@ -6,6 +6,7 @@ A suite file is JSON Lines, one task a line: `id`, `category`, `question`, the l
 
 import re
 from collections import Counter
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ class Suite(_Model):
 
     name: str
     tasks: tuple[Task, ...]
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits over all its tasks."""
+        return blake2b(self.model_dump_json().encode(), digest_size=8).hexdigest()
 
 
 def suite_names() -> list[str]:

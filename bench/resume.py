@@ -1,0 +1,99 @@
+"""Going on with a run that was cut off.
+
+An episode is finished when its record and the records of all its calls are on disk. Before a run
+goes on, its directory is made what it would be had only those episodes been run: what belongs to
+others is moved to `abandoned.jsonl`, so that no call counts twice and nothing recorded is lost.
+Each file is replaced as a whole: a kill at any moment leaves one that can be read.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+ABANDONED = "abandoned.jsonl"
+
+INFRASTRUCTURE = ("quota", "gateway")
+
+COMPARABLE = (
+    *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates"),
+    *("catalog_revision", "finport", "upstream", "mode", "snapshot"),
+    *("simulated_seed", "simulated_latency_s", "simulated_failure_rate", "simulated_hang_rate"),
+)
+"""What `run.json` says that two parts of one run must have in common."""
+
+
+@dataclass(slots=True)
+class Settled:
+    """Finished episodes by name, and how many records were moved away."""
+
+    finished: set[str] = field(default_factory=set)
+    abandoned: int = 0
+
+
+def settle(path: Path, *, failed_too: bool) -> Settled:
+    """Move away what finished episodes do not need; with `failed_too` also the episodes that
+    failed through nobody but a quota or the gateway. Raises `OSError`, and `ValueError` for a line
+    that is no record.
+    """
+    settled = Settled()
+    calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
+    made = Counter(record.get("episode") for record, _ in _records(calls))
+    for record, _ in _records(episodes):
+        told = sum(bool(call["call_id"]) for call in record["tool_calls"])
+        if made[record["episode"]] >= told and not (failed_too and _is_infrastructure(record)):
+            settled.finished.add(record["episode"])
+    for file in (calls, episodes):
+        settled.abandoned += _keep(file, settled.finished)
+    return settled
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What makes two parts incomparable, one text each. What the first one did not come to say
+    before it was cut off makes no difference: it had not begun.
+    """
+    recording = now.get("mode") == "record"  # its snapshot has an id at the end only
+    return [
+        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        for name in COMPARABLE
+        if name in before
+        and before[name] != now.get(name)
+        and not (recording and name == "snapshot")
+    ]
+
+
+def _is_infrastructure(record: dict[str, Any]) -> bool:
+    last = max((call["step"] for call in record["tool_calls"]), default=0)
+    failed = [c["fault"] for c in record["tool_calls"] if c["step"] == last and not c["ok"]]
+    return bool(failed) and all(fault in INFRASTRUCTURE for fault in failed)
+
+
+def _keep(file: Path, finished: set[str]) -> int:
+    """Leave the records of finished episodes in a file; how many there were of others."""
+    part, moved = file.with_suffix(".part"), 0
+    with part.open("wb") as kept, (file.parent / ABANDONED).open("ab") as abandoned:
+        for record, line in _records(file):
+            is_kept = record.get("episode") in finished
+            (kept if is_kept else abandoned).write(line)
+            moved += not is_kept
+        for written in (abandoned, kept):
+            written.flush()
+            os.fsync(written.fileno())
+    part.replace(file)
+    return moved
+
+
+def _records(file: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Records and their lines; a torn last one is left out."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                return
+            record = orjson.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"{file}:{number}: not a record")
+            yield record, line
