@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from bench.json_lines import records
 from bench.run_dir import RunDirectoryError
 
 _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
@@ -33,17 +34,14 @@ def run_digest(run_dir: Path) -> str:
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.endswith(b"\n"):
-                    record = orjson.loads(line)
-                    if not isinstance(record, dict):
-                        raise RunDirectoryError(f"{path}:{number}: not a record")
-                    yield record
+        for record, _ in records(path):
+            yield record
     except OSError as error:
         raise RunDirectoryError(f"{path}: {error.strerror}") from error
     except orjson.JSONDecodeError as error:
         raise RunDirectoryError(f"{path}: not JSON Lines: {error}") from error
+    except ValueError as error:
+        raise RunDirectoryError(str(error)) from error
 
 
 def _timeless(record: dict[str, Any]) -> dict[str, Any]:

@@ -63,9 +63,8 @@ class Driver:
 
         Raises `TraceError` when records can't be written; then nothing more is started.
         """
-        finished = self._run.finished
-        work = (n for n in range(episodes) if self._name(n) not in finished)
-        self.done = len(finished)
+        work = self._owed(episodes)
+        self.done = len(self._run.finished)
         failure = ""
         try:
             async with anyio.create_task_group() as tasks:
@@ -76,23 +75,25 @@ class Driver:
         if failure:
             raise TraceError(failure)
 
-    async def _work(self, numbers: Iterator[int]) -> None:
-        tasks = self._suite.tasks
-        for number in numbers:
-            await self._starts.acquire()
+    def _owed(self, episodes: int) -> Iterator[tuple[Task, int]]:
+        """Tasks and their repeats, without those that are finished."""
+        tasks, finished = self._suite.tasks, self._run.finished
+        for number in range(episodes):
             repeat, index = divmod(number, len(tasks))
+            if _name_of(tasks[index], repeat) not in finished:
+                yield tasks[index], repeat
+
+    async def _work(self, owed: Iterator[tuple[Task, int]]) -> None:
+        for task, repeat in owed:
+            await self._starts.acquire()
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
-            record = await self._episode(tasks[index], repeat)
+            record = await self._episode(task, repeat)
             self.in_flight -= 1
             self.done += 1
             self._run.episodes.put(record)
             if self._run.episodes.full:
                 await self._run.episodes.room()
-
-    def _name(self, number: int) -> str:
-        repeat, index = divmod(number, len(self._suite.tasks))
-        return _name_of(self._suite.tasks[index], repeat)
 
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
         record = EpisodeRecord(

@@ -2,6 +2,7 @@
 (arXiv 2603.08262 and its public evaluator), so that its evaluator reads ours.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,13 @@ class EpisodeRecord:
     response: list[str] = field(default_factory=list)
     execution_result: str = ""
     error: str | None = None
+
+
+def is_infrastructure(faults: Collection[str | None]) -> bool:
+    """Whether a round whose calls failed by these faults failed through nobody but a quota or the
+    gateway, which says nothing about the agent.
+    """
+    return bool(faults) and {"quota", "gateway"}.issuperset(faults)
 
 
 OUTPUT_CHARS = 500

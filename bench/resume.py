@@ -8,16 +8,14 @@ Each file is replaced as a whole: a kill at any moment leaves one that can be re
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
+from bench.json_lines import records
+from bench.record import is_infrastructure
 
 ABANDONED = "abandoned.jsonl"
-
-INFRASTRUCTURE = ("quota", "gateway")
 
 COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates"),
@@ -42,8 +40,8 @@ def settle(path: Path, *, failed_too: bool) -> Settled:
     """
     settled = Settled()
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
-    made = Counter(record.get("episode") for record, _ in _records(calls))
-    for record, _ in _records(episodes):
+    made = Counter(record.get("episode") for record, _ in records(calls))
+    for record, _ in records(episodes):
         told = sum(bool(call["call_id"]) for call in record["tool_calls"])
         if made[record["episode"]] >= told and not (failed_too and _is_infrastructure(record)):
             settled.finished.add(record["episode"])
@@ -53,15 +51,16 @@ def settle(path: Path, *, failed_too: bool) -> Settled:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What makes two parts incomparable, one text each. What the first one did not come to say
-    before it was cut off makes no difference: it had not begun.
+    """What makes two parts incomparable, one text each. What either does not say makes none: the
+    first may have been cut off before it began, and the second may not know yet.
     """
     recording = now.get("mode") == "record"  # its snapshot has an id at the end only
     return [
-        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        f"{name} was {before[name]!r} and is {now[name]!r}"
         for name in COMPARABLE
         if name in before
-        and before[name] != now.get(name)
+        and name in now
+        and before[name] != now[name]
         and not (recording and name == "snapshot")
     ]
 
@@ -69,14 +68,14 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def _is_infrastructure(record: dict[str, Any]) -> bool:
     last = max((call["step"] for call in record["tool_calls"]), default=0)
     failed = [c["fault"] for c in record["tool_calls"] if c["step"] == last and not c["ok"]]
-    return bool(failed) and all(fault in INFRASTRUCTURE for fault in failed)
+    return is_infrastructure(failed)
 
 
 def _keep(file: Path, finished: set[str]) -> int:
     """Leave the records of finished episodes in a file; how many there were of others."""
     part, moved = file.with_suffix(".part"), 0
     with part.open("wb") as kept, (file.parent / ABANDONED).open("ab") as abandoned:
-        for record, line in _records(file):
+        for record, line in records(file):
             is_kept = record.get("episode") in finished
             (kept if is_kept else abandoned).write(line)
             moved += not is_kept
@@ -85,15 +84,3 @@ def _keep(file: Path, finished: set[str]) -> int:
             os.fsync(written.fileno())
     part.replace(file)
     return moved
-
-
-def _records(file: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Records and their lines; a torn last one is left out."""
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                return
-            record = orjson.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError(f"{file}:{number}: not a record")
-            yield record, line

@@ -62,7 +62,6 @@ class RunDirectory:
         self.metrics = RunMetrics()
         self._before: dict[str, Any] = {}
         self.finished: set[str] = set()
-        self.abandoned = 0
         self.calls: Stream
         self.episodes: Stream
 
@@ -132,16 +131,15 @@ class RunDirectory:
     def _take_up(self, failed_too: bool) -> None:
         """Go on with what is there."""
         try:
-            before = orjson.loads((self.path / "run.json").read_bytes())
+            self._before = orjson.loads((self.path / "run.json").read_bytes())
+            self.check_comparable()  # before anything is moved
             for name in ("calls.jsonl", "episodes.jsonl"):
                 (self.path / name).touch()
-            settled = settle(self.path, failed_too=failed_too)
+            self.finished = settle(self.path, failed_too=failed_too).finished
         except (OSError, ValueError, KeyError, TypeError) as error:
             text = f"{self.path} holds no run that could go on: {error}"
             raise RunDirectoryError(text) from error
-        self.finished, self.abandoned = settled.finished, settled.abandoned
-        self._before = before
-        self.about["parts"] = before.get("parts", 1) + 1
+        self.about["parts"] = self._before.get("parts", 1) + 1
         for record in read_records(self.path):
             self.metrics.add(record)
 

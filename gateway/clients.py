@@ -152,6 +152,13 @@ class Client:
             self.end()
             raise _unknown()
 
+    def __enter__(self) -> None:
+        """As `begin`."""
+        self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Give a turn back."""
         self.in_flight -= 1

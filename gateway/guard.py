@@ -8,6 +8,7 @@ what may call tools needs one.
 """
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -29,6 +30,8 @@ ANY_NAME = "*"
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
 
+_NO_LIMITS = nullcontext()
+
 Headers = CIMultiDictProxy[str]
 
 
@@ -38,6 +41,12 @@ class Caller:
 
     client: Client | None = None
     context: CallContext = DEFAULT_CONTEXT
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Within it a call counts against the limits of the client, if any. Entering it raises
+        `Refusal` where one is used up.
+        """
+        return _NO_LIMITS if self.client is None else self.client
 
 
 ANYONE = Caller()

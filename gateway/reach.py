@@ -7,10 +7,10 @@ once. A host that can't be reached is told by a short reason, not by an exceptio
 import asyncio
 import socket
 import ssl
-import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
+
+from gateway.daemon import in_daemon
 
 AT_ONCE = 32
 """Upstream hosts that are connected to at once."""
@@ -53,23 +53,9 @@ async def trouble(origin: Origin, timeout_s: float) -> str | None:
 
 
 async def _in_time(host: str, port: int, tls: bool, timeout_s: float) -> str | None:
-    """Nothing bounds the look-up of a name, so the thread is a daemon that may be left behind."""
-    loop = asyncio.get_running_loop()
-    reason: asyncio.Future[str | None] = loop.create_future()
-
-    def tell(outcome: str | None) -> None:
-        if not reason.done():
-            reason.set_result(outcome)
-
-    def work() -> None:
-        outcome = _connect(host, port, tls, timeout_s)
-        with suppress(RuntimeError):  # the loop may have closed
-            loop.call_soon_threadsafe(tell, outcome)
-
-    threading.Thread(target=work, daemon=True).start()
     try:
         async with asyncio.timeout(timeout_s):
-            return await reason
+            return await in_daemon(_connect, host, port, tls, timeout_s)
     except TimeoutError:
         return f"no answer within {timeout_s:g} s"
 

@@ -5,12 +5,10 @@ caller's `traceparent`, whose sampled flag is honoured; a malformed one is ignor
 goes wrong here reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
 """
 
-import asyncio
 import logging
-import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ import anyio
 
 from gateway.bind import BoundCall, printable
 from gateway.context import CallContext
+from gateway.daemon import in_daemon
 from gateway.result import Result
 from gateway.settings import GatewaySettings, SettingsError
 
@@ -136,18 +135,11 @@ def _resource(settings: GatewaySettings) -> "Resource":
 
 
 async def _shut_down(provider: "TracerProvider") -> None:
-    """Export what is left. The thread is a daemon: an exporter that hangs holds up no exit."""
-    loop, done = asyncio.get_running_loop(), asyncio.Event()
-
-    def shut_down() -> None:
+    """Export what is left, for as long as that may take."""
+    with anyio.move_on_after(FLUSH_S, shield=True) as limit:
         try:
-            provider.shutdown()
-        finally:
-            with suppress(RuntimeError):  # the loop may have closed
-                loop.call_soon_threadsafe(done.set)
-
-    threading.Thread(target=shut_down, name="spans-shutdown", daemon=True).start()
-    with anyio.move_on_after(FLUSH_S, shield=True):
-        await done.wait()
-    if not done.is_set():
+            await in_daemon(provider.shutdown)
+        except Exception:
+            log.exception("the last spans could not be exported")
+    if limit.cancelled_caught:
         log.warning("the last spans could not be exported within %g s", FLUSH_S)

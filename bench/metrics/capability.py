@@ -14,9 +14,7 @@ import re
 from typing import Any
 
 from bench.metrics.interval import wilson
-from bench.record import EpisodeRecord, ToolCallRecord
-
-_INFRASTRUCTURE = {"quota", "gateway"}
+from bench.record import EpisodeRecord, ToolCallRecord, is_infrastructure
 
 _FAILED = re.compile("error|exception|traceback", re.IGNORECASE)
 
@@ -44,7 +42,7 @@ class Capability:
             self.passed += all(call.ok for call in final)
             self.passed_text += not any(failed_by_text(call) for call in final)
             failed = {call.fault for call in final if not call.ok}
-            self.infrastructure += bool(failed) and failed <= _INFRASTRUCTURE
+            self.infrastructure += is_infrastructure(failed)
 
     def merge(self, other: "Capability") -> None:
         self.episodes += other.episodes

@@ -33,6 +33,15 @@ YEAR_S = 31_536_000
 REQUEST_ID = "X-Request-Id"
 
 
+def own_headers() -> dict[str, str]:
+    """What is said in the head of every answer that is not ready bytes."""
+    return {
+        REQUEST_ID: LOGGED_ID.get(),
+        hdrs.SERVER: "finport",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
 class Query(BaseModel):
     """The query of a route: what is not named in it is refused."""
 

@@ -138,13 +138,12 @@ class _Exchange:
             id_ = _id(call, number)
             tool, arguments = _read(call, number)
             client = self._caller.client
-            if client is None:
-                result = await self._gateway.call(tool, arguments, self._context)
-            else:
+            if client is not None:
                 await self._wait_turn(client)
-                try:
-                    result = await self._gateway.call(tool, arguments, self._context)
-                finally:
+            try:
+                result = await self._gateway.call(tool, arguments, self._context)
+            finally:
+                if client is not None:
                     client.end()
         except Refusal as refusal:
             return _problem(id_, refusal.error)

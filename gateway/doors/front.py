@@ -13,7 +13,7 @@ from itertools import count
 
 from aiohttp import hdrs, web
 
-from gateway.doors.answer import REQUEST_ID, ReadyResponse, problem
+from gateway.doors.answer import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.doors.bodies import MAX_BODY
 from gateway.doors.mcp_http import McpHttp
 from gateway.doors.rest import Rest
@@ -105,11 +105,9 @@ class Front:
             return _as_json(request, error)
 
     async def _finish(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """What is said in the head of every answer that is not ready bytes."""
+        """Say in the head what every answer says there."""
         headers = response.headers
-        headers[REQUEST_ID] = LOGGED_ID.get()
-        headers[hdrs.SERVER] = "finport"
-        headers["X-Content-Type-Options"] = "nosniff"
+        headers.update(own_headers())
         if self._guard.is_allowed_page(request.headers):
             headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = request.headers[hdrs.ORIGIN]
             headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = f"{REQUEST_ID}, Retry-After, ETag, Age"

@@ -6,7 +6,8 @@ revision it is of. A tool that fails gives a result that says so (`isError`), wh
 read; what is no proper request of the protocol gets a JSON-RPC error.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -44,6 +45,11 @@ INSTRUCTIONS = (
     "describe_tool and call_tool are offered: find a tool, read what it takes, call it."
 )
 
+PROGRESS_S = 1.0
+"""After so many seconds a call takes long; so often its client is told that it goes on."""
+
+_WAITING = "waiting for the tool's answer"
+
 TOOLS_STAY_MS = 300_000
 """How long a client may keep a list of tools."""
 
@@ -75,9 +81,12 @@ class Request:
     stateless: bool
 
     @property
+    def meta(self) -> Mapping[str, Any]:
+        return meta_of(self.params)
+
+    @property
     def progress_token(self) -> str | float | None:
-        meta = self.params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        token = self.meta.get("progressToken")
         return token if is_id(token) else None
 
 
@@ -130,18 +139,12 @@ class Mcp:
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             raise McpError(INVALID_PARAMS, "tools/call takes a name and an object of arguments")
-        client, context = visitor.caller.client, visitor.caller.context
-        meta = request.params.get("_meta")
-        if isinstance(meta, dict) and isinstance(parent := meta.get("traceparent"), str):
+        context = visitor.caller.context
+        if isinstance(parent := request.meta.get("traceparent"), str):
             context = context.within(parent)
         try:
-            if client is None:
+            with visitor.caller.turn():
                 return await self._tools.call(visitor.offer, name, arguments or {}, context)
-            client.begin()
-            try:
-                return await self._tools.call(visitor.offer, name, arguments or {}, context)
-            finally:
-                client.end()
         except UnknownToolError:
             raise McpError(INVALID_PARAMS, f"Unknown tool: {name[:64]}") from None
         except Refusal as refusal:
@@ -170,22 +173,22 @@ def read(message: object) -> Request | None:
         raise McpError(INVALID_REQUEST, "an id is a text or a whole number")
     if not isinstance(params, dict):
         raise McpError(INVALID_PARAMS, "params is an object")
-    return Request(orjson.dumps(id_), method, params, stateless=revision_of(params) is not None)
+    stateless = meta_of(params).get(REVISION_KEY) is not None
+    return Request(orjson.dumps(id_), method, params, stateless)
 
 
-def revision_of(params: Mapping[str, Any]) -> object:
-    """The revision that a request says it is of, or None."""
+def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a request says beside its parameters."""
     meta = params.get("_meta")
-    return meta.get(REVISION_KEY) if isinstance(meta, dict) else None
+    return meta if isinstance(meta, dict) else {}
 
 
 def check_stateless(request: Request) -> None:
     """Raises `McpError` for a request of no stateless revision that is spoken here."""
-    meta = request.params.get("_meta")
-    missing = [k for k in (REVISION_KEY, CAPABILITIES_KEY) if not (meta and k in meta)]
+    missing = [k for k in (REVISION_KEY, CAPABILITIES_KEY) if k not in request.meta]
     if missing:
         raise McpError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
-    revision = revision_of(request.params)
+    revision = request.meta[REVISION_KEY]
     if not isinstance(revision, str):
         raise McpError(INVALID_PARAMS, f"{REVISION_KEY} is a text")
     check_revision(revision, STATELESS_REVISIONS)
@@ -214,10 +217,16 @@ def error(id_: bytes, fault: McpError) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, orjson.dumps(said))
 
 
-def progress(token: str | float, waited_s: float, message: str) -> bytes:
-    """A notification that a request is still under way."""
-    params = {"progressToken": token, "progress": round(waited_s, 1), "message": message}
-    return orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+async def told_while(
+    answering: "asyncio.Future[bytes]", token: str | float | None
+) -> AsyncGenerator[bytes]:
+    """Notifications, one each `PROGRESS_S`, while a request is under way that already took that."""
+    waited_s = PROGRESS_S
+    while not answering.done():
+        params = {"progressToken": token, "progress": waited_s, "message": _WAITING}
+        yield orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        await asyncio.wait({answering}, timeout=PROGRESS_S)
+        waited_s += PROGRESS_S
 
 
 def _initialized(params: Mapping[str, Any]) -> bytes:

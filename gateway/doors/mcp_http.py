@@ -11,6 +11,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
+from contextlib import aclosing
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -22,7 +23,7 @@ from pydantic import Field
 
 from gateway.call import Gateway
 from gateway.doors import mcp
-from gateway.doors.answer import REQUEST_ID, is_plain, json_body, parsed, problem, ready_json
+from gateway.doors.answer import is_plain, json_body, own_headers, parsed, problem, ready_json
 from gateway.doors.bodies import read_body
 from gateway.doors.mcp import Mcp, McpError, Request, Visitor
 from gateway.doors.models import NOTHING, RpcAnswers, RpcMessages, RpcProblem
@@ -31,14 +32,10 @@ from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.guard import Caller
-from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.refusal import BadRequest
 from manifests import Selection
 
 SEARCH = "search"
-
-PROGRESS_S = 1.0
-"""After so many seconds a call takes long; so often its client is told that it goes on."""
 
 MAX_BATCH = 64
 """Messages in one array, which revision 2025-03-26 allows."""
@@ -57,6 +54,7 @@ _STATUS = {
     mcp.METHOD_NOT_FOUND: 404,
 }
 
+_EVENT = b"event: message\ndata: %b\n\n"
 
 Place = tuple[str, str, bytes]
 """Where a call is found that a client may cancel: client, session, id of the request."""
@@ -169,9 +167,9 @@ class McpHttp:
         else:
             answering = asyncio.ensure_future(self._mcp.answer(asked, visitor))
             try:
-                await asyncio.wait({answering}, timeout=PROGRESS_S)
+                await asyncio.wait({answering}, timeout=mcp.PROGRESS_S)
                 if not answering.done():
-                    return await self._streamed(request, asked, token, visitor.caller, answering)
+                    return await self._streamed(request, asked, visitor.caller, answering)
                 text = answering.result()
             finally:
                 answering.cancel()
@@ -183,35 +181,26 @@ class McpHttp:
         self,
         request: web.BaseRequest,
         asked: Request,
-        token: str | float,
         caller: Caller,
         answering: "asyncio.Future[bytes]",
     ) -> web.StreamResponse:
-        head = {  # what the front says in the head of answers that are not under way by then
-            hdrs.CACHE_CONTROL: "no-store",
-            REQUEST_ID: LOGGED_ID.get(),
-            hdrs.SERVER: "finport",
-            "X-Content-Type-Options": "nosniff",
-        }
-        response = web.StreamResponse(headers=head)
+        """What is told while a call goes on, and its answer, as events."""
+        response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store", **own_headers()})
         response.content_type = "text/event-stream"
         await response.prepare(request)
         place = _place(request.headers, caller, asked.id)
         if place in self._under_way:
             self._under_way[place] = answering  # the stream itself has to end well
-        waited_s = PROGRESS_S
-        while not answering.done():
-            told = mcp.progress(token, waited_s, "waiting for the tool's answer")
-            await response.write(b"event: message\ndata: %b\n\n" % told)
-            await asyncio.wait({answering}, timeout=PROGRESS_S)
-            waited_s += PROGRESS_S
+        async with aclosing(mcp.told_while(answering, asked.progress_token)) as told:
+            async for event in told:
+                await response.write(_EVENT % event)
         try:
             text = answering.result()
         except McpError as fault:
             text = mcp.error(asked.id, fault)
         except asyncio.CancelledError:
             text = mcp.error(asked.id, _cancelled())
-        await response.write(b"event: message\ndata: %b\n\n" % text)
+        await response.write(_EVENT % text)
         await response.write_eof()
         return response
 
@@ -259,7 +248,7 @@ def _cancelled() -> McpError:
 
 def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:
     """Raises `McpError` where the head of a stateless request says otherwise than its body."""
-    said = {REVISION: mcp.revision_of(asked.params), METHOD: asked.method}
+    said = {REVISION: asked.meta.get(mcp.REVISION_KEY), METHOD: asked.method}
     if asked.method == "tools/call":
         said[NAME] = asked.params.get("name")
     for header, value in said.items():

@@ -8,18 +8,16 @@ input ends the door: what is under way is answered first, for as long as `drain_
 import asyncio
 import logging
 import os
-import threading
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
-from typing import ParamSpec, TypeVar, cast
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import orjson
 
 from gateway.call import Gateway
+from gateway.daemon import in_daemon
 from gateway.doors import mcp
 from gateway.doors.bodies import MAX_BODY
 from gateway.doors.mcp import Mcp, McpError, Request, Visitor
-from gateway.doors.mcp_http import PROGRESS_S
 from gateway.finder import ToolFinder
 
 log = logging.getLogger("finport")
@@ -28,10 +26,6 @@ AT_ONCE = 256
 
 CHUNK = 65_536
 """Bytes that are read at once."""
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class McpStdio:
@@ -84,13 +78,13 @@ class McpStdio:
 
     async def _read(self) -> bytes:
         try:
-            return await _blocking(os.read, self._input, CHUNK)
+            return await in_daemon(os.read, self._input, CHUNK)
         except OSError:  # as good as its end
             return b""
 
     async def _write(self) -> None:
         while (text := await self._said.get()) is not None:
-            await _blocking(_write_all, self._output, text + b"\n")
+            await in_daemon(_write_all, self._output, text + b"\n")
 
     async def _take(self, line: bytes, group: asyncio.TaskGroup) -> None:
         id_ = b"null"
@@ -120,7 +114,11 @@ class McpStdio:
     async def _answer(self, asked: Request) -> None:
         answering = asyncio.ensure_future(self._mcp.answer(asked, self._visitor))
         try:
-            await self._wait(asked, answering)
+            token = asked.progress_token
+            await asyncio.wait({answering}, timeout=None if token is None else mcp.PROGRESS_S)
+            async with aclosing(mcp.told_while(answering, token)) as told:
+                async for note in told:
+                    await self._said.put(note)
             text = answering.result()
         except McpError as fault:
             text = mcp.error(asked.id, fault)
@@ -132,49 +130,10 @@ class McpStdio:
         del self._under_way[asked.id]
         self._room.release()
 
-    async def _wait(self, asked: Request, answering: "asyncio.Future[bytes]") -> None:
-        token, waited_s = asked.progress_token, 0.0
-        while True:
-            timeout_s = None if token is None else PROGRESS_S
-            await asyncio.wait({answering}, timeout=timeout_s)
-            if answering.done() or token is None:
-                return
-            waited_s += PROGRESS_S
-            told = mcp.progress(token, waited_s, "waiting for the tool's answer")
-            await self._said.put(told)
-
     def _take_note(self, message: object) -> None:
         task = self._under_way.get(mcp.cancelled_id(message) or b"")
         if task is not None:
             task.cancel()
-
-
-async def _blocking(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` gives. It runs in a thread that holds up no exit: nothing ends a read or a write
-    of a pipe that blocks. Raises `OSError`.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def tell(given: T | None, error: OSError | None) -> None:
-        if done.done():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(cast(T, given))
-
-    def run() -> None:
-        given, error = None, None
-        try:
-            given = work(*args, **kwargs)
-        except OSError as raised:
-            error = raised
-        with suppress(RuntimeError):  # the loop may have closed
-            loop.call_soon_threadsafe(tell, given, error)
-
-    threading.Thread(target=run, name="mcp-stdio", daemon=True).start()
-    return await done
 
 
 def _write_all(output: int, text: bytes) -> None:

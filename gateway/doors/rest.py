@@ -147,20 +147,14 @@ class Rest:
 
     async def call(self, request: web.BaseRequest, name: str, caller: Caller) -> web.StreamResponse:
         """`POST /v1/tools/{name}`: the arguments in, the envelope out."""
-        client, context = caller.client, caller.context
+        context = caller.context
         try:
             text = await read_body(request)
             context = asked_for(request, CallQuery, context)[1]
-            if client is not None:
-                client.begin()
+            with caller.turn():
+                result = await self._gateway.call(name, text, context)
         except Refusal as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
-            return answer(request, result)
-        try:
-            result = await self._gateway.call(name, text, context)
-        finally:
-            if client is not None:
-                client.end()
         if result.error is None and is_plain(request, len(result.data)):
             return ready(result)
         return answer(request, result)

@@ -19,7 +19,7 @@ from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool
 
 from adapters.double import Faults
 from gateway import http
-from gateway.doors import mcp_http
+from gateway.doors import mcp
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY
 from manifests import Catalog, Selection
 from tests.conftest import Door, Road, open_road
@@ -230,7 +230,7 @@ async def test_older_clients_shake_hands_and_call(
 async def test_a_slow_call_is_told_of_while_it_goes_on(
     door: Door, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_http, "PROGRESS_S", 0.05)
+    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
     play(door.road, latency_s=0.4)
     heard: list[tuple[float, str | None]] = []
 
@@ -274,7 +274,7 @@ async def test_a_connection_that_closes_ends_the_work_upstream(
         await under_way(door.road, 1)
         waiting.cancel()
         await under_way(door.road, 0)
-    monkeypatch.setattr(mcp_http, "PROGRESS_S", 0.05)
+    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
     got = await door.client.post(f"{door.url}/mcp", json=streaming, headers={"Accept": BOTH})
     assert b"notifications/progress" in await got.content.readuntil(b"\n\n")
     got.close()
@@ -285,7 +285,7 @@ async def test_a_connection_that_closes_ends_the_work_upstream(
 async def test_a_cancelled_stream_ends_with_an_answer_and_its_connection_lives_on(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_http, "PROGRESS_S", 0.05)
+    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
     play(door.road, hang_rate=1.0)
     head = await session(door)
     params = {"name": "call_tool", "arguments": COIN, "_meta": {"progressToken": "t"}}

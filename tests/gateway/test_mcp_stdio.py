@@ -17,7 +17,6 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from adapters.double import Faults
-from gateway.doors import mcp_stdio
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
 from gateway.doors.mcp_stdio import McpStdio
 from gateway.guard import Caller
@@ -282,7 +281,7 @@ async def test_a_notification_ends_the_work_upstream(pipe: Pipe) -> None:
 async def test_requests_are_answered_side_by_side(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_stdio, "PROGRESS_S", 0.05)
+    monkeypatch.setattr("gateway.doors.mcp.PROGRESS_S", 0.05)
     play(pipe.road, latency_s=0.3)
     pipe.send(
         call("slow", _meta={"progressToken": 0}),

@@ -1,0 +1,40 @@
+"""Work that may block for ever, in a thread that holds up no exit.
+
+Nothing ends a read of a pipe, the look-up of a name or a flush that hangs; a thread of a pool would
+be waited for when the process ends.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_daemon(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `work` gives, or raises. A caller that is cancelled leaves it behind."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(given: T | None, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast(T, given))
+
+    def run() -> None:
+        given, error = None, None
+        try:
+            given = work(*args, **kwargs)
+        except Exception as raised:  # noqa: BLE001 - it is the caller's
+            error = raised
+        with suppress(RuntimeError):  # the loop may have closed
+            loop.call_soon_threadsafe(tell, given, error)
+
+    threading.Thread(target=run, name="daemon", daemon=True).start()
+    return await done
