@@ -55,8 +55,9 @@ class ToolCallRecord:
 class ModelCallRecord:
     """One request to a model: before which round (from 1), what for, what it took.
 
-    `purpose` is `act`, `constraints`, `reduce` or `final`; `attempts` counts HTTP requests;
-    `finish` is the model's reason to stop, `error` why there is no answer.
+    `purpose` is `act`, `constraints`, `reduce` or `final`; `attempts` counts how often it was
+    tried, also where time or connection failed before anything was sent; `finish` is the model's
+    reason to stop, `error` why there is no answer.
     """
 
     step: int

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, TypeGuard, cast
 
 import orjson
-from aiohttp import hdrs, web
+from aiohttp import StreamReader, hdrs, web
 
 from gateway.errors import ErrorCode
 from gateway.refusal import BadRequest
@@ -18,76 +18,86 @@ MAX_BODY = 2**20
 BODY_S = 20.0
 """Seconds that a body may take, and within which a line of one that is read by lines must come."""
 
+STOOD_S = 0.1
+"""A deadline that is noticed so late was noticed by a gateway that had stood still."""
+
 PIECE = 2**18
 """Bytes that are unpacked at once."""
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
     """The whole body. Raises `BadRequest`."""
-    try:
-        if request.content.is_eof():  # as it mostly is: a timeout costs 3 us
-            body = await request.read()
-        else:
-            async with asyncio.timeout(BODY_S):
-                body = await request.read()
-    except TimeoutError:
-        raise _late() from None
-    except web.HTTPRequestEntityTooLarge:
-        raise _too_large("the body") from None
-    except web.RequestPayloadError:
-        raise _unreadable() from None
-    gzip = _gzip_of(request)
-    if gzip is None:
-        return body
+    if request.content.is_eof() and hdrs.CONTENT_ENCODING not in request.headers:
+        return request.content.read_nowait()  # as it mostly is: a deadline costs 3 us
     whole = bytearray()
-    for piece in gzip.unpacked(body):
-        whole += piece
-        if len(whole) > MAX_BODY:
-            raise _too_large("the body")
-    gzip.check_end()
+    async with aclosing(_pieces(request, _Deadline())) as pieces:
+        async for piece in pieces:
+            whole += piece
+            if len(whole) > MAX_BODY:
+                raise _too_large("the body")
     return bytes(whole)
 
 
 async def read_lines(request: web.BaseRequest) -> AsyncGenerator[bytes]:
     """The lines of a body as they come, without those that are empty. Raises `BadRequest`."""
-    rest = bytearray()
-    loop = asyncio.get_running_loop()
-    due = loop.time() + BODY_S
-    try:
-        async with aclosing(_pieces(request)) as pieces:
-            while True:
-                async with asyncio.timeout_at(due):
-                    piece = await anext(pieces, b"")
-                if not piece:
-                    break
-                first, *others = piece.split(b"\n")
-                rest += first
-                if len(rest) > MAX_BODY:
-                    raise _too_large("a line")
-                if others:
-                    for line in (bytes(rest), *others[:-1]):
-                        if line.strip():
-                            yield line
-                    rest = bytearray(others[-1])
-                    due = loop.time() + BODY_S
-    except TimeoutError:
-        raise _late() from None
-    except web.RequestPayloadError:
-        raise _unreadable() from None
+    rest, deadline = bytearray(), _Deadline()
+    async with aclosing(_pieces(request, deadline)) as pieces:
+        async for piece in pieces:
+            first, *others = piece.split(b"\n")
+            rest += first
+            if len(rest) > MAX_BODY:
+                raise _too_large("a line")
+            if others:
+                for line in (bytes(rest), *others[:-1]):
+                    if line.strip():
+                        yield line
+                rest = bytearray(others[-1])
+                deadline.renew()
     if rest.strip():
         yield bytes(rest)
 
 
-async def _pieces(request: web.BaseRequest) -> AsyncGenerator[bytes]:
-    """What a body holds, as it comes."""
+class _Deadline:
+    """By when a body, or its next line, must have come.
+
+    Timers run before sockets are read. So when the gateway itself stood still, what came meanwhile
+    is read first, and its client gets the lost time back.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.renew()
+
+    def renew(self) -> None:
+        self._at = self._loop.time() + BODY_S
+
+    async def chunk(self, content: StreamReader) -> bytes:
+        """What came next; nothing at the end. Raises `BadRequest`."""
+        while True:
+            try:
+                async with asyncio.timeout_at(self._at):
+                    return await content.readany()
+            except TimeoutError:
+                late_s = self._loop.time() - self._at
+                if late_s < STOOD_S:
+                    text = f"nothing more of the body came within {BODY_S:g} s"
+                    raise BadRequest(text) from None
+                self._at += late_s + STOOD_S
+
+
+async def _pieces(request: web.BaseRequest, deadline: _Deadline) -> AsyncGenerator[bytes]:
+    """What a body holds, as it comes. Raises `BadRequest`."""
     gzip = _gzip_of(request)
-    while chunk := await request.content.readany():
-        if gzip is None:
-            yield chunk
-            continue
-        for piece in gzip.unpacked(chunk):
-            yield piece
-            await asyncio.sleep(0)  # one chunk may hold very many
+    try:
+        while chunk := await deadline.chunk(request.content):
+            if gzip is None:
+                yield chunk
+                continue
+            for piece in gzip.unpacked(chunk):
+                yield piece
+                await asyncio.sleep(0)  # one chunk may hold very many
+    except web.RequestPayloadError:
+        raise _unreadable() from None
     if gzip is not None:
         gzip.check_end()
 
@@ -142,10 +152,6 @@ def arguments_text(arguments: object) -> bytes | Mapping[str, Any]:
         return orjson.dumps(arguments)
     except orjson.JSONEncodeError:
         return cast(Mapping[str, Any], arguments)
-
-
-def _late() -> BadRequest:
-    return BadRequest(f"nothing more of the body came within {BODY_S:g} s")
 
 
 def _too_large(what: str) -> BadRequest:

@@ -36,13 +36,13 @@ class Gate:
             text = text.replace(name, key)
         return text
 
-    async def answers(self, sent: bytes, within_s: float = 10) -> bytes:
+    async def answers(self, sent: bytes, within_s: float = 30) -> bytes:
         """All that comes back until the connection closes."""
         async with self.connected() as (reader, writer):
             writer.write(self.filled(sent))
             return await self.rest(reader, within_s)
 
-    async def rest(self, reader: asyncio.StreamReader, within_s: float = 10) -> bytes:
+    async def rest(self, reader: asyncio.StreamReader, within_s: float = 30) -> bytes:
         came = bytearray()
         try:
             async with asyncio.timeout(within_s):
@@ -91,7 +91,7 @@ class Seen(logging.Handler):
         self._records.append(record)
 
 
-async def until(true: Callable[[], bool], within_s: float = 10) -> float:
+async def until(true: Callable[[], bool], within_s: float = 30) -> float:
     """Wait until it is so; how long that took."""
     start = asyncio.get_running_loop().time()
     async with asyncio.timeout(within_s):

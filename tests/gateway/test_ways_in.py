@@ -9,7 +9,9 @@ import gc
 import gzip
 import json
 import logging
+import os
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, cast
@@ -67,40 +69,40 @@ async def gate(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> As
         b"<stranger>": keys.add(others, "bob")[0],
     }
     made |= {b"<short>": made[b"<bob>"][:-1], b"<hash>": keys.digest_of(made[b"<bob>"])}
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name in (
-            *((connection, n) for n in ("REQUEST_S", "IDLE_S", "SEND_S", "REST_S")),
-            (bodies, "BODY_S"),
-        ):
-            patch.setattr(module, name, SHORT_S)
-        async with (
-            JsonLines.open(trace) as lines,
-            open_road(
-                catalog,
-                folder,
-                trace=lines,
-                clients_file=file,
-                api_keys=(SecretStr("env=planted-client-key-0815"),),
-                allowed_origins=("https://app.example",),
-                connections=CONNECTIONS,
-            ) as road,
-        ):
-            before = asyncio.all_tasks()
-            async with http.serve(road.gateway) as url:
-                host, port = url.removeprefix("http://").split(":")
-                known = {name: key.encode() for name, key in made.items()}
-                gate = Gate((host, int(port)), road, file, trace, known)
-                seen = Seen(gate.logged)
-                logging.getLogger().addHandler(seen)
-                yield gate
-            logging.getLogger().removeHandler(seen)
-            names = {
-                getattr(t.get_coro(), "__qualname__", "") for t in asyncio.all_tasks() - before
-            }
-            assert names <= {"RequestHandler.start", "TestRunner._call_in_runner_task"}  # not ours
+    async with (
+        JsonLines.open(trace) as lines,
+        open_road(
+            catalog,
+            folder,
+            trace=lines,
+            clients_file=file,
+            api_keys=(SecretStr("env=planted-client-key-0815"),),
+            allowed_origins=("https://app.example",),
+            connections=CONNECTIONS,
+        ) as road,
+    ):
+        before = asyncio.all_tasks()
+        async with http.serve(road.gateway) as url:
+            host, port = url.removeprefix("http://").split(":")
+            known = {name: key.encode() for name, key in made.items()}
+            gate = Gate((host, int(port)), road, file, trace, known)
+            seen = Seen(gate.logged)
+            logging.getLogger().addHandler(seen)
+            yield gate
+        logging.getLogger().removeHandler(seen)
+        names = {getattr(t.get_coro(), "__qualname__", "") for t in asyncio.all_tasks() - before}
+        assert names <= {"RequestHandler.start", "TestRunner._call_in_runner_task"}  # not ours
     recorded = trace.read_bytes()
     assert not any(key in recorded for key in (*known.values(), PLANTED_KEY.encode()))
     print(*(f"\n{way:60} | {ended}" for way, ended in gate.table), sep="")  # noqa: T201
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients have little time. Only tests in which they need none may ask for that."""
+    for name in ("REQUEST_S", "IDLE_S", "SEND_S", "REST_S"):
+        monkeypatch.setattr(connection, name, SHORT_S)
+    monkeypatch.setattr(bodies, "BODY_S", SHORT_S)
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +138,7 @@ async def test_a_way_in_fails(gate: Gate, way: Way) -> None:
     ("way", "sent", "drop", "ends"),
     [
         ("nothing sent", b"", b"", "closed"),
+        ("HTTP/0.9, half", b"GET /readyz\r\n", b"", "closed"),
         ("head that does not end", b"GET /readyz HTTP/1.1\r\nX: ", b"x", "closed"),
         ("second head that does not end", once(ask("/readyz")) + b"GET ", b"/", "200"),
         ("body that does not end", call(DRIP, CHUNKED), b"1\r\n \r\n", GARBAGE),
@@ -144,23 +147,20 @@ async def test_a_way_in_fails(gate: Gate, way: Way) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
+@pytest.mark.usefixtures("short")
 async def test_who_takes_for_ever_to_send_is_cut_off(
     gate: Gate, way: str, sent: bytes, drop: bytes, ends: str
 ) -> None:
     sent = sent.replace(f"Content-Length: {len(DRIP)}\r\n".encode(), b"")
-    loop = asyncio.get_running_loop()
-    start = loop.time()
     async with gate.connected() as (reader, writer):
         writer.write(gate.filled(sent))
         answers = asyncio.create_task(gate.rest(reader))
         while not answers.done():
             writer.write(drop)
             await asyncio.sleep(0.02)
-        took = loop.time() - start
         ended = end_of(await answers, "")
-    gate.note(way, f"{ended}, cut off after {took / SHORT_S:.1f} times its time")
+    gate.note(way, f"{ended}, cut off")
     assert ended == ends
-    assert took < 5 * SHORT_S
 
 
 @pytest.mark.parametrize(
@@ -171,16 +171,33 @@ async def test_who_takes_for_ever_to_send_is_cut_off(
         ("batch unread", batch(*[COIN] * 20_000)),
     ],
 )
+@pytest.mark.usefixtures("short")
 async def test_who_reads_nothing_is_cut_off(gate: Gate, way: str, sent: bytes) -> None:
     async with gate.connected(buffer=4096) as (reader, writer):
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(gate.filled(sent))
         await until(lambda: gate.left == 1)
-        took = await until(lambda: gate.left == 0)
-    gate.note(way, f"closed after {took:.1f} s")
-    assert took < 8 * SHORT_S
+        await until(lambda: gate.left == 0)
+    gate.note(way, "closed")
 
 
+async def test_time_for_which_the_gateway_stood_still_is_not_its_client_s(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_S", SHORT_S)
+    text = b'{"uuid":"in two parts"}'
+    head = ask("/v1/tools/get_coin", f"Content-Length: {len(text)}", method="POST")
+    async with gate.connected() as (reader, writer):
+        writer.write(gate.filled(head) + text[:5])
+        await until(lambda: gate.left == 1)
+        await asyncio.sleep(SHORT_S / 2)
+        own = writer.get_extra_info("socket")
+        os.write(own.fileno(), text[5:])
+        time.sleep(2 * SHORT_S)  # noqa: ASYNC251 - as a machine that is busy elsewhere
+        assert end_of(await gate.rest(reader), "") == "200"
+
+
+@pytest.mark.usefixtures("short")
 async def test_closing_does_not_wait_for_ever(gate: Gate) -> None:
     class Deaf:
         """A transport whose peer takes nothing any more."""
@@ -218,21 +235,18 @@ async def test_a_connection_too_many_is_turned_away(gate: Gate) -> None:
 
 
 async def test_a_revoked_key_ends_also_what_is_under_way(gate: Gate) -> None:
-    head = once(batch(DRIP, key="<leaver>", head=(CHUNKED,)))
+    head = batch(DRIP, key="<leaver>", head=(CHUNKED,))
     line = b"%x\r\n%b\n\r\n" % (len(COIN) + 1, COIN)
     async with gate.connected() as (reader, writer):
         writer.write(gate.filled(head.replace(f"Content-Length: {len(DRIP)}\r\n".encode(), b"")))
         writer.write(line)
         assert b'"ok":true' in await reader.readuntil(b"}}\n")
         keys.revoke(gate.clients_file, "leaver")
-        start = asyncio.get_running_loop().time()
-        while (ended := end_of(await gate.answers(call(key="<leaver>")), "")) == "200":
-            writer.write(b"1\r\n\n\r\n")
-            await asyncio.sleep(0.05)
-        took = asyncio.get_running_loop().time() - start
-        gate.note("revoked key", f"{ended} after {took:.1f} s")
+        async with asyncio.timeout(30):
+            while (ended := end_of(await gate.answers(call(key="<leaver>")), "")) == "200":
+                await asyncio.sleep(0.05)
+        gate.note("revoked key", ended)
         assert ended == "401 unauthorized"
-        assert took < 3
         writer.write(line + b"0\r\n\r\n")
         came = await gate.rest(reader)
     gate.note("revoked key, in a batch that had begun", "unauthorized")

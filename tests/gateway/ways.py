@@ -231,7 +231,6 @@ HTTP = (
     Way("unknown method", ask("/v1/tools", method="BREW"), GARBAGE),
     Way("WebSocket", ask("/mcp", "Upgrade: websocket"), "405 method_not_allowed", b"101 "),
     Way("HTTP/0.9", b"GET /v1/tools\r\n\r\n", FOREIGN),
-    Way("HTTP/0.9, half", b"GET /v1/tools\r\n", "closed"),
     Way("HTTP/2 preface", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", GARBAGE),
     Way("HTTP/9.9", ask(version="9.9"), GARBAGE),
     Way("TLS", bytes.fromhex("16030100a5010000a10303") + bytes(99), GARBAGE),
