@@ -1,18 +1,20 @@
 """Whatever came back becomes an `Answer`: a table (records of like shape) or a document (any JSON).
 
 The JSON is ready to send: compact, UTF-8, NaN and infinities as null; a table has one record a
-line, so that rows can be cut without decoding. Frames are read without importing pandas, which
+line, so that rows can be cut without decoding. A cell that JSON can't say costs no other: U+FFFD
+stands for a lone surrogate, null for the rest. Frames are read without importing pandas, which
 lives in the worker process only.
 """
 
 import codecs
 import json
+import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
-from itertools import count
+from itertools import chain, count, repeat
 from typing import Any
 
 import orjson
@@ -22,10 +24,16 @@ from adapters.fault import UpstreamFault, told
 MAX_BYTES = 16 * 2**20
 """The largest answer that is taken."""
 
+BLOCK = 1_000
+"""Records written at once: each call of orjson takes 4 KiB or more, whatever it writes."""
+
 READ_OF_PAGE = 2**16
 
 _AS_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19  # the digits of 2**63
+_LINE_END = orjson.Fragment(b"\n")  # written nowhere else: within a text it is escaped
+_NESTED = frozenset({dict, list})
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_CHARSETS = {"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf-7"}
 
 
@@ -46,10 +54,13 @@ def from_json(
 
 
 def from_value(value: Any) -> Answer:
-    """Answer from a JSON value. Raises `UpstreamFault` (`invalid`) for a nesting too deep."""
+    """Answer from a JSON value. Raises `UpstreamFault`: `invalid` for a nesting too deep,
+    `too_large` where the table is over `MAX_BYTES`.
+    """
     if isinstance(value, list) and value and all(map(_is_record, value)):
-        columns = tuple(dict.fromkeys(name for record in value for name in record))
-        return _table(columns, value)
+        names = dict.fromkeys(chain.from_iterable(value))
+        columns = tuple(dict.fromkeys(map(_text, names)))
+        return _table(columns, (value[at : at + BLOCK] for at in range(0, len(value), BLOCK)))
     return _document(_dumps(value))
 
 
@@ -58,8 +69,8 @@ def read_json(
 ) -> Any:
     """The JSON value of a body in UTF-8 or, if it isn't, in the `charset` that its header names.
 
-    NaN and infinities become null, integers of any length stay exact. Raises `UpstreamFault`
-    (`empty`, `invalid`), in whose message none of `secrets` stands.
+    NaN, and an integer that Python refuses to read, become null; integers of more than 64 bits stay
+    exact. Raises `UpstreamFault` (`empty`, `invalid`), in whose message none of `secrets` stands.
     """
     if body.startswith(BOM_UTF8):
         body = body[len(BOM_UTF8) :]
@@ -77,12 +88,19 @@ def read_json(
     if text is None:
         raise UpstreamFault("invalid", "the upstream sent text that is not UTF-8")
     try:
-        return json.loads(text, parse_constant=lambda _: None)
+        return json.loads(text, parse_constant=lambda _: None, parse_int=_integer)
     except RecursionError:
         raise UpstreamFault("invalid", "the upstream's JSON is nested too deeply") from None
     except ValueError as error:
         start = told(text, secrets, most=40)
         raise UpstreamFault("invalid", f"the upstream sent no JSON ({error}): {start!r}") from None
+
+
+def _integer(digits: str) -> int | None:
+    try:
+        return int(digits)
+    except ValueError:  # Python reads some 4,300 digits: more would take it too long
+        return None
 
 
 def _decoded(body: bytes | bytearray, charset: str | None) -> str | None:
@@ -115,30 +133,48 @@ def from_object(value: Any) -> Answer:
         value = value.to_frame()
     if hasattr(value, "columns") and hasattr(value, "index"):
         return _from_frame(value)
-    data = orjson.dumps(_plain(value), default=_default, option=orjson.OPT_NON_STR_KEYS)
-    return _document(data)
+    return _document(_dumps(_plain(value), orjson.OPT_NON_STR_KEYS))
 
 
 def _from_frame(frame: Any) -> Answer:
-    names, columns = _columns(frame)
-    return _table(names, [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
-
-
-def _columns(frame: Any) -> tuple[tuple[str, ...], list[list[Any]]]:
-    """Names made unique, and values; an index that carries data comes first."""
+    """An index that carries data comes first."""
     if type(frame.index).__name__ != "RangeIndex":
         frame = frame.reset_index()
+    names = _unique_names(frame)
+    blocks = (frame.iloc[at : at + BLOCK] for at in range(0, len(frame), BLOCK))
+    return _table(names, (_records(names, block) for block in blocks))
+
+
+def _unique_names(frame: Any) -> tuple[str, ...]:
     names = ["_".join(map(str, n)) if isinstance(n, tuple) else str(n) for n in frame.columns]
+    names = [_text(name) for name in names]
     unique: list[str] = []
     for name in names:
         others = (other for n in count(2) if (other := f"{name}_{n}") not in names)
         unique.append(name if name not in unique else next(o for o in others if o not in unique))
-    return tuple(unique), [frame.iloc[:, i].tolist() for i in range(len(unique))]
+    return tuple(unique)
 
 
-def _table(columns: tuple[str, ...], records: Sequence[Mapping[str, Any]]) -> Answer:
-    lines = [_dumps(record, orjson.OPT_NON_STR_KEYS) for record in records]
-    return Answer(b"[" + b",\n".join(lines) + b"]", columns, len(lines))
+def _records(names: Sequence[str], frame: Any) -> list[dict[str, Any]]:
+    columns = [frame.iloc[:, i].tolist() for i in range(len(names))]
+    return [*map(dict, map(zip, repeat(names), zip(*columns, strict=True)))]
+
+
+def _table(columns: tuple[str, ...], blocks: Iterable[Sequence[Mapping[str, Any]]]) -> Answer:
+    """A table of records that come in blocks. Raises `UpstreamFault` (`too_large`)."""
+    data, rows = bytearray(b"["), 0
+    for block in blocks:
+        with_ends = [_LINE_END] * (2 * len(block) - 1)
+        with_ends[::2] = block
+        data += b"\n".join(_dumps(with_ends)[1:-1].split(b"\n,"))
+        data += b",\n"
+        rows += len(block)
+        if len(data) > MAX_BYTES:
+            raise UpstreamFault("too_large", f"the answer is over {MAX_BYTES} bytes")
+    if rows:
+        del data[-2:]
+    data += b"]"
+    return Answer(bytes(data), columns, rows)
 
 
 def _document(data: bytes) -> Answer:
@@ -149,20 +185,45 @@ def _document(data: bytes) -> Answer:
 def _dumps(value: Any, option: int = 0) -> bytes:
     """Raises `UpstreamFault` (`invalid`)."""
     try:
-        return orjson.dumps(value, default=_default, option=option)
-    except orjson.JSONEncodeError as error:
-        if "64-bit" in str(error):  # the standard library knows longer integers
-            with suppress(TypeError, ValueError, RecursionError):
-                text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-                return text.encode()
+        try:
+            return orjson.dumps(value, default=_default, option=option)
+        except orjson.JSONEncodeError:
+            return orjson.dumps(_writable(value), default=_default, option=option)
+    except (orjson.JSONEncodeError, RecursionError) as error:
         text = f"the upstream's answer can't be written as JSON: {error}"
         raise UpstreamFault("invalid", text) from None
 
 
+def _writable(value: Any) -> Any:
+    """What of `value` JSON can say: U+FFFD stands for a lone surrogate, null for the rest."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return {_writable(name): _writable(field) for name, field in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(item) for item in value]
+    if isinstance(value, int):
+        return value if value.bit_length() < 64 else _long_integer(value)
+    try:
+        return orjson.Fragment(orjson.dumps(value, default=_default))
+    except orjson.JSONEncodeError:
+        return _writable(_default(value))
+
+
+def _text(text: str) -> str:
+    return _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def _long_integer(value: int) -> orjson.Fragment | None:
+    """orjson writes 64 bits at most, Python no more digits than it reads."""
+    try:
+        return orjson.Fragment(str(value).encode())
+    except ValueError:
+        return None
+
+
 def _is_record(value: object) -> bool:
-    return isinstance(value, dict) and not any(
-        isinstance(field, dict | list) for field in value.values()
-    )
+    return isinstance(value, dict) and _NESTED.isdisjoint(map(type, value.values()))
 
 
 def _plain(value: Any) -> Any:
