@@ -9,12 +9,8 @@ Workers start on first use, get no secrets in their environment, and end with th
 """
 
 import asyncio
-import contextlib
 import importlib.util
-import os
 import signal
-import subprocess
-import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -22,12 +18,11 @@ from itertools import count
 from typing import Any, Protocol, runtime_checkable
 
 import anyio
-import orjson
 
-from adapters.akshare_worker import LENGTHS, frame
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
+from adapters.process import kill, receive, send, standard_input, start
 from manifests import AkShareBinding, Manifest, Scalar
 
 GRACE_S = 2.0
@@ -37,11 +32,6 @@ START_S = 60.0
 
 MOST_CALLS = 20_000
 """How many calls a worker answers before it is retired."""
-
-_ENVIRONMENT = (
-    *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"),
-    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-)
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -202,22 +192,15 @@ class _Worker:
 
     async def _launch(self) -> "_Process":
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "adapters.akshare_worker"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
-            )
-            _write(process, self._hello)
+            process = await start("adapters.akshare_worker")
+            send(process, self._hello)
             try:
                 with anyio.fail_after(START_S):
-                    head, _ = await _read(process)
+                    head, _ = await receive(process)
             except (TimeoutError, asyncio.IncompleteReadError):
                 head = {"failed": "the AkShare worker did not start"}
             if "failed" in head:
-                _kill(process)
+                kill(process)
                 raise UpstreamFault("not_configured", head["failed"])
             started = _Process(process, head["user"], self._hello["worker_bytes"])
             self.processes = [p for p in self.processes if not p.has_ended] + [started]
@@ -261,18 +244,18 @@ class _Process:
             "arguments": arguments,
             "timeout_s": timeout_s,
         }
-        _write(self._process, job)
+        send(self._process, job)
         return number, reply
 
     def cancel(self, number: int) -> None:
         """Nobody waits for this call any more."""
         if number in self.calls:
-            _write(self._process, {"cancel": number})
+            send(self._process, {"cancel": number})
 
     def kill(self) -> None:
         """End the process and whatever it has started."""
         if not self.has_ended:
-            _kill(self._process)
+            kill(self._process)
 
     async def stop(self) -> None:
         """End the process, whatever it does."""
@@ -286,7 +269,7 @@ class _Process:
     def _close(self) -> None:
         """Close the process's input, upon which it ends unless it is stuck."""
         self.is_open = False
-        _input(self._process).close()
+        standard_input(self._process).close()
         asyncio.get_running_loop().call_later(GRACE_S, self.kill)
 
     async def _listen(self) -> None:
@@ -310,7 +293,7 @@ class _Process:
     async def _deliver(self) -> None:
         """Raises when the pipe ends, or brings what is no frame."""
         while True:
-            head, data = await _read(self._process)
+            head, data = await receive(self._process)
             self._answered += 1
             if head["retire"] or head["bytes"] > self._most_bytes or self._answered >= MOST_CALLS:
                 self.is_open = False
@@ -330,25 +313,3 @@ def _status(status: int) -> str:
         return f"by signal {signal.Signals(-status).name}"
     except ValueError:
         return f"by signal {-status}"
-
-
-def _kill(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _write(process: Process, head: Mapping[str, Any]) -> None:
-    with contextlib.suppress(OSError, RuntimeError):  # it has ended, which its listener will see
-        _input(process).write(frame(head))
-
-
-def _input(process: Process) -> asyncio.StreamWriter:
-    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
-    return process.stdin
-
-
-async def _read(process: Process) -> Reply:
-    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-    head, body = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
-    text = await process.stdout.readexactly(head)
-    return orjson.loads(text), await process.stdout.readexactly(body)

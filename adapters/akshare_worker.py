@@ -7,7 +7,6 @@ function that goes on after its deadline is interrupted, then given up. What tha
 memory leaves behind is unknown, so the process then asks to be retired. It ends when its standard
 input closes, so it never outlives its parent.
 
-A frame is two big-endian 32-bit lengths, a JSON head, and a body.
 In: `{"functions", "base_url", "threads", "worker_bytes"}`, then
 `{"id", "function", "arguments", "timeout_s"}` or `{"cancel": id}`.
 Out: `{"ready": version, "user": id}` or `{"failed": reason}`, then per call
@@ -18,8 +17,6 @@ Out: `{"ready": version, "user": id}` or `{"failed": reason}`, then per call
 import ctypes
 import os
 import queue
-import resource
-import struct
 import sys
 import threading
 import time
@@ -27,12 +24,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import orjson
+from adapters.frames import bound_memory, frame, own_pipes, read_frame, resident_bytes
 
 if TYPE_CHECKING:  # the parent imports this module too, and does without requests
     from adapters.worker_http import Call
-
-LENGTHS = struct.Struct(">II")
 
 NICE = 10
 """Where processors are short, the gateway's event loop goes before the parsing of tables."""
@@ -61,12 +56,6 @@ _CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 EMPTY_DOCUMENTS = (b"[]", b"{}", b"null", b'""')
 
 Reply = tuple[dict[str, Any], bytes]
-
-
-def frame(head: Mapping[str, Any], body: bytes = b"") -> bytes:
-    """One message, ready to write."""
-    text = orjson.dumps(head)
-    return LENGTHS.pack(len(text), len(body)) + text + body
 
 
 class Worker:
@@ -155,7 +144,7 @@ class Worker:
         """Send the reply, unless the call has one already."""
         head, body = reply
         self._retire |= call.interrupted or threading.active_count() > MAX_THREADS
-        resident = 0 if self._retire else _resident_bytes()
+        resident = 0 if self._retire else resident_bytes()
         state = {"id": call.number, "bytes": resident, "retire": self._retire}
         message = frame({**state, **head}, body)
         if call.claim():
@@ -202,32 +191,9 @@ def _fault(call: "Call", kind: str, message: str, retryable: bool = False) -> Re
     return {"fault": {**fault, "retry_after_s": retry_after_s}}, b""
 
 
-def _resident_bytes() -> int:
-    try:
-        with open("/proc/self/statm", "rb") as statm:
-            return int(statm.read().split()[1]) * resource.getpagesize()
-    except FileNotFoundError:
-        return 0
-    except OSError:  # no file descriptors are left: as bad as no memory
-        return sys.maxsize
-
-
-def _read(stream: BinaryIO) -> dict[str, Any] | None:
-    lengths = stream.read(LENGTHS.size)
-    if len(lengths) < LENGTHS.size:
-        return None
-    head, body = LENGTHS.unpack(lengths)
-    text = stream.read(head + body)
-    return None if len(text) < head + body else orjson.loads(text[:head])
-
-
 def _confine(worker_bytes: int) -> None:
     """A call that takes all memory gets a `MemoryError`; no cores; no more rights than now."""
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = 2 * worker_bytes
-    limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bound_memory(2 * worker_bytes)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
@@ -262,16 +228,14 @@ def _may_kill() -> bool:
 
 def main() -> None:
     os.nice(NICE)
-    out, frames = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):  # upstream code neither reads our frames nor writes among them
-        os.dup2(nowhere, standard)
+    frames, out = own_pipes()  # upstream code neither reads our frames nor writes among them
     os.environ["TQDM_DISABLE"] = "1"
     # Where pyarrow is installed pandas would take it for strings: 47 MiB more, and no faster.
     sys.modules["pyarrow"] = None  # type: ignore[assignment]  # the import system's "there is none"
-    hello = _read(frames)
-    if hello is None:
+    first = read_frame(frames)
+    if first is None:
         return
+    hello, _ = first
     worker = Worker({}, out)
     try:
         import akshare
@@ -291,7 +255,8 @@ def main() -> None:
     os.register_at_fork(after_in_child=lambda: os.close(out.fileno()))
     worker.send(frame({"ready": akshare.__version__, "user": os.getuid()}))
     try:
-        while (job := _read(frames)) is not None:
+        while (message := read_frame(frames)) is not None:
+            job, _ = message
             if "cancel" in job:
                 worker.cancel(job["cancel"])
             else:

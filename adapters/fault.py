@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote, quote_plus
 
 Kind = Literal[
@@ -53,6 +53,16 @@ class UpstreamFault(Exception):
         self.message = message
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What `UpstreamFault` was made of, to be told to another process."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "retryable": self.retryable,
+            "retry_after_s": self.retry_after_s,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,16 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 import aiohttp
-from anyio import to_thread
 from yarl import URL
 
 from adapters.fault import UpstreamFault, told
 from adapters.normalise import MAX_BYTES
 
-T = TypeVar("T")
-
 CONNECT_S = 5.0
 CHUNK = 2**16
 STEP = 2**18  # bytes unpacked between two turns of the loop: about 0.5 ms
-READ_AT_ONCE = 2**16
 REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal's words is waited for
 
 _ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
@@ -99,13 +94,6 @@ async def get(
         raise UpstreamFault("unreachable", text, retryable=True) from None
     except (aiohttp.ClientError, OSError):
         raise UpstreamFault("unreachable", _BROKE_OFF, retryable=True) from None
-
-
-async def read(reply: Reply, into: Callable[[Reply], T]) -> T:
-    """`into(reply)`, in a thread where it may take longer than 5 ms."""
-    if len(reply.body) < READ_AT_ONCE:
-        return into(reply)
-    return await to_thread.run_sync(into, reply)
 
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:

@@ -164,7 +164,7 @@ def _table(columns: tuple[str, ...], blocks: Iterable[Sequence[Mapping[str, Any]
     """A table of records that come in blocks. Raises `UpstreamFault` (`too_large`)."""
     data, rows = bytearray(b"["), 0
     for block in blocks:
-        with_ends = [_LINE_END] * (2 * len(block) - 1)
+        with_ends: list[Any] = [_LINE_END] * (2 * len(block) - 1)
         with_ends[::2] = block
         data += b"\n".join(_dumps(with_ends)[1:-1].split(b"\n,"))
         data += b",\n"

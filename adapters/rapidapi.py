@@ -21,9 +21,10 @@ from yarl import URL
 from adapters.conventions import Refusal, refusal_in, words_in
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault, fault_of_status, limits_of, seconds_until, told
-from adapters.http import Reply, get, open_session, read
+from adapters.http import Reply, get, open_session
 from adapters.keys import Key, Keys
 from adapters.normalise import Answer, from_value, read_json
+from adapters.reader import Reader
 from manifests import Manifest, RapidApiBinding, Scalar
 
 MAX_URL = 8_000
@@ -40,12 +41,14 @@ class RapidApiAdapter:
     def __init__(
         self,
         session: aiohttp.ClientSession,
+        reader: Reader,
         keys: Keys,
         hosts: Collection[str],
         base_url: str | None,
         credentials: Mapping[str, str],
     ) -> None:
         self._session = session
+        self._reader = reader
         self._keys = keys
         self._hosts = frozenset(hosts)
         self._base_url = base_url
@@ -62,8 +65,8 @@ class RapidApiAdapter:
         credentials: Mapping[str, str] | None = None,
     ) -> AsyncIterator["RapidApiAdapter"]:
         """Only `hosts` are ever asked; `base_url` sends all requests to another origin."""
-        async with open_session() as session:
-            yield cls(session, keys, hosts, base_url, credentials or {})
+        async with open_session() as session, Reader.open() as reader:
+            yield cls(session, reader, keys, hosts, base_url, credentials or {})
 
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
@@ -85,7 +88,7 @@ class RapidApiAdapter:
 
         secrets = (key.secret, *filled.values())
         reply = await get(self._session, url, headers, until - loop.time(), learn)
-        outcome = await read(reply, lambda reply: _outcome(reply, host, secrets))
+        outcome = await self._reader.read(reply, _outcome, host, secrets)
         if isinstance(outcome, Answer):
             return outcome
         words = told(outcome.text, secrets)

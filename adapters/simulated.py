@@ -13,24 +13,28 @@ from yarl import URL
 from adapters.akshare import AkShareAdapter
 from adapters.double import FUNCTIONS
 from adapters.fault import fault_of_status
-from adapters.http import Reply, get, open_session, read
+from adapters.http import Reply, get, open_session
 from adapters.normalise import Answer, from_json
+from adapters.reader import Reader
 from manifests import AkShareBinding, Manifest, Scalar
 
 
 class SimulatedAkShare:
     """Sends each AkShare tool the way the double can answer it. Made by `SimulatedAkShare.open`."""
 
-    def __init__(self, real: AkShareAdapter, session: aiohttp.ClientSession, base_url: str) -> None:
+    def __init__(
+        self, real: AkShareAdapter, session: aiohttp.ClientSession, reader: Reader, base_url: str
+    ) -> None:
         self._real = real
         self._session = session
+        self._reader = reader
         self._base_url = base_url
 
     @classmethod
     @asynccontextmanager
     async def open(cls, real: AkShareAdapter, base_url: str) -> AsyncIterator["SimulatedAkShare"]:
-        async with open_session() as session:
-            yield cls(real, session, base_url)
+        async with open_session() as session, Reader.open() as reader:
+            yield cls(real, session, reader, base_url)
 
     def state(self) -> dict[str, int]:
         """The workers of the functions that run as they are (`adapters.akshare.Pool`)."""
@@ -44,7 +48,8 @@ class SimulatedAkShare:
             return await self._real.fetch(manifest, arguments, timeout_s)
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
-        return await read(await get(self._session, url.with_query(query), {}, timeout_s), _answer)
+        reply = await get(self._session, url.with_query(query), {}, timeout_s)
+        return await self._reader.read(reply, _answer)
 
 
 def _answer(reply: Reply) -> Answer:

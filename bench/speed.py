@@ -2,8 +2,9 @@
 
 `inprocess`: a cached call in process (bound, keyed, looked up; then also recorded in a trace file
 and in the metrics) beside a loop of the same primitive steps: pydantic validation, JSON with sorted
-keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `akshare`, `overload`, `driver`
-and `model` stand in modules of these names, `cache` and `snapshot` in `bench/speed_cache.py`.
+keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `akshare`, `overload`,
+`driver`, `model` and `rows` stand in modules of these names, `cache` and `snapshot` in
+`bench/speed_cache.py`.
 """
 
 import statistics
@@ -20,7 +21,15 @@ import orjson
 import uvloop
 from pydantic import BaseModel
 
-from bench import speed_akshare, speed_cache, speed_doors, speed_driver, speed_model, speed_overload
+from bench import (
+    speed_akshare,
+    speed_cache,
+    speed_doors,
+    speed_driver,
+    speed_model,
+    speed_overload,
+    speed_rows,
+)
 from bench.metrics import RunMetrics
 from bench.run_dir import Stream
 from gateway import Gateway, GatewaySettings
@@ -105,4 +114,5 @@ ALL: dict[str, Callable[[], Mapping[str, float | str]]] = {
     "overload": lambda: uvloop.run(speed_overload.overload()),
     "driver": lambda: uvloop.run(speed_driver.driver()),
     "model": _run(speed_model.model_calls),
+    "rows": lambda: uvloop.run(speed_rows.rows()),
 }

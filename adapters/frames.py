@@ -1,0 +1,56 @@
+"""Frames over a pipe: two big-endian 32-bit lengths, a JSON head, and a body."""
+
+import os
+import resource
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import orjson
+
+LENGTHS = struct.Struct(">II")
+
+
+def frame(head: Mapping[str, Any], body: bytes | bytearray = b"") -> bytes:
+    """One message, ready to write."""
+    text = orjson.dumps(head)
+    return LENGTHS.pack(len(text), len(body)) + text + body
+
+
+def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    """The next message; None where the stream has ended."""
+    lengths = stream.read(LENGTHS.size)
+    if len(lengths) < LENGTHS.size:
+        return None
+    head, body = LENGTHS.unpack(lengths)
+    text, data = stream.read(head), stream.read(body)
+    return None if len(data) < body else (orjson.loads(text), data)
+
+
+def own_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Frames in and out of this process; whatever else reads or prints finds nothing there."""
+    out, frames = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    return frames, out
+
+
+def resident_bytes() -> int:
+    """Memory of this process, 0 if unknown."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
+    except FileNotFoundError:
+        return 0
+    except OSError:  # no file descriptors are left: as bad as no memory
+        return sys.maxsize
+
+
+def bound_memory(most_bytes: int) -> None:
+    """What takes more gets a `MemoryError`, or ends the process where it does not know of any."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

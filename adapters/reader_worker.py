@@ -1,0 +1,51 @@
+"""The process in which long bodies are read: `python -m adapters.reader_worker`.
+
+Frames come in on standard input: `{"outcome": [module, name], "status", "charset", "said"}` and the
+body. Each ends in one frame out, with `bytes`, the process's resident memory, and one of
+`"answer": {"columns", "rows"}` with the data as body, `"refusal": {...}` and `"fault": {...}`.
+It ends with its standard input, so it never outlives its parent.
+"""
+
+import os
+from importlib import import_module
+from typing import Any
+
+from adapters.fault import UpstreamFault
+from adapters.frames import bound_memory, frame, own_pipes, read_frame, resident_bytes
+from adapters.http import Reply
+from adapters.normalise import Answer
+
+NICE = 10
+MOST_BYTES = 2**30
+"""Enough for any body of `MAX_BYTES` but those that are made of nothing else than brackets."""
+
+
+def _outcome(job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+    module, name = job["outcome"]
+    compute = getattr(import_module(module), name)
+    reply = Reply(job["status"], {}, job["charset"], body)
+    try:
+        outcome = compute(reply, *job["said"])
+    except UpstreamFault as fault:
+        return {"fault": fault.told}, b""
+    except MemoryError:
+        text = "reading the answer takes more memory than there is for it"
+        return {"fault": UpstreamFault("too_large", text).told}, b""
+    if isinstance(outcome, Answer):
+        return {"answer": {"columns": outcome.columns, "rows": outcome.rows}}, outcome.data
+    return {"refusal": {"text": outcome.text, "status": outcome.status}}, b""
+
+
+def main() -> None:
+    os.nice(NICE)
+    frames, out = own_pipes()
+    bound_memory(MOST_BYTES)
+    while (job := read_frame(frames)) is not None:
+        head, data = _outcome(*job)
+        del job
+        out.write(frame({"bytes": resident_bytes(), **head}, data))
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()
