@@ -14,8 +14,13 @@ LENGTHS = struct.Struct(">II")
 
 def frame(head: Mapping[str, Any], body: bytes | bytearray = b"") -> bytes:
     """One message, ready to write."""
+    return opening(head, len(body)) + body
+
+
+def opening(head: Mapping[str, Any], body_bytes: int) -> bytes:
+    """What comes before the body."""
     text = orjson.dumps(head)
-    return LENGTHS.pack(len(text), len(body)) + text + body
+    return LENGTHS.pack(len(text), body_bytes) + text
 
 
 def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from adapters.frames import LENGTHS, frame
+from adapters.frames import LENGTHS, frame, opening
 
 _ENVIRONMENT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"),
@@ -44,18 +44,33 @@ def kill(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def send(process: Process, head: Mapping[str, Any], body: bytes | bytearray = b"") -> None:
+def send(process: Process, head: Mapping[str, Any]) -> None:
     """Never waits; one that has ended is found out by who listens to it."""
     with suppress(OSError, RuntimeError):
-        standard_input(process).write(frame(head, body))
+        standard_input(process).write(frame(head))
+
+
+async def send_with_body(
+    process: Process, head: Mapping[str, Any], body: bytes | bytearray
+) -> None:
+    """In pieces, so that the loop goes on. Raises `OSError` where the process has ended."""
+    pipe, view = standard_input(process), memoryview(body)
+    pipe.write(opening(head, len(body)))
+    for at in range(0, len(body), _PIPE_BYTES):
+        pipe.write(view[at : at + _PIPE_BYTES])
+        await pipe.drain()
 
 
 async def receive(process: Process) -> tuple[dict[str, Any], bytes]:
     """The next frame. Raises `asyncio.IncompleteReadError` where the process has ended."""
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-    head, body = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
+    head, left = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
     text = await process.stdout.readexactly(head)
-    return orjson.loads(text), await process.stdout.readexactly(body)
+    pieces = []
+    while left:
+        pieces.append(await process.stdout.readexactly(min(left, _PIPE_BYTES)))
+        left -= len(pieces[-1])
+    return orjson.loads(text), b"".join(pieces)
 
 
 def standard_input(process: Process) -> asyncio.StreamWriter:

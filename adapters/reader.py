@@ -18,7 +18,7 @@ from adapters.conventions import Refusal
 from adapters.fault import UpstreamFault
 from adapters.http import Reply
 from adapters.normalise import Answer
-from adapters.process import kill, receive, send, start
+from adapters.process import kill, receive, send_with_body, start
 
 READ_AT_ONCE = 2**15
 """A body of this size takes 5 ms at the very worst, and 0.5 ms as they mostly are."""
@@ -66,17 +66,20 @@ class Reader:
         self, job: dict[str, Any], body: bytes | bytearray
     ) -> tuple[dict[str, Any], bytes]:
         async with self._turns:
-            process = self._idle.pop() if self._idle else await start("adapters.reader_worker")
+            process = await self._process()
             is_usable = False
             try:
                 async with asyncio.timeout(READ_S):
-                    send(process, job, body)
+                    await send_with_body(process, job, body)
                     head, data = await receive(process)
                 is_usable = head["bytes"] <= KEPT_BYTES
             except TimeoutError:
                 text = f"reading the answer took more than {READ_S:g} s"
                 raise UpstreamFault("too_large", text) from None
-            except asyncio.IncompleteReadError:  # orjson does not survive a lack of memory
+            except (
+                asyncio.IncompleteReadError,
+                OSError,
+            ):  # orjson does not survive a lack of memory
                 text = "reading the answer takes more memory than there is for it"
                 raise UpstreamFault("too_large", text) from None
             finally:
@@ -85,6 +88,13 @@ class Reader:
                 else:
                     await _end(process)
         return head, data
+
+    async def _process(self) -> Process:
+        while self._idle:
+            process = self._idle.pop()
+            if process.returncode is None:
+                return process
+        return await start("adapters.reader_worker")
 
 
 def _outcome_of(head: dict[str, Any], data: bytes) -> Answer | Refusal:

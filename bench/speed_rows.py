@@ -30,6 +30,7 @@ TOOL = "get_coin"
 ROWS = 1_000_000
 SMALL, LARGE = "small", "large"
 TICK_S = 0.001
+LOOK_S = 0.01
 WARM_UP_S = 0.2
 
 Figures = dict[str, float | str]
@@ -91,7 +92,7 @@ async def _watching() -> AsyncIterator[dict[str, float]]:
             for child in _children():
                 with contextlib.suppress(OSError, StopIteration):
                     peaks[child] = _peak_bytes(child)
-            time.sleep(TICK_S)
+            time.sleep(LOOK_S)
         seen["children_bytes"] = sum(peaks.values())
 
     ended = asyncio.Event()

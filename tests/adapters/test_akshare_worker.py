@@ -30,7 +30,7 @@ pytest.importorskip("akshare", reason="the akshare extra is not installed")
 
 LIBRARY = """
 import ctypes, http.client, os, resource, signal, ssl, sys, threading, time, urllib.request
-import requests, urllib3
+import pandas, requests, urllib3
 __version__ = "made for tests"
 kept = []
 
@@ -41,7 +41,7 @@ def surrogate(): raise ValueError("\\ud800")
 class Odd(Exception):
     def __str__(self): raise RuntimeError
 def odd(): raise Odd
-def unencodable(): return {"a": "\\ud800"}
+def lone(): return pandas.DataFrame({"a": ["\\ud800"], "b": [1]}, dtype=object)
 def leaves(): sys.exit(3)
 def prints(): print("x" * 100_000); sys.stderr.write("y" * 100_000); return 1
 def reads(): return sys.stdin.read(10)
@@ -207,7 +207,6 @@ async def test_whatever_a_function_does_its_call_ends_in_one_reply(
             ("leaks", "invalid"),
             ("surrogate", "invalid"),
             ("odd", "invalid"),
-            ("unencodable", "invalid"),
             ("leaves", "invalid"),
             ("quits", "invalid"),
             ("large", "too_large"),
@@ -215,6 +214,7 @@ async def test_whatever_a_function_does_its_call_ends_in_one_reply(
             found = await fault(adapter, function)
             assert found.kind == kind, function
             assert "planted" not in found.message
+        assert await call(adapter, "lone") == [{"a": "\ufffd", "b": 1}]
         assert await call(adapter, "prints") == 1
         assert await call(adapter, "floods") == 1
         assert await call(adapter, "leaves_in_thread") == 1
