@@ -1,10 +1,11 @@
 """AkShare from asyncio: a few worker processes, each with a small pool of threads.
 
 This side never imports akshare. A call takes a free thread of a worker; functions that walk pages
-have a worker of their own and never take the threads of others. The worker bounds every wait by the
-call's deadline, and ends a call whose caller has left; one that still holds a call some time after
-its deadline is killed, and what else ran in it fails as `crashed`. A worker that asks for it, has
-grown or has answered many calls is retired: it gets no new calls and ends after the last it holds.
+have a worker of their own and never take the threads of others, and no host takes all threads. The
+worker bounds every wait by the call's deadline, and ends a call whose caller has left; one that
+still holds a call some time after its deadline is killed, and what else ran in it fails as
+`crashed`. A worker that asks for it, has grown or has answered many calls is retired: it gets no
+new calls and ends after the last it holds.
 Workers start on first use, get no secrets in their environment, and end with their parent.
 """
 
@@ -21,8 +22,10 @@ import anyio
 
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
+from adapters.host import registrable_domain
 from adapters.normalise import Answer
 from adapters.process import kill, receive, send, standard_input, start
+from adapters.shares import Shares
 from manifests import AkShareBinding, Manifest, Scalar
 
 GRACE_S = 2.0
@@ -118,8 +121,9 @@ class AkShareAdapter:
         deadline = asyncio.get_running_loop().time() + timeout_s
         lane = self._paged if binding.paged else self._plain
         with ExitStack() as turns:
-            await lane.threads.acquire()
-            turns.callback(lane.threads.release)
+            host = registrable_domain(manifest.upstream)
+            await lane.threads.take(host)
+            turns.callback(lane.threads.give_back, host)
             worker = min(lane.workers, key=lambda w: w.load)
             worker.load += 1
             turns.callback(worker.unload)
@@ -154,7 +158,7 @@ class _Lane:
 
     def __init__(self, hello: Mapping[str, Any], workers: int) -> None:
         self.workers = [_Worker(hello) for _ in range(workers)]
-        self.threads = asyncio.Semaphore(workers * hello["threads"])
+        self.threads = Shares(workers * hello["threads"])
 
     @property
     def processes(self) -> list[int]:

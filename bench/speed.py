@@ -3,7 +3,7 @@
 `inprocess`: a cached call in process (bound, keyed, looked up; then also recorded in a trace file
 and in the metrics) beside a loop of the same primitive steps: pydantic validation, JSON with sorted
 keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `akshare`, `overload`,
-`driver`, `model` and `rows` stand in modules of these names, `cache` and `snapshot` in
+`driver`, `hangs`, `model` and `rows` stand in modules of these names, `cache` and `snapshot` in
 `bench/speed_cache.py`.
 """
 
@@ -26,6 +26,7 @@ from bench import (
     speed_cache,
     speed_doors,
     speed_driver,
+    speed_hangs,
     speed_model,
     speed_overload,
     speed_rows,
@@ -114,5 +115,6 @@ ALL: dict[str, Callable[[], Mapping[str, float | str]]] = {
     "overload": lambda: uvloop.run(speed_overload.overload()),
     "driver": lambda: uvloop.run(speed_driver.driver()),
     "model": _run(speed_model.model_calls),
+    "hangs": lambda: uvloop.run(speed_hangs.hangs()),
     "rows": lambda: uvloop.run(speed_rows.rows()),
 }

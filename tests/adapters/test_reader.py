@@ -85,7 +85,7 @@ def reply(body: bytes = LONG, charset: str | None = None) -> Reply:
 
 async def number_of(reader: Reader, into: Callable[[Reply], Answer] = process) -> int:
     value = json.loads((await reader.read(reply(), into)).data)
-    return value[0] if isinstance(value, list) else value
+    return int(value[0] if isinstance(value, list) else value)
 
 
 async def test_a_long_body_comes_to_the_same_as_a_short_one(reader: Reader) -> None:

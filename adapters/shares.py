@@ -1,0 +1,64 @@
+"""Threads that hosts share: none can take them all, and who waits is served host by host.
+
+A host gets another thread while it holds fewer than `EAGERNESS` times those that are free (the
+dynamic threshold of shared-memory switches). One host alone can so hold two thirds, five that hang
+ten elevenths, and what is left is free for the next.
+"""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+
+EAGERNESS = 2
+
+
+class Shares:
+    """So many threads, and lines of those who wait for one, by host."""
+
+    def __init__(self, threads: int) -> None:
+        self._free = threads
+        self._held: Counter[str] = Counter()
+        self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    async def take(self, host: str) -> None:
+        """Wait for a thread; who got one gives it back."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(host, deque()).append(turn)
+        self._hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._leave(host, turn)
+            else:  # it came while its caller was leaving
+                self.give_back(host)
+            raise
+
+    def give_back(self, host: str) -> None:
+        self._free += 1
+        self._held[host] -= 1
+        if not self._held[host]:
+            del self._held[host]
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._free and (host := self._next()) is not None:
+            turn = self._lines[host].popleft()
+            self._lines.move_to_end(host)
+            if not self._lines[host]:
+                del self._lines[host]
+            if not turn.done():  # its caller may be about to leave
+                self._free -= 1
+                self._held[host] += 1
+                turn.set_result(None)
+
+    def _next(self) -> str | None:
+        """The host that waits and may have a thread, and had its last one longest ago."""
+        most = EAGERNESS * self._free
+        return next((host for host in self._lines if self._held[host] < most), None)
+
+    def _leave(self, host: str, turn: asyncio.Future[None]) -> None:
+        line = self._lines.get(host)
+        if line is not None and turn in line:
+            line.remove(turn)
+            if not line:
+                del self._lines[host]
