@@ -8,7 +8,9 @@ from manifests import Manifest, Scalar
 
 
 class Adapter(Protocol):
-    """Reaches one kind of upstream. Never retries, never caches, holds no state of a call."""
+    """Reaches one kind of upstream. Caches nothing, holds no state of a call, and never asks again
+    because of what an upstream did.
+    """
 
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float

@@ -3,9 +3,11 @@
 This side never imports akshare. A call takes a free thread of a worker; functions that walk pages
 have a worker of their own and never take the threads of others, and no host takes all threads. The
 worker bounds every wait by the call's deadline, and ends a call whose caller has left; one that
-still holds a call some time after its deadline is killed, and what else ran in it fails as
-`crashed`. A worker that asks for it, has grown or has answered many calls is retired: it gets no
-new calls and ends after the last it holds.
+still holds a call some time after its deadline is killed. Where a worker dies or runs out of
+memory, each of the calls that it held runs once more, in a process where no other call runs: so
+only the one to blame fails. Those of transactional tools do not run twice. A worker that asks for
+it, has grown or has answered many calls is retired: it gets no new calls and ends after the last it
+holds.
 Workers start on first use, get no secrets in their environment, and end with their parent.
 """
 
@@ -33,6 +35,9 @@ GRACE_S = 2.0
 
 START_S = 60.0
 
+ALONE = 2
+"""How many processes run one call each, which others may have cost its first."""
+
 MOST_CALLS = 20_000
 """How many calls a worker answers before it is retired."""
 
@@ -57,6 +62,7 @@ class AkShareAdapter:
         self, hello: Mapping[str, Any], workers: int, credentials: Mapping[str, str]
     ) -> None:
         self._plain, self._paged = _Lane(hello, workers), _Lane(hello, 1)
+        self._alone = _Lane({**hello, "threads": 1}, ALONE)
         self._credentials = credentials
         self._is_installed = importlib.util.find_spec("akshare") is not None
 
@@ -88,7 +94,7 @@ class AkShareAdapter:
             yield adapter
         finally:
             with anyio.CancelScope(shield=True):
-                await asyncio.gather(adapter._plain.stop(), adapter._paged.stop())
+                await asyncio.gather(*(lane.stop() for lane in adapter._lanes))
 
     @property
     def processes(self) -> list[int]:
@@ -97,7 +103,7 @@ class AkShareAdapter:
 
     def state(self) -> dict[str, int]:
         """As `Pool` says."""
-        workers = [*self._plain.workers, *self._paged.workers]
+        workers = [worker for lane in self._lanes for worker in lane.workers]
         living = [p for worker in workers for p in worker.processes if not p.has_ended]
         busy = sum(p.is_open and bool(p.calls) for p in living)
         retiring = sum(not p.is_open for p in living)
@@ -120,6 +126,28 @@ class AkShareAdapter:
             )
         deadline = asyncio.get_running_loop().time() + timeout_s
         lane = self._paged if binding.paged else self._plain
+        head, data = await self._run(lane, manifest, binding.function, arguments, deadline)
+        is_read = manifest.intent_type != "transactional"
+        if head.get("again") and is_read and asyncio.get_running_loop().time() < deadline:
+            lane = self._alone
+            head, data = await self._run(lane, manifest, binding.function, arguments, deadline)
+        if "fault" in head:
+            raise UpstreamFault(**head["fault"])
+        columns = head["columns"]
+        return Answer(data, None if columns is None else tuple(columns), head["rows"])
+
+    @property
+    def _lanes(self) -> tuple["_Lane", ...]:
+        return self._plain, self._paged, self._alone
+
+    async def _run(
+        self,
+        lane: "_Lane",
+        manifest: Manifest,
+        function: str,
+        arguments: Mapping[str, Scalar],
+        deadline: float,
+    ) -> Reply:
         with ExitStack() as turns:
             host = registrable_domain(manifest.upstream)
             await lane.threads.take(host)
@@ -132,19 +160,15 @@ class AkShareAdapter:
             if left <= 0:
                 raise UpstreamFault("timeout", "no worker was ready in time", retryable=True)
             complete = self._complete(manifest, arguments, left)
-            number, reply = process.send(binding.function, complete, left)
+            number, reply = process.send(function, complete, left)
             # The turn stays taken until the worker lets go, also when this caller is cancelled.
             held = turns.pop_all()
             reply.add_done_callback(lambda _: held.close())
         try:
-            head, data = await asyncio.shield(reply)
+            return await asyncio.shield(reply)
         except asyncio.CancelledError:
             process.cancel(number)
             raise
-        if "fault" in head:
-            raise UpstreamFault(**head["fault"])
-        columns = head["columns"]
-        return Answer(data, None if columns is None else tuple(columns), head["rows"])
 
     def _complete(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
@@ -237,7 +261,7 @@ class _Process:
         loop = asyncio.get_running_loop()
         number, reply = next(self._numbers), loop.create_future()
         if not self.is_open:  # it ended between its start and this call
-            reply.set_result(self._lost())
+            reply.set_result(self._lost(was_alone=False))
             return number, reply
         self.calls[number] = reply
         stuck = loop.call_later(timeout_s + GRACE_S, self._kill_stuck)
@@ -292,7 +316,7 @@ class _Process:
             self._ending = f"ended {_status(status)}"
         lost, self.calls = self.calls, {}
         for reply in lost.values():
-            reply.set_result(self._lost())
+            reply.set_result(self._lost(was_alone=len(lost) == 1))
 
     async def _deliver(self) -> None:
         """Raises when the pipe ends, or brings what is no frame."""
@@ -305,9 +329,10 @@ class _Process:
             if not self.is_open and not self.calls:
                 self._close()
 
-    def _lost(self) -> Reply:
+    def _lost(self, was_alone: bool) -> Reply:
         message = f"the worker process that ran the call {self._ending}"
-        return {"fault": {"kind": "crashed", "message": message, "retryable": True}}, b""
+        fault = {"kind": "crashed", "message": message, "retryable": True}
+        return {"fault": fault, "again": not was_alone}, b""
 
 
 def _status(status: int) -> str:

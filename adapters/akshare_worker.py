@@ -11,7 +11,8 @@ In: `{"functions", "base_url", "threads", "worker_bytes"}`, then
 `{"id", "function", "arguments", "timeout_s"}` or `{"cancel": id}`.
 Out: `{"ready": version, "user": id}` or `{"failed": reason}`, then per call
 `{"id", "bytes", "retire", "columns", "rows"}` with the data as body, or
-`{"id", "bytes", "retire", "fault"}`; `bytes` is the process's resident memory, 0 if unknown.
+`{"id", "bytes", "retire", "fault", "again"}`; `bytes` is the process's resident memory, 0 if
+unknown, and `again` says that other calls may be to blame for the fault.
 """
 
 import ctypes
@@ -105,6 +106,8 @@ class Worker:
             os._exit(0)
         try:
             self._answer(call, reply)
+        except MemoryError:
+            self._answer(call, self._out_of_memory(call))
         except Exception:  # noqa: BLE001 - one reply a call, also if this one can't be a frame
             self._answer(call, _fault(call, "invalid", "the answer can't be encoded"))
         del self._calls[call.number]
@@ -126,8 +129,7 @@ class Worker:
         except UpstreamFault as fault:
             return _fault(call, fault.kind, fault.message)
         except MemoryError:
-            self._retire = True
-            return _fault(call, "too_large", "the call ran out of its worker's memory")
+            return self._out_of_memory(call)
         except BaseException as error:  # noqa: BLE001 - exit() and the like must cost one call only
             if any("Timeout" in base.__name__ for base in type(error).__mro__):
                 text = "the upstream did not answer in time"
@@ -139,6 +141,11 @@ class Worker:
         if len(answer.data) > MAX_BYTES:
             return _fault(call, "too_large", f"the answer is over {MAX_BYTES} bytes")
         return {"columns": answer.columns, "rows": answer.rows}, answer.data
+
+    def _out_of_memory(self, call: "Call") -> Reply:
+        self._retire = True
+        head, _ = _fault(call, "too_large", "the call ran out of its worker's memory")
+        return {**head, "again": len(self._calls) > 1}, b""
 
     def _answer(self, call: "Call", reply: Reply) -> None:
         """Send the reply, unless the call has one already."""

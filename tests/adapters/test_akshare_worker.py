@@ -100,6 +100,17 @@ def floods():
     print("x" * 2**24)
     return 1
 def grows(): kept.append(b"x" * 2**25); return os.getpid()
+def waits_for(file):
+    while not os.path.exists(file): time.sleep(0.02)
+    time.sleep(0.2)
+    return os.getpid()
+def waits_and_crashes(file):
+    while not os.path.exists(file): time.sleep(0.01)
+    crashes()
+def waits_and_takes_all(file):
+    while not os.path.exists(file): time.sleep(0.01)
+    takes_all()
+def frame(): return pandas.DataFrame({"a": range(50_000), "b": 1.5})
 def takes_all():
     blocks = []
     while True: blocks.append(bytearray(2**24))
@@ -289,24 +300,71 @@ async def test_an_ended_process_says_how_and_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with library(tmp_path, monkeypatch) as adapter:
-        for function, how in (
-            ("leaves_at_once", "ended with status 3"),
-            ("ends", "ended by signal SIGTERM"),
-            ("crashes", "ended by signal SIGSEGV"),
-            ("stops_all", "was killed, as a call in it held on 2 s after its deadline"),
+        for function, how, timeout_s in (
+            ("leaves_at_once", "ended with status 3", 30),
+            ("ends", "ended by signal SIGTERM", 30),
+            ("crashes", "ended by signal SIGSEGV", 30),
+            ("stops_all", "was killed, as a call in it held on 2 s after its deadline", 1),
         ):
-            other = asyncio.create_task(fault(adapter, "nap", 10))
-            with within(4):
-                found = await fault(adapter, function, timeout_s=1)
+            await call(adapter, "pid", 30)
+            found = await fault(adapter, function, timeout_s)
             assert (found.kind, found.retryable) == ("crashed", True)
             assert found.message == f"the worker process that ran the call {how}"
-            assert (await other).kind == "crashed"
-        process = await call(adapter, "pid")
-        slow = asyncio.create_task(fault(adapter, "nap"))
-        await asyncio.sleep(0.1)
+        process = await call(adapter, "pid", 30)
+        slow = asyncio.create_task(fault(adapter, "sleeps", 30))
+        while not process_of(adapter).calls:
+            await asyncio.sleep(0.01)
         os.kill(process_of(adapter).id, signal.SIGKILL)
         assert (await slow).message.endswith("ended by signal SIGKILL")
-        assert await call(adapter, "pid") != process
+        assert await call(adapter, "pid", 30) != process
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"), [("waits_and_crashes", "crashed"), ("waits_and_takes_all", "too_large")]
+)
+async def test_a_call_that_costs_its_worker_takes_no_other_call_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, kind: str
+) -> None:
+    async with library(tmp_path, monkeypatch, threads=16, worker_bytes=2**28) as adapter:
+        gate = tmp_path / "gate"
+        first = await call(adapter, "pid", 60)
+        others = [call(adapter, "waits_for", 60, file=str(gate)) for _ in range(4)]
+        tasks = [asyncio.create_task(other) for other in others]
+        blamed = asyncio.create_task(fault(adapter, function, 60, file=str(gate)))
+        while len(process_of(adapter).calls) < 5:
+            await asyncio.sleep(0.01)
+        gate.touch()
+        assert (await blamed).kind == kind
+        processes = await asyncio.gather(*tasks)
+        assert all(isinstance(process, int) for process in processes)
+        if kind == "crashed":
+            assert first not in processes, "each of them ran once more"
+
+
+async def test_a_transactional_call_does_not_run_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with library(tmp_path, monkeypatch) as adapter:
+        await call(adapter, "pid", 60)
+        placed = tool("sleeps").model_copy(update={"intent_type": "transactional"})
+        tasks = [asyncio.create_task(adapter.fetch(placed, {}, 60)) for _ in range(2)]
+        while len(process_of(adapter).calls) < 2:
+            await asyncio.sleep(0.01)
+        process_of(adapter).kill()
+        for task in tasks:
+            with pytest.raises(UpstreamFault) as caught:
+                await task
+            assert caught.value.kind == "crashed"
+
+
+async def test_many_frames_at_once_stay_within_a_worker_s_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with library(tmp_path, monkeypatch, threads=32, worker_bytes=2**28) as adapter:
+        first = await call(adapter, "pid", 60)
+        answers = [adapter.fetch(tool("frame"), {}, 60) for _ in range(16)]
+        assert {answer.rows for answer in await asyncio.gather(*answers)} == {50_000}
+        assert adapter.state()["started"] == 1, first
 
 
 async def test_a_worker_that_has_grown_is_retired(
@@ -437,7 +495,7 @@ async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(
 async def test_a_first_burst_is_spread_over_the_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with library(tmp_path, monkeypatch, workers=2) as adapter:
+    async with library(tmp_path, monkeypatch, workers=2, threads=8) as adapter:
         processes = await asyncio.gather(*(call(adapter, "slow") for _ in range(8)))
         assert sorted(processes.count(p) for p in set(processes)) == [4, 4]
 
