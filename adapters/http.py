@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
+from adapters.connector import Connector
 from adapters.fault import UpstreamFault, told
 from adapters.normalise import MAX_BYTES
 
@@ -43,7 +44,7 @@ class Reply:
 def open_session() -> aiohttp.ClientSession:
     """A session as `get` needs it."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),  # limits stand in the gateway
+        connector=Connector(),  # limits stand in the gateway
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,  # aiohttp would unpack without a bound between two turns
         trust_env=False,

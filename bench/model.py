@@ -20,6 +20,7 @@ import orjson
 from anyio import to_thread
 from yarl import URL
 
+from adapters.connector import Connector
 from adapters.fault import told
 from bench.model_answer import (
     MAX_BYTES,
@@ -123,7 +124,7 @@ class ModelClient:
             headers["Authorization"] = f"Bearer {api_key}"
         url = f"{base_url.rstrip('/')}/chat/completions"
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),  # turns are limited here, fairly and in time
+            connector=Connector(),  # turns are limited here, fairly and in time
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,

@@ -22,6 +22,7 @@ from adapters.akshare import AkShareAdapter, _Process
 from adapters.akshare_worker import Worker
 from adapters.fault import UpstreamFault
 from manifests import AkShareBinding, Manifest
+from tests.adapters.test_connector import CONTINUE, for_ever, server
 from tests.adapters.test_rapidapi import upstream
 
 pytestmark = pytest.mark.anyio
@@ -256,6 +257,20 @@ async def test_every_wait_ends_at_the_deadline_and_costs_no_process(
         assert {(f.kind, f.retryable) for f in faults} == {("timeout", True)}
         assert process_of(adapter).calls == {}
         assert await call(adapter, "pid") == process
+
+
+@pytest.mark.parametrize("function", ["get_client", "get_requests", "get_urllib", "get_urllib3"])
+async def test_informational_heads_without_end_end_at_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    async with (
+        server(for_ever(CONTINUE)) as url,
+        library(tmp_path, monkeypatch) as adapter,
+    ):
+        process = await call(adapter, "pid", 60)
+        assert (await fault(adapter, function, 0.5, url=url)).kind == "timeout"
+        assert await call(adapter, "pid", 60) == process
+        assert process_of(adapter).calls == {}
 
 
 async def test_a_wait_over_tls_ends_at_the_deadline_too(
