@@ -48,6 +48,7 @@ COMPLETE_S = 600.0
 
 REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal's words is waited for
 SETTLE_S = 0.25  # how long the end of a stream is waited for, so that its connection is used again
+STREAM_STEP = 2**14  # bytes of a stream between two turns of the loop: at worst 5 ms
 READ_AT_ONCE = 2**18  # a longer body is read in a thread: it would hold the event loop for 1 ms
 SEND_AT_ONCE = 2**20  # aiohttp wants longer bodies to be files
 
@@ -251,7 +252,10 @@ async def _bytes_of(response: aiohttp.ClientResponse, most: int = MAX_BYTES) -> 
 async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
     answer = StreamedAnswer()
     async for chunk in response.content.iter_any():
-        answer.feed(chunk)
+        for at in range(0, len(chunk), STREAM_STEP):
+            answer.feed(chunk[at : at + STREAM_STEP])
+            if at:
+                await asyncio.sleep(0)
         if answer.is_done:
             with suppress(aiohttp.ClientError, OSError):  # TimeoutError is an OSError
                 async with asyncio.timeout(SETTLE_S):

@@ -4,7 +4,8 @@ Pure: bytes in, values out. Whatever the bytes are, the result is a completion o
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 import orjson
@@ -12,7 +13,14 @@ import orjson
 MAX_BYTES = 16 * 2**20
 """The longest answer that is taken: of a body its bytes, of a stream what is kept of it."""
 
+MAX_STREAM_BYTES = 2**28
+"""The longest stream: an event of 300 bytes may bring four characters."""
+
+MAX_CALLS = 1_000
+MAX_NAME = 1_000
+
 _READ_OF_TEXT = 2**14
+_KEPT_WITH_LINE = 40  # bytes that Python holds beside those of a line
 
 
 class ModelError(Exception):
@@ -65,6 +73,7 @@ def read_answer(body: bytes) -> tuple[Completion, Usage]:
         _call(_text(call.get("id")), call.get("function"))
         for call in _objects(message.get("tool_calls"))
     )
+    _check_calls(len(calls))
     completion = Completion(
         _text(message.get("content")),
         calls,
@@ -93,7 +102,7 @@ class _Pieces:
 
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    arguments: StringIO = field(default_factory=StringIO)
 
 
 class StreamedAnswer:
@@ -105,15 +114,20 @@ class StreamedAnswer:
         self._unread = bytearray()
         self._data: list[bytes] = []
         self._data_bytes = 0
+        self._stream_bytes = 0
         self._kept_chars = 0
-        self._content: list[str] = []
-        self._refusal: list[str] = []
+        self._content, self._refusal = StringIO(), StringIO()
         self._calls: dict[int, _Pieces] = {}
+        self._places: dict[str, int] = {}
+        self._last_place = -1
         self._finish: str | None = None
         self._usage = Usage()
 
     def feed(self, chunk: bytes) -> None:
         """Take in what came next. Raises `ModelError`."""
+        self._stream_bytes += len(chunk)
+        if self._stream_bytes > MAX_STREAM_BYTES:
+            raise ModelError(f"the model's stream is over {MAX_STREAM_BYTES} bytes")
         self._unread += chunk
         if b"\n" in chunk:
             lines = bytes(self._unread).split(b"\n")
@@ -130,16 +144,16 @@ class StreamedAnswer:
         if self._finish is None:
             return None
         calls = tuple(
-            _call(call.id, {"name": call.name, "arguments": call.arguments})
+            _call(call.id, {"name": call.name, "arguments": call.arguments.getvalue()})
             for _, call in sorted(self._calls.items())
         )
-        refusal = "".join(self._refusal) or None
-        return Completion("".join(self._content), calls, refusal, self._finish), self._usage
+        refusal = self._refusal.getvalue() or None
+        return Completion(self._content.getvalue(), calls, refusal, self._finish), self._usage
 
     def _take_line(self, line: bytes) -> None:
         if line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
-            self._data_bytes += len(line)
+            self._data_bytes += len(line) + _KEPT_WITH_LINE
             _check_size(self._data_bytes)
         elif not line and self._data:
             data = b"\n".join(self._data)
@@ -163,26 +177,32 @@ class StreamedAnswer:
                 self._take_call(piece)
         self._finish = _text(choice.get("finish_reason")) or self._finish
 
-    def _keep(self, pieces: list[str], piece: object) -> None:
+    def _keep(self, kept: StringIO, piece: object) -> None:
         if text := _text(piece):
-            pieces.append(text)
+            kept.write(text)
             self._grow(len(text))
 
     def _take_call(self, piece: dict[str, Any]) -> None:
         index, id_ = piece.get("index"), _text(piece.get("id"))
         if not isinstance(index, int):  # some endpoints name a call by its id alone
-            known = [at for at, call in self._calls.items() if call.id == id_]
-            last = max(self._calls, default=-1)
-            index = (known[0] if known else last + 1) if id_ else max(last, 0)
-        call = self._calls.setdefault(index, _Pieces())
-        call.id = call.id or id_
+            last = self._last_place
+            index = self._places.get(id_, last + 1) if id_ else max(last, 0)
+        call = self._calls.get(index)
+        if call is None:
+            call = self._calls[index] = _Pieces()
+            self._last_place = max(self._last_place, index)
+            _check_calls(len(self._calls))
+        if id_ and not call.id:
+            call.id = id_
+            self._places.setdefault(id_, index)
         function = piece.get("function") or {}
         if not isinstance(function, dict):
             raise _misshapen("no object where a function belongs")
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
         if name != call.name:  # some endpoints repeat it with every piece
             call.name += name
-        call.arguments += arguments
+            _check_name(call.name)
+        call.arguments.write(arguments)
         self._grow(len(name) + len(arguments) + 100)
 
     def _grow(self, chars: int) -> None:
@@ -197,6 +217,16 @@ def too_large() -> ModelError:
 def _check_size(size: int) -> None:
     if size > MAX_BYTES:
         raise too_large()
+
+
+def _check_calls(calls: int) -> None:
+    if calls > MAX_CALLS:
+        raise ModelError(f"the model's answer makes over {MAX_CALLS} calls")
+
+
+def _check_name(name: str) -> None:
+    if len(name) > MAX_NAME:
+        raise ModelError(f"the model names a tool in over {MAX_NAME} characters")
 
 
 def _object(text: bytes) -> dict[str, Any]:
@@ -250,6 +280,7 @@ def _call(id_: str, function: object) -> FunctionCall:
     name = _text(function.get("name")) if isinstance(function, dict) else ""
     if not isinstance(function, dict) or not name:
         raise _misshapen("a call without the name of a tool")
+    _check_name(name)
     return FunctionCall(id_, name, _arguments(function.get("arguments")))
 
 

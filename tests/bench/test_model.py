@@ -406,6 +406,43 @@ def test_a_stream_means_the_same_however_it_is_cut(sizes: list[int], events: lis
     assert cut.result() == whole.result() != None  # noqa: E711 - neither is None
 
 
+async def test_many_pieces_of_calls_without_index_are_put_together() -> None:
+    pieces = [{"id": f"c{n % 900}", "function": {"name": "f", "arguments": "ab"}}
+              for n in range(30_000)]  # fmt: skip
+    events = [event({"tool_calls": pieces[at : at + 100]}) for at in range(0, len(pieces), 100)]
+    more = event({"tool_calls": [{"function": {"arguments": "c"}}] * 30_000})
+    said, _, _ = await ask(
+        stream(b"".join(events), more, event({}, "tool_calls")), options={"stream": True}
+    )
+    assert isinstance(said, Completion)
+    assert [call.id for call in said.calls] == [f"c{n}" for n in range(900)]
+    assert {len(call.arguments) for call in said.calls[:-1]} == {66, 68}
+    assert said.calls[-1].arguments == "ab" * 33 + "c" * 30_000
+
+
+async def test_a_stream_without_end_ends_with_its_caller() -> None:
+    is_flowing = asyncio.Event()
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        while True:
+            await response.write(b"data: {}\n\n" * 10_000)
+            is_flowing.set()
+
+    asked = asyncio.create_task(ask(play, options={"stream": True}))
+    await is_flowing.wait()
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+
+
+async def test_a_stream_of_too_many_bytes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.model_answer.MAX_STREAM_BYTES", 10_000)
+    said, _ = await failure(stream(b": nothing new\n" * 1_000), stream=True)
+    assert said == "the model's stream is over 10000 bytes"
+
+
 async def test_a_stream_that_breaks_off_is_tried_again() -> None:
     lost, ended = stream(*TEXT_EVENTS[:2], lose=True), stream(*TEXT_EVENTS[:2], DONE)
     options = {"stream": True, "retries": 1}
@@ -430,8 +467,24 @@ async def test_a_stream_that_breaks_off_is_tried_again() -> None:
         ([event({"content": ["1"]})], "no chat completion"),
         ([event({"tool_calls": [{"index": 0}]}, "tool_calls")], "without the name"),
         ([event({"content": "9" * 2**20})] * 17, "over 16777216 bytes"),
+        ([event({"tool_calls": [{"id": f"{n}"} for n in range(40_000)]})], "over 1000 calls"),
+        (
+            [event({"tool_calls": [{"function": {"name": f"{n}"}}]}) for n in range(1_000)],
+            "in over 1000 characters",
+        ),
+        ([b"data:\n" * 2**17] * 4, "over 16777216 bytes"),
     ],
-    ids=["error", "no json", "no object", "no text", "no name", "too large"],
+    ids=[
+        "error",
+        "no json",
+        "no object",
+        "no text",
+        "no name",
+        "too large",
+        "calls",
+        "long name",
+        "lines",
+    ],
 )
 async def test_a_stream_that_makes_no_sense_is_an_error(events: list[bytes], text: str) -> None:
     said, record = await failure(stream(*events), stream=True)
