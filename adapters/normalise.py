@@ -198,12 +198,14 @@ def _writable(value: Any) -> Any:
     """What of `value` JSON can say: U+FFFD stands for a lone surrogate, null for the rest."""
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {_writable(name): _writable(field) for name, field in value.items()}
     if isinstance(value, list | tuple):
         return [_writable(item) for item in value]
     if isinstance(value, int):
         return value if value.bit_length() < 64 else _long_integer(value)
+    if value is None or isinstance(value, float | orjson.Fragment):
+        return value
     try:
         return orjson.Fragment(orjson.dumps(value, default=_default))
     except orjson.JSONEncodeError:

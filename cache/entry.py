@@ -9,6 +9,7 @@ import orjson
 from cache.frame import FrameError, pack, unpack
 
 _LINE = orjson.OPT_APPEND_NEWLINE
+_STEP = 2**12  # bytes in which lines are counted, instead of being gone through one by one
 
 
 @dataclass(slots=True)
@@ -95,11 +96,15 @@ class Entry:
 
     def _after(self, place: int, records: int) -> int:
         """Where the record begins that comes so many records after `place`."""
-        for _ in range(records):
-            place = self.data.find(b",\n", place) + 2
-            if place == 1:
-                return len(self.data) + 1  # as if a separator stood where the array ends
-        return place
+        while place < len(self.data):
+            ends = self.data.count(b"\n", place, place + _STEP)
+            if ends >= records:
+                for _ in range(records):
+                    place = self.data.index(b"\n", place) + 1
+                return place
+            records -= ends
+            place += _STEP
+        return len(self.data) + 1  # as if a separator stood where the array ends
 
     @property
     def head(self) -> dict[str, Any]:

@@ -29,6 +29,15 @@ def test_a_page_is_a_slice_of_the_rows(
     assert json.loads(table(rows).page(offset, limit)) == rows[offset : offset + limit]
 
 
+@pytest.mark.parametrize("width", [0, 90, 4_090, 9_000])
+def test_a_page_of_a_long_table_is_a_slice_of_its_rows(width: int) -> None:
+    rows: list[dict[str, object]] = [{"a": n, "b": "x" * (width + n % 9)} for n in range(1_500)]
+    entry = table(rows)
+    for offset, limit in ((0, 1), (0, 1_499), (0, 1_500), (700, 750), (1_499, 1), (1_499, 9)):
+        assert json.loads(entry.page(offset, limit)) == rows[offset : offset + limit]
+    assert entry.page(1_500, 1) == entry.page(2_000, 1) == b"[]"
+
+
 @given(records, st.integers(1, 9))
 def test_a_view_says_whether_it_left_rows_out(rows: list[dict[str, object]], limit: int) -> None:
     view = table(rows).view(limit)
