@@ -163,7 +163,7 @@ def _records(names: Sequence[str], frame: Any) -> list[dict[str, Any]]:
 def _table(columns: tuple[str, ...], blocks: Iterable[Sequence[Mapping[str, Any]]]) -> Answer:
     """A table of records that come in blocks. Raises `UpstreamFault` (`too_large`)."""
     data, rows = bytearray(b"["), 0
-    for block in blocks:
+    for block in filter(None, blocks):
         with_ends: list[Any] = [_LINE_END] * (2 * len(block) - 1)
         with_ends[::2] = block
         data += b"\n".join(_dumps(with_ends)[1:-1].split(b"\n,"))
@@ -199,7 +199,10 @@ def _writable(value: Any) -> Any:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
-        return {_writable(name): _writable(field) for name, field in value.items()}
+        return {
+            _text(name) if isinstance(name, str) else name: _writable(field)
+            for name, field in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_writable(item) for item in value]
     if isinstance(value, int):

@@ -25,7 +25,7 @@ READ_AT_ONCE = 2**15
 
 READ_S = 30.0
 PROCESSES = 2
-KEPT_BYTES = 2**27
+KEPT_BYTES = 96 * 2**20
 """A process that holds more memory is not used again."""
 
 _Outcome = TypeVar("_Outcome", bound=Answer | Refusal)
@@ -94,7 +94,11 @@ class Reader:
             process = self._idle.pop()
             if process.returncode is None:
                 return process
-        return await start("adapters.reader_worker")
+        try:
+            return await start("adapters.reader_worker")
+        except OSError:
+            text = "no process could be started to read the answer"
+            raise UpstreamFault("crashed", text, retryable=True) from None
 
 
 def _outcome_of(head: dict[str, Any], data: bytes) -> Answer | Refusal:

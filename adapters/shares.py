@@ -1,14 +1,15 @@
 """Threads that hosts share: none can take them all, and who waits is served host by host.
 
-A host gets another thread while it holds fewer than `EAGERNESS` times those that are free (the
-dynamic threshold of shared-memory switches). One host alone can so hold two thirds, five that hang
-ten elevenths, and what is left is free for the next.
+A quarter of the threads are kept for hosts that hold none. Of the others a host gets one more while
+it holds fewer than `EAGERNESS` times those that are free (the dynamic threshold of shared-memory
+switches): one host alone can hold more than half of all, and the more hosts ask, the closer each
+comes to an equal share.
 """
 
 import asyncio
 from collections import Counter, OrderedDict, deque
 
-EAGERNESS = 2
+EAGERNESS = 3
 
 
 class Shares:
@@ -16,6 +17,7 @@ class Shares:
 
     def __init__(self, threads: int) -> None:
         self._free = threads
+        self._kept = max(threads // 4, 1)
         self._held: Counter[str] = Counter()
         self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -53,7 +55,7 @@ class Shares:
 
     def _next(self) -> str | None:
         """The host that waits and may have a thread, and had its last one longest ago."""
-        most = EAGERNESS * self._free
+        most = max(EAGERNESS * (self._free - self._kept), 1)
         return next((host for host in self._lines if self._held[host] < most), None)
 
     def _leave(self, host: str, turn: asyncio.Future[None]) -> None:

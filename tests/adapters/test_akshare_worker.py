@@ -424,6 +424,25 @@ async def test_functions_with_pages_take_no_thread_of_the_others(
         assert {int(answer.data) for answer in await asyncio.gather(*slow)} == {paged}
 
 
+async def test_hosts_that_hang_leave_threads_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with library(tmp_path, monkeypatch, threads=16) as adapter:
+        process = await call(adapter, "pid", 60)
+        bindings = [AkShareBinding(function="sleeps", hosts=(f"h{n}.com",)) for n in range(5)]
+        tools = [tool("sleeps").model_copy(update={"binding": binding}) for binding in bindings]
+        hanging = [
+            asyncio.create_task(adapter.fetch(hangs, {}, 600)) for hangs in tools for _ in range(16)
+        ]
+        while len(process_of(adapter).calls) < 12:
+            await asyncio.sleep(0.01)
+        for _ in range(20):
+            assert await call(adapter, "pid", 60) == process
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
+
 @pytest.mark.parametrize("function", ["sleeps", "get_requests", "get_streamed"])
 async def test_a_caller_who_leaves_frees_the_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str

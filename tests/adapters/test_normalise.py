@@ -202,5 +202,7 @@ def test_several_frames_a_series_a_text_and_nothing() -> None:
     assert json.loads(from_object(pd.Series([7], name="a")).data) == [{"a": 7}]
     assert json.loads(from_object("text").data) == "text"
     assert from_object(pd.DataFrame()).rows == 0
+    assert from_object(pd.DataFrame(index=range(3))).data == b"[]"
+    assert from_object({date(2024, 1, 31): "\ud800"}).data == b'{"2024-01-31":"\xef\xbf\xbd"}'
     with pytest.raises(UpstreamFault, match="returned nothing"):
         from_object(None)

@@ -35,17 +35,18 @@ async def leave(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def test_one_host_alone_gets_most_threads_and_never_all() -> None:
-    for threads, alone in ((64, 43), (16, 11), (3, 2), (2, 2), (1, 1)):
+    for threads, alone in ((64, 36), (16, 9), (4, 3), (2, 1), (1, 1)):
         shares = Shares(threads)
         tasks = await taken(shares, "a", threads + 1)
         assert granted(tasks) == alone
         await leave(tasks)
 
 
-async def test_five_hosts_that_hang_leave_threads_to_a_sixth() -> None:
-    shares = Shares(64)
-    hanging = [task for n in range(5) for task in await taken(shares, f"hangs{n}", 16)]
-    assert granted(hanging) < 64
+@pytest.mark.parametrize("threads", [16, 64])
+async def test_five_hosts_that_hang_leave_threads_to_a_sixth(threads: int) -> None:
+    shares = Shares(threads)
+    hanging = [task for n in range(5) for task in await taken(shares, f"hangs{n}", threads)]
+    assert granted(hanging) < threads
     for _ in range(100):
         (task,) = await taken(shares, "healthy", 1)
         assert task.done()
@@ -104,7 +105,7 @@ def test_no_thread_is_lost_and_none_stays_idle_without_reason(steps: list[tuple[
         await leave(waiting)
         for host in held.elements():
             shares.give_back(host)
-        await leave(last := [task for host in "hijkl" for task in await taken(shares, host, 1)])
+        last = [task for host in "hijkl" for task in await taken(shares, host, 1)]
         assert granted(last) == 5
 
     asyncio.run(run())
