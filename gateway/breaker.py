@@ -3,7 +3,7 @@
 Closed, it counts attempts over a sliding window; when enough of them failed it opens and every
 call is refused at once. After a pause one probe may pass (half-open): its success closes the
 breaker, its failure opens it for twice as long, up to a bound (Nygard, Release It!, 2nd ed.,
-chapter 5).
+chapter 5). Open, it believes its probe alone; closed, only attempts that began since it closed.
 """
 
 from collections import deque
@@ -28,7 +28,10 @@ class Breaker:
         self._first_open_s = self._open_s = open_s
         self._slices: deque[list[int]] = deque()  # [number of the slice, good, bad]
         self._until: float | None = None
-        self._probe_until: float | None = None
+        self._begun = 0
+        self._closed_after = 0  # the last attempt that began before it closed
+        self._probe: int | None = None
+        self._probe_until = 0.0
         self.opened = 0
 
     def state(self, now: float) -> State:
@@ -40,21 +43,28 @@ class Breaker:
         """Seconds until a call may pass: 0 for one that may now."""
         if self._until is None:
             return 0.0
-        probe = self._probe_until if self._probe_until is not None else 0.0
-        return max(self._until - now, probe - now, 0.0)
+        probe_s = 0.0 if self._probe is None else self._probe_until - now
+        return max(self._until - now, probe_s, 0.0)
 
-    def begin(self, now: float, within_s: float) -> None:
-        """An attempt starts and will end within `within_s`; half-open it is the only one."""
+    def begin(self, now: float, within_s: float) -> int:
+        """An attempt starts and will end within `within_s`; half-open it is the only one.
+
+        Its number is given back to `end`.
+        """
+        self._begun += 1
         if self._until is not None:
-            self._probe_until = now + within_s
+            self._probe, self._probe_until = self._begun, now + within_s
+        return self._begun
 
-    def end(self, *, good: bool | None, now: float) -> None:
+    def end(self, attempt: int, *, good: bool | None, now: float) -> None:
         """An attempt ended. None: it says nothing about the upstream."""
         if self._until is not None:
-            self._probed(good, now)
-            return
-        if good is None:
-            return
+            if attempt == self._probe:
+                self._probed(good, now)
+        elif good is not None and attempt > self._closed_after:
+            self._count(good, now)
+
+    def _count(self, good: bool, now: float) -> None:
         number = int(now / self._slice_s)
         while self._slices and self._slices[0][0] <= number - SLICES:
             self._slices.popleft()
@@ -67,12 +77,11 @@ class Breaker:
             self._open(now)
 
     def _probed(self, good: bool | None, now: float) -> None:
-        if self._probe_until is None:
-            return  # it began before the breaker opened
-        self._probe_until = None
+        self._probe = None
         if good:
             self._until = None
             self._open_s = self._first_open_s
+            self._closed_after = self._begun
         elif good is False:
             self._open_s = min(2 * self._open_s, max(LONGEST_OPEN_S, self._first_open_s))
             self._open(now)

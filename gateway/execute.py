@@ -50,7 +50,7 @@ async def execute(
         nonlocal last
         try:
             async with flight.wait_in_line():
-                await host.take_turn(client)
+                turn = await host.take_turn(client)
         except TimeoutError:
             raise Denied(host.no_turn(loop.time() - started)) from None
         flight.attempts += 1
@@ -73,7 +73,7 @@ async def execute(
             flight.attempts -= 1
             raise
         finally:
-            host.end_turn(good, loop.time() - began)
+            host.end_turn(turn, good, loop.time() - began)
         return answer
 
     def is_over(state: RetryCallState) -> bool:

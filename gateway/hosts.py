@@ -67,8 +67,11 @@ class UpstreamHost:
             "retry_tokens": round(self._retries, 1),
         }
 
-    async def take_turn(self, client: str) -> None:
-        """Wait for the right to one attempt; `end_turn` gives it back. Raises `Denied`."""
+    async def take_turn(self, client: str) -> int:
+        """Wait for the right to one attempt; `end_turn` gives it back with its number.
+
+        Raises `Denied`.
+        """
         self._check_breaker()
         try:
             await self._turns.take(client)
@@ -82,12 +85,12 @@ class UpstreamHost:
         except BaseException:
             self._turns.give_back()
             raise
-        self._breaker.begin(time.monotonic(), self._attempt_timeout_s)
+        return self._breaker.begin(time.monotonic(), self._attempt_timeout_s)
 
-    def end_turn(self, good: bool | None, took_s: float) -> None:
+    def end_turn(self, attempt: int, good: bool | None, took_s: float) -> None:
         """`good` says how the attempt ended, None where that says nothing about the upstream."""
         self._turns.give_back()
-        self._breaker.end(good=good, now=time.monotonic())
+        self._breaker.end(attempt, good=good, now=time.monotonic())
         self._mean_s += _NEWEST * (took_s - self._mean_s)
 
     def first_attempt(self) -> None:

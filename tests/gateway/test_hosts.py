@@ -232,6 +232,44 @@ async def test_a_host_that_is_well_again_is_asked_again(catalog: Catalog, tmp_pa
         assert (await coin(road.gateway, 4)).ok
 
 
+async def test_a_breaker_believes_its_probe_and_nobody_from_before(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """Two calls are under way when a third opens the breaker; they fail around the probe."""
+    may_answer = {name: asyncio.Event() for name in ("early", "late", "probe")}
+    arrived = {name: asyncio.Event() for name in may_answer}
+
+    async def handler(request: web.Request) -> web.Response:
+        name = request.path.rsplit("/", 1)[1]
+        if name in may_answer:
+            arrived[name].set()
+            await may_answer[name].wait()
+        return web.json_response({"a": 1}, status=200 if name in ("probe", "then") else 503)
+
+    settings: dict[str, Any] = {"breaker_attempts": 1, "breaker_open_s": 0.05, "retries": 0}
+    async with (
+        upstream(handler) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+    ):
+        calls = {name: asyncio.create_task(coin(road.gateway, name)) for name in ("early", "late")}
+        await asyncio.gather(*(arrived[name].wait() for name in calls))
+        assert not (await coin(road.gateway, "fails")).ok
+        while road.gateway.answers.hosts.state()[HOST]["breaker"] != "half_open":
+            await asyncio.sleep(0.01)
+        probe = asyncio.create_task(coin(road.gateway, "probe"))
+        await arrived["probe"].wait()
+        may_answer["early"].set()
+        assert not (await calls["early"]).ok
+        may_answer["probe"].set()
+        assert (await probe).ok
+        assert road.gateway.answers.hosts.state()[HOST]["breaker"] == "closed"
+        may_answer["late"].set()
+        assert not (await calls["late"]).ok
+        state = road.gateway.answers.hosts.state()[HOST]
+        assert (state["breaker"], state["breaker_opened"]) == ("closed", 1)
+        assert (await coin(road.gateway, "then")).ok
+
+
 async def test_an_outage_is_not_multiplied(catalog: Catalog, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"breaker_attempts": 10_000, "per_host": 64}
     async with open_road(catalog, tmp_path, Faults(failure_rate=1.0), **settings) as road:

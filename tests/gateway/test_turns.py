@@ -77,37 +77,100 @@ def test_no_turn_is_lost_or_given_twice(steps: list[tuple[str, str]], at_once: i
     asyncio.run(play())
 
 
+def attempt(breaker: Breaker, good: bool | None, now: float) -> None:
+    breaker.end(breaker.begin(now, within_s=60), good=good, now=now)
+
+
 def test_a_breaker_opens_probes_once_and_closes() -> None:
     breaker = Breaker(failure_rate=0.5, least=4, window_s=10, open_s=5)
     for good in (True, True, False):
-        breaker.end(good=good, now=1)
-    breaker.end(good=None, now=1)
+        attempt(breaker, good, 1)
+    attempt(breaker, None, 1)
     assert breaker.state(1) == "closed"
-    breaker.end(good=False, now=2)
+    attempt(breaker, False, 2)
     assert (breaker.state(2), breaker.wait_s(2), breaker.opened) == ("open", 5, 1)
     assert (breaker.state(7), breaker.wait_s(7)) == ("half_open", 0)
-    breaker.begin(7, within_s=60)
+    probe = breaker.begin(7, within_s=60)
     assert breaker.wait_s(8) == 59, "one probe at a time, and it can't be lost for ever"
-    breaker.end(good=False, now=9)
+    breaker.end(probe, good=False, now=9)
     assert breaker.wait_s(9) == 10, "twice as long"
-    breaker.begin(19, within_s=60)
-    breaker.end(good=True, now=20)
+    probe = breaker.begin(19, within_s=60)
+    breaker.end(probe, good=True, now=20)
     assert (breaker.state(20), breaker.wait_s(20)) == ("closed", 0)
 
 
 def test_what_lies_before_the_window_is_forgotten() -> None:
     breaker = Breaker(failure_rate=0.5, least=4, window_s=10, open_s=5)
     for now in (0, 1, 2, 12, 13):
-        breaker.end(good=False, now=now)
+        attempt(breaker, False, now)
     assert breaker.state(13) == "closed"
-    breaker.end(good=False, now=13)
+    attempt(breaker, False, 13)
     assert breaker.state(13) == "closed", "three are left"
-    breaker.end(good=False, now=14)
+    attempt(breaker, False, 14)
     assert breaker.state(14) == "open"
 
 
-def test_attempts_that_end_after_it_opened_say_nothing() -> None:
+def test_only_its_probe_closes_or_reopens_a_breaker() -> None:
     breaker = Breaker(failure_rate=0.5, least=1, window_s=10, open_s=5)
-    breaker.end(good=False, now=0)
-    breaker.end(good=True, now=1)
+    before = [breaker.begin(0, within_s=60) for _ in range(4)]
+    breaker.end(before[0], good=False, now=0)
+    breaker.end(before[1], good=True, now=1)
     assert breaker.state(1) == "open"
+    probe = breaker.begin(5, within_s=60)
+    breaker.end(before[2], good=False, now=6)
+    assert breaker.wait_s(6) == 59, "the probe is still under way"
+    breaker.end(probe, good=True, now=7)
+    assert breaker.state(7) == "closed"
+    breaker.end(before[3], good=False, now=8)
+    assert (breaker.state(8), breaker.opened) == ("closed", 1)
+
+
+def test_a_probe_that_says_nothing_makes_room_for_another() -> None:
+    breaker = Breaker(failure_rate=0.5, least=1, window_s=10, open_s=5)
+    attempt(breaker, False, 0)
+    lost = breaker.begin(5, within_s=60)
+    assert breaker.wait_s(65) == 0, "it never ended"
+    attempt(breaker, None, 65)
+    assert (breaker.state(66), breaker.wait_s(66)) == ("half_open", 0)
+    probe = breaker.begin(66, within_s=60)
+    breaker.end(lost, good=False, now=67)
+    assert breaker.wait_s(67) == 59
+    breaker.end(probe, good=True, now=68)
+    assert breaker.state(68) == "closed"
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(("begin", "end", "wait")),
+            st.integers(0, 9),
+            st.sampled_from((True, False, None)),
+        ),
+        max_size=80,
+    )
+)
+def test_in_any_interleaving_a_breaker_believes_who_began_in_its_state(
+    steps: list[tuple[str, int, bool | None]],
+) -> None:
+    breaker = Breaker(failure_rate=0.5, least=2, window_s=1_000, open_s=5)
+    under_way: list[tuple[int, str, int]] = []  # the attempt, and the state in which it began
+    now, changes = 0.0, 0
+    for step, number, good in steps:
+        if step == "wait":
+            now += number
+        elif step == "begin" and breaker.wait_s(now) == 0:
+            state = breaker.state(now)
+            under_way.append((breaker.begin(now, within_s=20), state, changes))
+        elif step == "end" and under_way:
+            attempt, began_in, began_after = under_way.pop(number % len(under_way))
+            was_closed, opened = breaker.state(now) == "closed", breaker.opened
+            breaker.end(attempt, good=good, now=now)
+            is_closed = breaker.state(now) == "closed"
+            if is_closed != was_closed or breaker.opened != opened:
+                assert began_after == changes, "it began before the last change"
+                assert began_in == ("closed" if was_closed else "half_open")
+                assert good is is_closed or (was_closed and good is not None)
+                changes += 1
+            elif began_in == "half_open" and began_after == changes and good is not None:
+                newer = [a for a, state, _ in under_way if state == "half_open" and a > attempt]
+                assert newer, "a probe's result counts unless another took its place"
