@@ -28,6 +28,9 @@ Kind = Literal[
     "crashed",  # the worker process that ran the call ended
 ]
 
+LONGEST_PAUSE_S = 300.0
+"""An upstream that asks to be left alone for longer is left alone for so long."""
+
 SHORTEST_SECRET = 4
 """Characters; what is shorter occurs in any text and is no secret."""
 
@@ -38,7 +41,10 @@ _LIMIT = re.compile(r"x-ratelimit-(?:(.+)-)?(limit|remaining|reset)")
 
 
 class UpstreamFault(Exception):
-    """One failed attempt. `retryable`: another attempt may well succeed."""
+    """One failed attempt. `retryable`: another attempt may well succeed.
+
+    `other_key` says of a fault that is the key's whether another key may serve at once.
+    """
 
     def __init__(
         self,
@@ -47,12 +53,14 @@ class UpstreamFault(Exception):
         *,
         retryable: bool = False,
         retry_after_s: float | None = None,
+        other_key: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: Kind = kind
         self.message = message
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+        self.other_key = other_key
 
     @property
     def told(self) -> dict[str, Any]:
@@ -78,10 +86,11 @@ class Limit:
 def fault_of_status(status: int, retry_after: str | None, words: str = "") -> UpstreamFault:
     """The fault that an HTTP status of 300 or more stands for (RFC 9110, section 15)."""
     text = f"the upstream answered {status}{words and f': {words}'}"
+    wait_s = seconds_until(retry_after) if status in (429, 503) else None
+    if wait_s is not None:
+        wait_s = min(wait_s, LONGEST_PAUSE_S)
     if status == 429:
-        wait_s = seconds_until(retry_after)
         return UpstreamFault("rate_limited", text, retryable=True, retry_after_s=wait_s)
-    wait_s = seconds_until(retry_after) if status == 503 else None
     return UpstreamFault("status", text, retryable=status >= 500, retry_after_s=wait_s)
 
 

@@ -41,6 +41,13 @@ class Keys(Protocol):
         """
         ...
 
+    def rest(self, host: str, key: Key, seconds: float) -> bool:
+        """The upstream asks `key` to slow down: don't give it out for `host` for so long.
+
+        True if another key may be used at once.
+        """
+        ...
+
 
 class OneKey:
     """One key or none, and no limits."""
@@ -59,4 +66,7 @@ class OneKey:
         pass
 
     def refuse(self, host: str, key: Key) -> bool:  # noqa: ARG002 - call shape of Keys
+        return False
+
+    def rest(self, host: str, key: Key, seconds: float) -> bool:  # noqa: ARG002
         return False

@@ -122,7 +122,9 @@ class RapidApiAdapter:
         used_up = [one for one in limits if one.remaining is not None and one.remaining <= 0]
         retry_after = reply.headers.get("Retry-After")
         if not used_up and not _QUOTA.search(words):
-            return fault_of_status(429, retry_after, words)
+            fault = fault_of_status(429, retry_after, words)
+            fault.other_key = self._keys.rest(host, key, fault.retry_after_s or 0.0)
+            return fault
         resets = [one.reset_s for one in used_up or limits if one.reset_s is not None]
         wait_s = max(resets) if resets else seconds_until(retry_after)
         if not used_up:  # only the body says so: tell the keys in the words of a header

@@ -2,8 +2,8 @@
 
 Nearly every tool is a plain read, so another attempt is safe; one that may set something off
 (`intent_type` transactional) is asked once. Each attempt takes a turn at its host. Waits
-between attempts are drawn with full jitter; an upstream's own Retry-After is honoured; no wait is
-begun that the deadline would cut, and no host is asked again more often than its budget of retries
+between attempts are drawn with full jitter; an upstream's own Retry-After is honoured, also by the
+calls that come after; no wait is begun that the deadline would cut, and no host is asked again more often than its budget of retries
 allows.
 """
 
@@ -50,7 +50,7 @@ async def execute(
         nonlocal last
         try:
             async with flight.wait_in_line():
-                turn = await host.take_turn(client)
+                turn = await host.take_turn(client, flight.deadline - loop.time())
         except TimeoutError:
             raise Denied(host.no_turn(loop.time() - started)) from None
         flight.attempts += 1
@@ -68,6 +68,8 @@ async def execute(
             last = late if isinstance(error, TimeoutError) else error
             was_patient = timeout_s >= min(PATIENCE_S, settings.attempt_timeout_s)
             good = _speaks_for_its_host(last, was_patient)
+            if last.kind in ("rate_limited", "status") and last.other_key is None:
+                host.pause(last.retry_after_s or 0.0)
             raise last from None
         except Denied:  # by the key's quota: nothing was sent
             flight.attempts -= 1
@@ -97,8 +99,8 @@ async def execute(
 
 def _wait_s(state: RetryCallState) -> float:
     fault = state.outcome.exception() if state.outcome else None
-    if not isinstance(fault, UpstreamFault) or fault.kind in ("quota_exhausted", "not_subscribed"):
-        return _JITTER(state)  # another key may serve at once
+    if not isinstance(fault, UpstreamFault) or fault.other_key or fault.kind == "quota_exhausted":
+        return _JITTER(state)
     return max(_JITTER(state), fault.retry_after_s or 0.0)
 
 

@@ -4,6 +4,7 @@ Sources ban an address, not a function, so a host is the RapidAPI host, or for A
 registrable domain of the host that a function mainly asks.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -22,6 +23,9 @@ RETRY_SHARE = 0.1
 RETRY_RESERVE = 10.0
 RETRY_REFILL_S = 10.0
 """A retry costs a token; a first attempt brings a tenth of one, and so many seconds bring one."""
+
+WAIT_S = 2.0
+"""A pause that an upstream asks for, or a quota, is waited for if it is over by then."""
 
 _NO_PLAN = HostSettings()
 
@@ -57,6 +61,7 @@ class UpstreamHost:
         self._mean_s = 0.0
         self._retries = RETRY_RESERVE
         self._refilled_at = time.monotonic()
+        self._paused_until = 0.0
 
     def state(self) -> dict[str, Any]:
         return {
@@ -67,21 +72,27 @@ class UpstreamHost:
             "retry_tokens": round(self._retries, 1),
         }
 
-    async def take_turn(self, client: str) -> int:
+    async def take_turn(self, client: str, within_s: float) -> int:
         """Wait for the right to one attempt; `end_turn` gives it back with its number.
 
-        Raises `Denied`.
+        Raises `Denied`, at once where a pause that the host asked for lasts too long to be waited
+        for `within_s`.
         """
-        self._check_breaker()
+        until = time.monotonic() + within_s
+        self._check(until)
         try:
             await self._turns.take(client)
         except LineFull:
             text = f"{self._turns.waiting} calls already wait for {self.name}"
             raise Denied(CallError(ErrorCode.OVERLOADED, text, self._line_s())) from None
         try:
-            if self._rate is not None:
-                await self._rate.acquire()
-            self._check_breaker()  # it may have opened while this call was in line
+            self._check(until)  # what has changed while this call was in line
+            await self._next_start()
+            while (paused_s := self._paused_s()) > 0:
+                self._check(until)
+                await asyncio.sleep(paused_s)
+                await self._next_start()
+            self._check(until)
         except BaseException:
             self._turns.give_back()
             raise
@@ -92,6 +103,10 @@ class UpstreamHost:
         self._turns.give_back()
         self._breaker.end(attempt, good=good, now=time.monotonic())
         self._mean_s += _NEWEST * (took_s - self._mean_s)
+
+    def pause(self, seconds: float) -> None:
+        """The upstream asks to be left alone for so long."""
+        self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def first_attempt(self) -> None:
         now = time.monotonic()
@@ -111,7 +126,18 @@ class UpstreamHost:
         text = f"no turn at {self.name} within {waited_s:.3g} s; the gateway limits calls to it"
         return CallError(ErrorCode.RATE_LIMITED, text, self._line_s())
 
-    def _check_breaker(self) -> None:
+    async def _next_start(self) -> None:
+        if self._rate is not None:
+            await self._rate.acquire()
+
+    def _paused_s(self) -> float:
+        return self._paused_until - time.monotonic()
+
+    def _check(self, until: float) -> None:
+        """Whether the host may be asked, maybe after a short pause. Raises `Denied`."""
+        paused_s = self._paused_s()
+        if paused_s > 0 and paused_s > min(WAIT_S, until - time.monotonic()):
+            raise asked_to_wait(self.name, paused_s)
         wait_s = self._breaker.wait_s(time.monotonic())
         if wait_s > 0:
             text = f"most of the last calls to {self.name} failed; it is left alone for a while"
@@ -123,6 +149,12 @@ class UpstreamHost:
         if self._rate is not None:
             each_s = max(each_s, self._rate.time_period)
         return max(1.0, round(each_s * self._turns.waiting, 1))
+
+
+def asked_to_wait(host: str, wait_s: float) -> Denied:
+    """For a call that its upstream asked to be spared, with what is left of the pause."""
+    text = f"{host} asked to be left alone; {wait_s:.3g} s of that are left"
+    return Denied(CallError(ErrorCode.RATE_LIMITED, text, round(wait_s, 3)))
 
 
 class Hosts:

@@ -24,11 +24,8 @@ from adapters.fault import Limit, UpstreamFault, limits_of
 from adapters.keys import Key
 from cache.threads import run_in
 from gateway.errors import CallError, ErrorCode
-from gateway.hosts import Denied
+from gateway.hosts import WAIT_S, Denied, asked_to_wait
 from manifests import PlanLimits
-
-WAIT_S = 2.0
-"""A quota that comes back sooner is waited for; for the others the call ends."""
 
 UNSUBSCRIBED_S = 3600.0
 """How long a key is not tried again at a host that did not accept it."""
@@ -94,6 +91,7 @@ class Ledger:
         self._keys = [Key.of(secret) for secret in secrets]
         self._plans = plans
         self._refused: dict[tuple[str, str], float] = {}
+        self._resting: dict[tuple[str, str], float] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="quota")
         self._store: sqlite3.Connection
         self._asked = asyncio.Event()
@@ -126,7 +124,7 @@ class Ledger:
     async def take(self, host: str, timeout_s: float) -> Key:
         """The key with most left for the next request to `host`, which is counted by then.
 
-        Raises `Denied` (`quota_exhausted`), and `UpstreamFault` (`not_configured`).
+        Raises `Denied` (`quota_exhausted`, `rate_limited`), and `UpstreamFault` (`not_configured`).
         """
         if not self._keys:
             text = "no RapidAPI key is set; set FINPORT_RAPIDAPI_KEYS"
@@ -134,6 +132,11 @@ class Ledger:
         loop = asyncio.get_running_loop()
         patience = loop.time() + min(timeout_s, WAIT_S)
         while True:
+            rest_s = min(self._rest_s(host, key) for key in self._usable(host))
+            if rest_s > 0:
+                if loop.time() + rest_s > patience:
+                    raise asked_to_wait(host, rest_s)
+                await asyncio.sleep(rest_s)
             take = _Take(host, loop.create_future())
             self._put(take)
             given = await take.given
@@ -154,6 +157,19 @@ class Ledger:
         """Don't give `key` out for `host` for a while; whether there is another."""
         self._refused[host, key.id] = time.monotonic() + UNSUBSCRIBED_S
         return any(not self._is_refused(host, other) for other in self._keys)
+
+    def rest(self, host: str, key: Key, seconds: float) -> bool:
+        """Don't give `key` out for `host` for so long; whether another may be used at once."""
+        place = host, key.id
+        self._resting[place] = max(self._resting.get(place, 0.0), time.monotonic() + seconds)
+        return any(self._rest_s(host, other) <= 0 for other in self._usable(host) if other != key)
+
+    def _usable(self, host: str) -> list[Key]:
+        """The keys that `host` accepts; all where it accepts none."""
+        return [key for key in self._keys if not self._is_refused(host, key)] or self._keys
+
+    def _rest_s(self, host: str, key: Key) -> float:
+        return self._resting.get((host, key.id), 0.0) - time.monotonic()
 
     def _is_refused(self, host: str, key: Key) -> bool:
         return time.monotonic() < self._refused.get((host, key.id), 0.0)
@@ -199,7 +215,8 @@ class Ledger:
 
     def _give(self, host: str, now: float) -> Key | Standing:
         """The key with most left, counted; or the account that is the first to be open again."""
-        usable = [key for key in self._keys if not self._is_refused(host, key)] or self._keys
+        every = self._usable(host)
+        usable = [key for key in every if self._rest_s(host, key) <= 0] or every
         accounts = [(key, self._standings(host, key, now)) for key in usable]
         tightest = [min(standings, key=lambda s: s.left) for _, standings in accounts]
         best = max(range(len(usable)), key=lambda n: (tightest[n].left, -_used(accounts[n][1])))

@@ -12,6 +12,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from adapters.double import Fault, Faults
+from adapters.fault import LONGEST_PAUSE_S
 from cache import CacheControl, Snapshot
 from gateway import CallContext, Gateway, Result
 from gateway.hosts import RETRY_RESERVE
@@ -300,6 +301,112 @@ async def test_overload_over_http_is_503_with_retry_after(door: Door) -> None:
         assert (response.status, response.headers["Retry-After"]) == (503, "1")
     hangs.cancel()
     await asyncio.gather(hangs, return_exceptions=True)
+
+
+async def test_a_pause_that_a_host_asks_for_holds_for_all_calls(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(status=429 if "429" in asked[0] else 503, headers={"Retry-After": "60"})
+
+    async with upstream(handler) as url:
+        for status, host in ((429, "the key's"), (503, "the host's")):
+            asked.clear()
+            folder = tmp_path / str(status)
+            async with open_road(catalog, folder, rapidapi_base_url=url) as road:
+                first = await coin(road.gateway, status, deadline_s=5)
+                assert first.attempts == 1
+                more = await asyncio.gather(*(coin(road.gateway, n) for n in range(30)))
+                for result in more:
+                    assert result.error is not None
+                    assert (result.error.code, result.error.fault) == ("rate_limited", "quota")
+                    assert result.error.retry_after_s == pytest.approx(60, abs=5), host
+                    assert result.attempts == 0
+                assert len(asked) == 1
+
+
+async def test_a_short_pause_is_waited_for(catalog: Catalog, tmp_path: Path) -> None:
+    asked: list[float] = []
+
+    async def handler(_: web.Request) -> web.Response:
+        asked.append(time.monotonic())
+        if len(asked) == 1:
+            return web.Response(status=503, headers={"Retry-After": "0.3"})
+        return web.json_response({"a": 1})
+
+    async with (
+        upstream(handler) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, retries=0) as road,
+    ):
+        assert not (await coin(road.gateway, 1)).ok
+        hasty = await coin(road.gateway, 2, deadline_s=0.05)
+        assert hasty.error is not None
+        assert (hasty.error.code, hasty.attempts) == ("rate_limited", 0)
+        assert (await coin(road.gateway, 3)).ok
+    assert asked[1] - asked[0] >= 0.29
+
+
+async def test_a_key_that_is_to_slow_down_gives_way_to_another(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.headers["X-RapidAPI-Key"])
+        if asked[-1] == asked[0]:
+            return web.Response(status=429, headers={"Retry-After": "60"})
+        return web.json_response({"a": 1})
+
+    keys = (SecretStr("first-key"), SecretStr("second-key"))
+    async with (
+        upstream(handler) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, rapidapi_keys=keys) as road,
+    ):
+        results = [await coin(road.gateway, n) for n in range(5)]
+    assert [result.attempts for result in results] == [2, 1, 1, 1, 1]
+    assert len(set(asked[1:])) == 1 and asked[0] not in asked[1:]
+
+
+async def test_an_akshare_host_is_left_alone_too(catalog: Catalog, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "upstream": "simulated",
+        "cache_dir": tmp_path,
+        "simulated_faults": {"rate_limited": 1.0},
+    }
+    async with Gateway.open(GatewaySettings(**settings), catalog=catalog) as gateway:
+        manifest = catalog.get("stock_zh_valuation_baidu")
+        assert manifest is not None
+        attempts = []
+        for _ in range(3):
+            result = await gateway.call(
+                manifest.name, manifest.sample(), CallContext(deadline_s=1.0)
+            )
+            assert result.error is not None
+            assert result.error.code == "rate_limited"
+            attempts.append(result.attempts)
+    assert attempts == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "asked", ["31536000", "9" * 15, "Fri, 31 Dec 9999 23:59:59 GMT", "1e9", "-60", "nan", "inf"]
+)
+async def test_no_upstream_gets_itself_left_alone_for_long(
+    catalog: Catalog, tmp_path: Path, asked: str
+) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=503, headers={"Retry-After": asked})
+
+    async with (
+        upstream(handler) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, retries=0) as road,
+    ):
+        for number in range(2):
+            result = await coin(road.gateway, number)
+            assert result.error is not None
+            assert (result.error.retry_after_s or 0.0) <= LONGEST_PAUSE_S
 
 
 async def test_a_date_in_retry_after_is_honoured(catalog: Catalog, tmp_path: Path) -> None:
