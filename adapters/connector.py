@@ -21,8 +21,8 @@ _STEP = 2**14
 class Connector(aiohttp.TCPConnector):
     """For as many connections as are wanted: limits stand elsewhere."""
 
-    def __init__(self) -> None:
-        super().__init__(limit=0)
+    def __init__(self, *, force_close: bool = False) -> None:
+        super().__init__(limit=0, force_close=force_close)
         protocol: type[ResponseHandler] = _Protocol
         self._factory = partial(protocol, loop=self._loop)
 

@@ -16,6 +16,7 @@ from urllib.parse import quote, quote_plus
 Kind = Literal[
     "timeout",  # nothing came in time
     "unreachable",  # no connection, or it broke
+    "dropped",  # a kept connection had ended when the request was sent on it; the next is fresh
     "status",  # an HTTP status that says failure
     "rejected",  # the upstream refuses these arguments, whatever the status
     "invalid",  # an answer that can't be read, or a request that may not be sent

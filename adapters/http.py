@@ -1,15 +1,20 @@
 """One HTTP GET against an upstream: every way in which it can fail becomes an `UpstreamFault`.
 
+A kept connection may end just when a request goes out on it (RFC 9112, section 9.5): the fault then
+is `dropped`, and its upstream gets a connection for each request for a while.
+
 No redirect is followed, no cookie kept, no proxy taken from the environment. A body is read and
 unpacked up to a bound, in steps that keep the event loop less than 5 ms, and a connection whose
 body was not read to its end is closed.
 """
 
 import asyncio
+import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import aiohttp
 from yarl import URL
@@ -19,11 +24,18 @@ from adapters.fault import UpstreamFault, told
 from adapters.normalise import MAX_BYTES
 
 CONNECT_S = 5.0
+UNKEPT_S = 300.0
+"""How long no connection is kept to an upstream that has ended one on which a request went out."""
+
 CHUNK = 2**16
 STEP = 2**18  # bytes unpacked between two turns of the loop: about 0.5 ms
 REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal's words is waited for
 
 _ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
+_ENDED = (
+    *(aiohttp.ClientOSError, aiohttp.ServerDisconnectedError),
+    aiohttp.ClientConnectionResetError,
+)
 _BROKE_OFF = "the upstream broke off in the middle of its answer"
 
 
@@ -41,15 +53,54 @@ class Reply:
         return 200 <= self.status < 300
 
 
-def open_session() -> aiohttp.ClientSession:
-    """A session as `get` needs it."""
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Connections to upstreams, as `get` needs them. Made by `open_session`."""
+
+    _kept: aiohttp.ClientSession
+    _single: aiohttp.ClientSession
+    _unkept_until: dict[URL, float] = field(default_factory=dict)
+
+    def connections(self, url: URL, *, fresh: bool) -> aiohttp.ClientSession:
+        """Those that a request may use: kept ones too, unless it asks for a fresh one."""
+        fresh = fresh or time.monotonic() < self._unkept_until.get(url.origin(), 0.0)
+        return self._single if fresh else self._kept
+
+    def dropped(self, url: URL) -> None:
+        """A connection that was kept had ended."""
+        self._unkept_until[url.origin()] = time.monotonic() + UNKEPT_S
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[Session]:
+    """A session; leaving closes its connections."""
+    async with _connections(force_close=False) as kept, _connections(force_close=True) as single:
+        yield Session(kept, single)
+
+
+def _connections(*, force_close: bool) -> aiohttp.ClientSession:
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(_reused)
     return aiohttp.ClientSession(
-        connector=Connector(),  # limits stand in the gateway
+        connector=Connector(force_close=force_close),  # limits stand in the gateway
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,  # aiohttp would unpack without a bound between two turns
         trust_env=False,
         middlewares=(_once,),
+        trace_configs=[trace],
     )
+
+
+async def _reused(
+    _session: aiohttp.ClientSession,
+    context: SimpleNamespace,
+    _params: aiohttp.TraceConnectionReuseconnParams,
+) -> None:
+    context.trace_request_ctx.is_kept = True
+
+
+class _NoAnswer(Exception):
+    """The connection ended before there was an answer."""
 
 
 async def _once(
@@ -58,32 +109,47 @@ async def _once(
     """aiohttp would send a GET again that met a reset: a request of which no key's quota knows."""
     try:
         return await send(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise UpstreamFault("unreachable", _trouble(error), retryable=True) from None
+    except _ENDED as error:
+        raise _NoAnswer(_trouble(error)) from None
 
 
 async def get(
-    session: aiohttp.ClientSession,
+    session: Session,
     url: URL,
     headers: Mapping[str, str],
     timeout_s: float,
     learn: Callable[[int, Mapping[str, str]], None] = lambda _status, _headers: None,
+    *,
+    fresh: bool = False,
 ) -> Reply:
     """What the upstream answers. `learn` is told status and headers as soon as they are there.
 
-    Raises `UpstreamFault` (`timeout`, `unreachable`, `too_large`, `invalid`).
+    A `fresh` request goes out on a connection of its own. Raises `UpstreamFault` (`timeout`,
+    `unreachable`, `dropped`, `too_large`, `invalid`).
     """
+    connections, used = session.connections(url, fresh=fresh), SimpleNamespace(is_kept=False)
     headers = {**headers, "Accept-Encoding": "gzip, deflate"}
     timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_S)
     try:
         async with (
             asyncio.timeout(timeout_s),
-            session.get(url, headers=headers, timeout=timeout, allow_redirects=False) as response,
+            connections.get(
+                url,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                trace_request_ctx=used,
+            ) as response,
         ):
             learn(response.status, response.headers)
             is_ok = 200 <= response.status < 300
             body = await (_body(response, MAX_BYTES) if is_ok else _words(response))
             return Reply(response.status, response.headers, response.charset, body)
+    except _NoAnswer as trouble:
+        if used.is_kept:
+            session.dropped(url)
+            raise UpstreamFault("dropped", str(trouble), retryable=True) from None
+        raise UpstreamFault("unreachable", str(trouble), retryable=True) from None
     except aiohttp.ConnectionTimeoutError:
         text = "no connection to the upstream in time"
         raise UpstreamFault("timeout", text, retryable=True) from None

@@ -1,4 +1,4 @@
-"""RapidAPI over one aiohttp session.
+"""RapidAPI over HTTP.
 
 The request is built from the manifest's binding alone: host, path with percent-encoded values,
 query names, and the key and host headers. It is checked before a key is taken for it: it goes to
@@ -15,13 +15,12 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
-import aiohttp
 from yarl import URL
 
 from adapters.conventions import Refusal, refusal_in, words_in
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault, fault_of_status, limits_of, seconds_until, told
-from adapters.http import Reply, get, open_session
+from adapters.http import Reply, Session, get, open_session
 from adapters.keys import Key, Keys
 from adapters.normalise import Answer, from_value, read_json
 from adapters.reader import Reader
@@ -40,7 +39,7 @@ class RapidApiAdapter:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        session: Session,
         reader: Reader,
         keys: Keys,
         hosts: Collection[str],
@@ -87,7 +86,9 @@ class RapidApiAdapter:
             self._keys.learn(host, key, status, said)
 
         secrets = (key.secret, *filled.values())
-        reply = await get(self._session, url, headers, until - loop.time(), learn)
+        fresh = manifest.intent_type == "transactional"  # no request of theirs is sent again
+        left_s = until - loop.time()
+        reply = await get(self._session, url, headers, left_s, learn, fresh=fresh)
         outcome = await self._reader.read(reply, _outcome, host, secrets)
         if isinstance(outcome, Answer):
             return outcome

@@ -7,13 +7,12 @@ answered from their manifest's columns. Both reach the double over HTTP.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-import aiohttp
 from yarl import URL
 
 from adapters.akshare import AkShareAdapter
 from adapters.double import FUNCTIONS
 from adapters.fault import fault_of_status
-from adapters.http import Reply, get, open_session
+from adapters.http import Reply, Session, get, open_session
 from adapters.normalise import Answer, from_json
 from adapters.reader import Reader
 from manifests import AkShareBinding, Manifest, Scalar
@@ -23,7 +22,7 @@ class SimulatedAkShare:
     """Sends each AkShare tool the way the double can answer it. Made by `SimulatedAkShare.open`."""
 
     def __init__(
-        self, real: AkShareAdapter, session: aiohttp.ClientSession, reader: Reader, base_url: str
+        self, real: AkShareAdapter, session: Session, reader: Reader, base_url: str
     ) -> None:
         self._real = real
         self._session = session

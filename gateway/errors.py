@@ -82,6 +82,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
 _FROM_KIND: dict[Kind, ErrorCode] = {
     "timeout": ErrorCode.TIMEOUT,
     "unreachable": ErrorCode.UPSTREAM_ERROR,
+    "dropped": ErrorCode.UPSTREAM_ERROR,
     "status": ErrorCode.UPSTREAM_ERROR,
     "invalid": ErrorCode.UPSTREAM_INVALID,
     "empty": ErrorCode.UPSTREAM_EMPTY,

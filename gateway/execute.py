@@ -3,8 +3,9 @@
 Nearly every tool is a plain read, so another attempt is safe; one that may set something off
 (`intent_type` transactional) is asked once. Each attempt takes a turn at its host. Waits
 between attempts are drawn with full jitter; an upstream's own Retry-After is honoured, also by the
-calls that come after; no wait is begun that the deadline would cut, and no host is asked again more often than its budget of retries
-allows.
+calls that come after; no wait is begun that the deadline would cut, and no host is asked again more
+often than its budget of retries allows. A request that met a kept connection's end is sent once
+more within its turn, on a fresh one, and counts as another attempt.
 """
 
 import asyncio
@@ -46,6 +47,16 @@ async def execute(
     retries = 0 if manifest.intent_type == "transactional" else settings.retries
     started, last = loop.time(), None
 
+    async def fetch(until: float) -> Answer:
+        try:
+            return await adapter.fetch(manifest, bound.arguments, until - loop.time())
+        except UpstreamFault as fault:
+            if fault.kind != "dropped" or manifest.intent_type == "transactional":
+                raise
+        await host.next_start()
+        flight.attempts += 1
+        return await adapter.fetch(manifest, bound.arguments, until - loop.time())
+
     async def attempt() -> Answer:
         nonlocal last
         try:
@@ -60,7 +71,7 @@ async def execute(
         good, began = None, loop.time()
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await adapter.fetch(manifest, bound.arguments, timeout_s)
+                answer = await fetch(began + timeout_s)
             good = True
         except (UpstreamFault, TimeoutError) as error:
             text = f"{manifest.upstream} did not answer within {timeout_s:.3g} s"
@@ -111,6 +122,6 @@ def _speaks_for_its_host(fault: UpstreamFault, was_patient: bool) -> bool | None
             return False if was_patient else None
         case "unreachable" | "status":
             return not fault.retryable
-        case "crashed" | "not_configured" | "quota_exhausted" | "rate_limited":
+        case "dropped" | "crashed" | "not_configured" | "quota_exhausted" | "rate_limited":
             return None
     return True  # an answer that is of no use

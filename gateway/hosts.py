@@ -87,16 +87,21 @@ class UpstreamHost:
             raise Denied(CallError(ErrorCode.OVERLOADED, text, self._line_s())) from None
         try:
             self._check(until)  # what has changed while this call was in line
-            await self._next_start()
+            await self.next_start()
             while (paused_s := self._paused_s()) > 0:
                 self._check(until)
                 await asyncio.sleep(paused_s)
-                await self._next_start()
+                await self.next_start()
             self._check(until)
         except BaseException:
             self._turns.give_back()
             raise
         return self._breaker.begin(time.monotonic(), self._attempt_timeout_s)
+
+    async def next_start(self) -> None:
+        """Wait until the host's rate lets another request go."""
+        if self._rate is not None:
+            await self._rate.acquire()
 
     def end_turn(self, attempt: int, good: bool | None, took_s: float) -> None:
         """`good` says how the attempt ended, None where that says nothing about the upstream."""
@@ -125,10 +130,6 @@ class UpstreamHost:
         """What a caller is told whose time passed before it had a turn."""
         text = f"no turn at {self.name} within {waited_s:.3g} s; the gateway limits calls to it"
         return CallError(ErrorCode.RATE_LIMITED, text, self._line_s())
-
-    async def _next_start(self) -> None:
-        if self._rate is not None:
-            await self._rate.acquire()
 
     def _paused_s(self) -> float:
         return self._paused_until - time.monotonic()

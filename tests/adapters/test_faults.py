@@ -160,6 +160,45 @@ async def test_scripts_hold_for_akshare_too(catalog: Catalog) -> None:
         assert (await adapter.fetch(manifest, {"symbol": "600519"}, 20)).rows
 
 
+# --- connections that are kept ------------------------------------------------------------------
+
+
+class Closing:
+    """Answers one request a connection, and closes when it has read the next one."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.read = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            self.read += 1
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n" + b'{"a":1}')
+            await reader.readuntil(b"\r\n\r\n")
+            self.read += 1
+        writer.close()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[str]:
+        async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as server:
+            yield "http://127.0.0.1:{1}".format(*server.sockets[0].getsockname())
+
+
+async def test_a_kept_connection_that_died_is_no_longer_used(catalog: Catalog) -> None:
+    closing = Closing()
+    async with closing.open() as url, adapter_for(catalog, url) as adapter:
+        manifest = tool(catalog, "get_coin")
+        assert (await adapter.fetch(manifest, {"uuid": "x"}, 5)).data
+        with pytest.raises(UpstreamFault) as caught:
+            await adapter.fetch(manifest, {"uuid": "x"}, 5)
+        assert (caught.value.kind, caught.value.retryable) == ("dropped", True)
+        for _ in range(5):
+            assert (await adapter.fetch(manifest, {"uuid": "x"}, 5)).data
+    assert (closing.connections, closing.read) == (6, 7)
+
+
 # --- what a client sees of one answer -----------------------------------------------------------
 
 

@@ -16,8 +16,10 @@ from adapters.fault import LONGEST_PAUSE_S
 from cache import CacheControl, Snapshot
 from gateway import CallContext, Gateway, Result
 from gateway.hosts import RETRY_RESERVE
+from gateway.quota import standings
 from gateway.settings import GatewaySettings, SettingsError
 from manifests import Catalog
+from tests.adapters.test_faults import Closing
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import PLANTED_KEY, Door, open_road
 
@@ -367,7 +369,8 @@ async def test_a_key_that_is_to_slow_down_gives_way_to_another(
     ):
         results = [await coin(road.gateway, n) for n in range(5)]
     assert [result.attempts for result in results] == [2, 1, 1, 1, 1]
-    assert len(set(asked[1:])) == 1 and asked[0] not in asked[1:]
+    assert len(set(asked)) == 2
+    assert asked[0] not in asked[1:]
 
 
 async def test_an_akshare_host_is_left_alone_too(catalog: Catalog, tmp_path: Path) -> None:
@@ -407,6 +410,41 @@ async def test_no_upstream_gets_itself_left_alone_for_long(
             result = await coin(road.gateway, number)
             assert result.error is not None
             assert (result.error.retry_after_s or 0.0) <= LONGEST_PAUSE_S
+
+
+async def test_an_upstream_that_closes_after_each_answer_is_well(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    closing, ledger = Closing(), tmp_path / "cache" / "quota.sqlite"
+    settings: dict[str, Any] = {"breaker_attempts": 1, "retries": 0, "per_host": 4}
+    async with (
+        closing.open() as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+    ):
+        results = await asyncio.gather(*(coin(road.gateway, n) for n in range(40)))
+        assert all(result.ok for result in results)
+        (month,) = standings(ledger, (), {}, time.time())
+    sent = sum(result.attempts for result in results)
+    assert month.used == sent == closing.read, "each request is an attempt, and is counted"
+    assert sent <= 40 + 4, "one connection after the other is given up"
+
+
+async def test_what_may_set_something_off_is_not_sent_again_when_its_connection_died(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    closing = Closing()
+    wallet = catalog.get("generate_wallet")
+    assert wallet is not None
+    settings: dict[str, Any] = {"allow_transactional": True}
+    async with (
+        closing.open() as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+    ):
+        assert (await road.gateway.call(wallet.name, wallet.sample())).ok
+        no_cache = CallContext(cache=CacheControl(no_cache=True))
+        again = await road.gateway.call(wallet.name, wallet.sample(), no_cache)
+        assert again.ok, "its connection is its own"
+        assert closing.read == closing.connections == 2
 
 
 async def test_a_date_in_retry_after_is_honoured(catalog: Catalog, tmp_path: Path) -> None:
