@@ -35,8 +35,13 @@ LONGEST_PAUSE_S = 300.0
 SHORTEST_SECRET = 4
 """Characters; what is shorter occurs in any text and is no secret."""
 
+LONGEST_RESET_S = 32 * 86_400.0
+"""No quota lasts longer: a month, and a day for clocks that differ."""
+
+UNLIMITED = -1
+
 _READ_OF_TEXT = 2**12
-_UNIX_TIME = 1e9
+_UNIX_TIME, _UNIX_TIME_MS = 1e9, 1e11  # over these a reset is no time from now
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
 _LIMIT = re.compile(r"x-ratelimit-(?:(.+)-)?(limit|remaining|reset)")
 
@@ -111,8 +116,9 @@ def seconds_until(retry_after: str | None) -> float | None:
 def limits_of(headers: Mapping[str, str]) -> list[Limit]:
     """Quotas in headers `x-ratelimit-NAME-limit`, `-remaining`, `-reset`; NAME is else "requests".
 
-    RapidAPI sends the named form, several providers the plain one. A reset counts seconds from now
-    or, over 1e9, is a Unix time. What is no number is as good as not sent.
+    RapidAPI sends the named form, several providers the plain one. A reset counts from now or, over
+    1e9, is a Unix time; what would be over a month away is read as milliseconds, and where it is
+    then no better as not told. What is no number is as good as not sent, and a limit of -1 is none.
     """
     told: dict[str, dict[str, float]] = {}
     for header, text in headers.items():
@@ -125,9 +131,10 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
             name,
             int(said["limit"]) if "limit" in said else None,
             int(said["remaining"]) if "remaining" in said else None,
-            _from_now(said["reset"]) if "reset" in said else None,
+            _reset_s(said["reset"]) if "reset" in said else None,
         )
         for name, said in told.items()
+        if said.get("limit") != UNLIMITED
     ]
 
 
@@ -153,5 +160,11 @@ def _number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def _from_now(reset: float) -> float:
-    return max(reset - time.time() if reset > _UNIX_TIME else reset, 0.0)
+def _reset_s(reset: float) -> float | None:
+    """How many seconds from now, if that is plausible."""
+    if reset >= _UNIX_TIME:
+        at = reset / 1e3 if reset >= _UNIX_TIME_MS else reset
+        seconds = max(at - time.time(), 0.0)
+    else:
+        seconds = reset / 1e3 if reset > LONGEST_RESET_S else reset
+    return seconds if 0 <= seconds <= LONGEST_RESET_S else None

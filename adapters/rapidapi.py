@@ -19,7 +19,14 @@ from yarl import URL
 
 from adapters.conventions import Refusal, refusal_in, words_in
 from adapters.credential import credential_arguments
-from adapters.fault import UpstreamFault, fault_of_status, limits_of, seconds_until, told
+from adapters.fault import (
+    LONGEST_RESET_S,
+    UpstreamFault,
+    fault_of_status,
+    limits_of,
+    seconds_until,
+    told,
+)
 from adapters.http import Reply, Session, get, open_session
 from adapters.keys import Key, Keys
 from adapters.normalise import Answer, from_value, read_json
@@ -128,6 +135,8 @@ class RapidApiAdapter:
             return fault
         resets = [one.reset_s for one in used_up or limits if one.reset_s is not None]
         wait_s = max(resets) if resets else seconds_until(retry_after)
+        if wait_s is not None and wait_s > LONGEST_RESET_S:
+            wait_s = None
         if not used_up:  # only the body says so: tell the keys in the words of a header
             reset = {} if wait_s is None else {"x-ratelimit-requests-reset": f"{math.ceil(wait_s)}"}
             self._keys.learn(host, key, 429, {"x-ratelimit-requests-remaining": "0", **reset})

@@ -8,24 +8,29 @@ resets. Keys stand in it as fingerprints.
 """
 
 import asyncio
+import logging
 import math
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 
-from adapters.fault import Limit, UpstreamFault, limits_of
+from adapters.fault import UNLIMITED, Limit, UpstreamFault, limits_of
 from adapters.keys import Key
+from cache.clock import Clock
 from cache.threads import run_in
+from gateway.accounts import Accounts, Standing, planned, read_accounts
 from gateway.errors import CallError, ErrorCode
 from gateway.hosts import WAIT_S, Denied, asked_to_wait
 from manifests import PlanLimits
+
+log = logging.getLogger("finport")
 
 UNSUBSCRIBED_S = 3600.0
 """How long a key is not tried again at a host that did not accept it."""
@@ -33,42 +38,8 @@ UNSUBSCRIBED_S = 3600.0
 UNTOLD_RESET_S = 3600.0
 """How long a key is not tried again whose quota is used up until nobody knows when."""
 
-LOCK_S = 5.0
-
 SAME_SPAN_S = 5.0
 """A reset that is told later by no more than this, or a hundredth of what is left, is the same."""
-
-_TABLE = """
-CREATE TABLE IF NOT EXISTS quota (
-    key TEXT, host TEXT, span TEXT, learned INTEGER,
-    used INTEGER NOT NULL, quota INTEGER, resets_at REAL NOT NULL,
-    PRIMARY KEY (key, host, span, learned)
-) WITHOUT ROWID
-"""
-_READ = "SELECT key, host, span, learned, used, quota, resets_at FROM quota"
-_WRITE = "INSERT OR REPLACE INTO quota VALUES (?, ?, ?, ?, ?, ?, ?)"
-_FORGET = "DELETE FROM quota WHERE key = ? AND host = ? AND span = ? AND learned = ?"
-
-
-@dataclass(slots=True)
-class Standing:
-    """One key's account at one host over one span; `quota` None is no limit.
-
-    `span` is `second`, `hour`, `day` or `month` of a plan, or for what was `learned` the upstream's
-    name for it. `resets_at` is Unix time.
-    """
-
-    key: str
-    host: str
-    span: str
-    learned: bool
-    used: int
-    quota: int | None
-    resets_at: float
-
-    @property
-    def left(self) -> float:
-        return math.inf if self.quota is None else self.quota - self.used
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +58,16 @@ class _Learn:
 class Ledger:
     """Keys by what they have left (`adapters.keys.Keys`). Made by `Ledger.open`."""
 
-    def __init__(self, secrets: Iterable[str], plans: Mapping[str, PlanLimits]) -> None:
+    def __init__(
+        self, secrets: Iterable[str], plans: Mapping[str, PlanLimits], clock: Clock
+    ) -> None:
         self._keys = [Key.of(secret) for secret in secrets]
         self._plans = plans
+        self._clock = clock
         self._refused: dict[tuple[str, str], float] = {}
         self._resting: dict[tuple[str, str], float] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="quota")
-        self._store: sqlite3.Connection
+        self._accounts: Accounts
         self._asked = asyncio.Event()
         self._work: list[_Take | _Learn] = []
         self._closing = False
@@ -101,14 +75,19 @@ class Ledger:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, secrets: Iterable[str], plans: Mapping[str, PlanLimits]
+        cls,
+        path: Path,
+        secrets: Iterable[str],
+        plans: Mapping[str, PlanLimits],
+        clock: Clock | None = None,
     ) -> AsyncIterator["Ledger"]:
         """Open or create the ledger. Raises `OSError`: one that can't be read is not begun anew,
         since that would forget what was used.
         """
-        ledger = cls(secrets, plans)
+        ledger = cls(secrets, plans, clock or Clock())
         try:
-            ledger._store = await run_in(ledger._thread, _open, path)
+            now = ledger._clock.wall()
+            ledger._accounts = await run_in(ledger._thread, Accounts.open, path, now)
             keeper = asyncio.create_task(ledger._keep())
             try:
                 yield ledger
@@ -117,7 +96,7 @@ class Ledger:
                 ledger._asked.set()
                 with anyio.CancelScope(shield=True):
                     await asyncio.wait([keeper])
-                    await run_in(ledger._thread, ledger._store.close)
+                    await run_in(ledger._thread, ledger._accounts.close)
         finally:
             ledger._thread.shutdown(wait=False)
 
@@ -142,14 +121,21 @@ class Ledger:
             given = await take.given
             if isinstance(given, Key):
                 return given
-            wait_s = max(given.resets_at - time.time(), 0.0)
+            wait_s = max(given.resets_at - self._clock.wall(), 0.0)
             if loop.time() + wait_s > patience:
                 raise Denied(_exhausted(given, wait_s))
             await asyncio.sleep(wait_s + 0.001)
 
-    def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:  # noqa: ARG002 - call shape of Keys
-        """Take what the upstream says of its quotas into account."""
-        limits = [limit for limit in limits_of(headers) if limit.remaining is not None]
+    def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:
+        """Take what the upstream says of its quotas into account.
+
+        That -1 are left means, where the upstream served the request, that there is no limit.
+        """
+        limits = [
+            limit
+            for limit in limits_of(headers)
+            if limit.remaining is not None and (limit.remaining != UNLIMITED or status == 429)
+        ]
         if limits:
             self._put(_Learn(host, key, limits))
 
@@ -187,37 +173,39 @@ class Ledger:
             takes = [item for item in work if isinstance(item, _Take)]
             try:
                 given = await run_in(self._thread, self._enter, work)
-            except sqlite3.Error as error:
-                text = f"the quota ledger can't be written: {error}"
-                for take in takes:
-                    if not take.given.done():
-                        take.given.set_exception(UpstreamFault("not_configured", text))
-                continue
+            except Exception as error:  # noqa: BLE001 - whoever asks next is to be answered too
+                given = [_out_of_order(error)] * len(takes)
             for take, key in zip(takes, given, strict=True):
-                if not take.given.done():
+                if take.given.done():
+                    continue
+                if isinstance(key, UpstreamFault):
+                    take.given.set_exception(key)
+                else:
                     take.given.set_result(key)
 
-    def _enter(self, work: Sequence[_Take | _Learn]) -> list[Key | Standing]:
-        given: list[Key | Standing] = []
-        self._store.execute("BEGIN IMMEDIATE")
-        try:
+    def _enter(self, work: Sequence[_Take | _Learn]) -> list[Key | Standing | UpstreamFault]:
+        given: list[Key | Standing | UpstreamFault] = []
+        with self._accounts.transaction():
             for item in work:
-                if isinstance(item, _Take):
-                    given.append(self._give(item.host, time.time()))
-                else:
-                    self._note(item, time.time())
-            self._store.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._store.execute("ROLLBACK")
-            raise
+                try:
+                    if isinstance(item, _Take):
+                        given.append(self._give(item.host, self._clock.wall()))
+                    else:
+                        self._note(item, self._clock.wall())
+                except sqlite3.Error:
+                    raise  # it is the ledger's, not this item's
+                except Exception as error:
+                    log.exception("the quota of %s could not be worked out", item.host)
+                    if isinstance(item, _Take):
+                        given.append(_out_of_order(error))
         return given
 
     def _give(self, host: str, now: float) -> Key | Standing:
         """The key with most left, counted; or the account that is the first to be open again."""
         every = self._usable(host)
         usable = [key for key in every if self._rest_s(host, key) <= 0] or every
-        accounts = [(key, self._standings(host, key, now)) for key in usable]
+        plan = self._plans.get(host)
+        accounts = [(k, self._accounts.standings(plan, k.id, host, now)) for k in usable]
         tightest = [min(standings, key=lambda s: s.left) for _, standings in accounts]
         best = max(range(len(usable)), key=lambda n: (tightest[n].left, -_used(accounts[n][1])))
         key, standings = accounts[best]
@@ -228,66 +216,36 @@ class Ledger:
                 key=lambda s: s.resets_at,
             )
         for standing in standings:
-            standing.used += 1
-            self._write(standing)
+            self._accounts.count(standing, now)
         return key
-
-    def _standings(self, host: str, key: Key, now: float) -> list[Standing]:
-        """All accounts of a key at a host, those of its plan and those learned."""
-        found = self._store.execute(f"{_READ} WHERE key = ? AND host = ?", (key.id, host))
-        kept = {(s.span, s.learned): s for s in map(_standing, found)}
-        standings = planned(self._plans.get(host), key.id, host, now)
-        for standing in standings:
-            known = kept.get((standing.span, False))
-            if known is not None and now < known.resets_at:
-                standing.used, standing.resets_at = known.used, known.resets_at
-        for standing in (s for s in kept.values() if s.learned):
-            if now < standing.resets_at:
-                standings.append(standing)
-            else:
-                self._store.execute(_FORGET, (key.id, host, standing.span, True))
-        return standings
 
     def _note(self, said: _Learn, now: float) -> None:
         """What an upstream says replaces what is known of the span it speaks of; within one span
         the higher count stands, since requests may be on their way that it has not seen.
         """
+        kept = self._accounts.standings(None, said.key.id, said.host, now)
+        known = {s.span: s for s in kept if s.learned}
         for limit in said.limits:
             if limit.remaining is None or (limit.reset_s is None and limit.remaining > 0):
                 continue
-            reset_s = UNTOLD_RESET_S if limit.reset_s is None else limit.reset_s
-            where = "WHERE key = ? AND host = ? AND span = ? AND learned = 1"
-            row = (said.key.id, said.host, limit.name)
-            known = self._store.execute(f"{_READ} {where}", row).fetchone()
-            used = 0 if known is None else _standing(known).used
-            quota = limit.remaining + used if limit.limit is None else limit.limit
+            name, reset_s = limit.name[:64], limit.reset_s
+            if reset_s is None:
+                reset_s = UNTOLD_RESET_S
+            before = known.get(name)
+            used = before.used if before is not None else 0
+            quota = limit.limit
+            if quota is None or quota < limit.remaining:
+                quota = max(limit.remaining + used, 0)
             resets_at, now_used = now + reset_s, max(quota - limit.remaining, 0)
-            if known is not None:
-                before = _standing(known).resets_at
+            if before is not None:
                 same_s = max(SAME_SPAN_S, reset_s / 100)
-                if now < before and resets_at < before + same_s:
-                    now_used, resets_at = max(used, now_used), max(before, resets_at)
-            name = limit.name[:64]
-            self._write(Standing(said.key.id, said.host, name, True, now_used, quota, resets_at))
-
-    def _write(self, s: Standing) -> None:
-        row = (s.key, s.host, s.span, s.learned, s.used, s.quota, s.resets_at)
-        self._store.execute(_WRITE, row)
-
-
-def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
-    """The accounts that a plan opens, unused; a month's is kept also where nothing limits it."""
-    plan = plan or PlanLimits()
-    spans: list[tuple[str, int | None, float]] = [("month", plan.per_month, _next_month(now))]
-    if plan.per_day is not None:
-        spans.append(("day", plan.per_day, _next(now, 86_400)))
-    if plan.per_hour is not None:
-        spans.append(("hour", plan.per_hour, _next(now, 3_600)))
-    if plan.per_second is not None:  # one call in two seconds is a span of two seconds
-        span_s = max(1.0, 1 / plan.per_second)
-        quota = max(int(plan.per_second), 1)
-        spans.append(("second", quota, _next(now, span_s)))
-    return [Standing(key, host, span, False, 0, quota, end) for span, quota, end in spans]
+                if resets_at < before.resets_at + same_s:
+                    now_used = max(used, now_used)
+                    resets_at = max(before.resets_at, resets_at)
+            place = (said.key.id, said.host, name, True)
+            standing = Standing(*place, now_used, quota, resets_at, now)
+            self._accounts.tell(standing, known.values())
+            known[name] = standing
 
 
 def standings(
@@ -296,7 +254,7 @@ def standings(
     """Accounts as they stand, by host: those in the ledger at `path`, which others may be writing,
     and those of `plans` that are still unused. Raises `OSError`.
     """
-    every = {(s.host, s.key, s.learned, s.span): s for s in _read(path, now)}
+    every = {(s.host, s.key, s.learned, s.span): s for s in read_accounts(path, now)}
     for host, plan in plans.items():
         for secret in secrets:
             for standing in planned(plan, Key.of(secret).id, host, now):
@@ -324,52 +282,12 @@ def left_by_host(
     return {host: int(together) for host, together in sums.items() if math.isfinite(together)}
 
 
-def _read(path: Path, now: float) -> list[Standing]:
-    if not path.exists():
-        return []
-    try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=LOCK_S)) as db:
-            rows = [_standing(row) for row in db.execute(_READ)]
-    except sqlite3.Error as error:
-        raise OSError(f"the quota ledger {path} can't be read: {error}") from None
-    for row in rows:
-        if now >= row.resets_at:
-            row.used = 0
-    return [row for row in rows if not row.learned or now < row.resets_at]
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        store = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
-        store.execute("PRAGMA journal_mode = WAL")
-        store.execute("PRAGMA synchronous = NORMAL")
-        store.execute("PRAGMA wal_autocheckpoint = 64")  # pages: its log stays small
-        store.execute(_TABLE)
-    except sqlite3.Error as error:
-        raise OSError(f"the quota ledger {path} can't be opened: {error}") from None
-    return store
-
-
-def _standing(row: tuple[str, str, str, int, int, int | None, float]) -> Standing:
-    key, host, span, learned, used, quota, resets_at = row
-    return Standing(key, host, span, bool(learned), used, quota, resets_at)
+def _out_of_order(error: Exception) -> UpstreamFault:
+    return UpstreamFault("not_configured", f"the quota ledger can't be written: {error}")
 
 
 def _used(standings: Sequence[Standing]) -> int:
     return next(s.used for s in standings if s.span == "month" and not s.learned)
-
-
-def _next(now: float, span_s: float) -> float:
-    """When the span that runs now ends: a multiple of its length."""
-    end = now // span_s * span_s + span_s
-    return end if end > now else end + span_s  # by rounding it may seem to have ended
-
-
-def _next_month(now: float) -> float:
-    today = datetime.fromtimestamp(now, UTC)
-    first = datetime(today.year + today.month // 12, today.month % 12 + 1, 1, tzinfo=UTC)
-    return first.timestamp()
 
 
 def _exhausted(standing: Standing, wait_s: float) -> CallError:

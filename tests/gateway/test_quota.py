@@ -4,12 +4,16 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,9 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.fault import UpstreamFault
+from adapters.keys import Key
+from cache.clock import Clock
+from gateway.accounts import SPANS, TOLD, planned
 from gateway.cli import main
 from gateway.hosts import Denied
-from gateway.quota import Ledger, planned, standings
+from gateway.quota import UNTOLD_RESET_S, Ledger, standings
 from manifests import PlanLimits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
@@ -88,6 +95,257 @@ async def test_what_an_upstream_says_counts_until_it_resets(tmp_path: Path) -> N
         started = time.perf_counter()
         await ledger.take(HOST, 5)
         assert time.perf_counter() - started == pytest.approx(0.4, abs=0.25), "soon: waited for"
+
+
+DAY_S = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("reset", "held_s"),
+    [
+        ("3600", 3_600),
+        (lambda: time.time() + 3_600, 3_600),
+        (lambda: (time.time() + 3_600) * 1e3, 3_600),
+        (str(86_400_000), DAY_S),  # a day in milliseconds
+        (lambda: time.time() + 20 * 365 * DAY_S, UNTOLD_RESET_S),
+        ("9" * 15, UNTOLD_RESET_S),
+        ("-1", UNTOLD_RESET_S),
+        ("nan", UNTOLD_RESET_S),
+        ("1e400", UNTOLD_RESET_S),
+        ("9" * 400, UNTOLD_RESET_S),
+    ],
+)
+async def test_no_reset_that_an_upstream_tells_holds_a_key_for_good(
+    tmp_path: Path, reset: str | Callable[[], float], held_s: float
+) -> None:
+    said = reset if isinstance(reset, str) else f"{reset():.3f}"
+    headers = {"x-ratelimit-requests-remaining": "0", "x-ratelimit-requests-reset": said}
+    async with Ledger.open(tmp_path / "q", ["k"], {}) as ledger:
+        ledger.learn(HOST, await ledger.take(HOST, 1), 429, headers)
+        with pytest.raises(Denied):
+            await ledger.take(HOST, 1)
+    async with Ledger.open(tmp_path / "q", ["k"], {}) as ledger:
+        with pytest.raises(Denied) as denied:
+            await ledger.take(HOST, 1)
+    assert denied.value.error.retry_after_s == pytest.approx(held_s, abs=30)
+
+
+@pytest.mark.parametrize(
+    ("status", "limit", "remaining", "may"),
+    [
+        (200, "-1", "-1", 20),
+        (200, "-1", "0", 20),
+        (200, "500", "-1", 20),
+        (429, "500", "-1", 0),
+        (200, "0", "5", 5),
+        (200, "3", "5", 5),
+        (200, "500", "5", 5),
+        (200, None, "5", 5),
+        (200, "-7", "5", 5),
+        (200, "0", "0", 0),
+        (200, "9" * 30, "9" * 30, 20),
+        (200, "many", "5", 5),
+        (200, "9" * 15, "9" * 15, 20),
+    ],
+)
+async def test_what_is_left_is_what_the_upstream_says_is_left(
+    tmp_path: Path, status: int, limit: str | None, remaining: str, may: int
+) -> None:
+    headers = {"x-ratelimit-remaining": remaining, "x-ratelimit-reset": "3600"}
+    if limit is not None:
+        headers["x-ratelimit-limit"] = limit
+    async with Ledger.open(tmp_path / "q", ["k"], {}) as ledger:
+        ledger.learn(HOST, Key.of("k"), status, headers)
+        taken = 0
+        with suppress(Denied):
+            while taken < 20:
+                await ledger.take(HOST, 1)
+                taken += 1
+    assert taken == may
+
+
+async def test_an_upstream_tells_of_so_many_quotas_and_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    async with Ledger.open(path, ["k"], {}) as ledger:
+        for number in range(100):
+            name = f"x-ratelimit-{'n' * 80}{number}" if number % 2 else f"x-ratelimit-n{number}"
+            headers = {f"{name}-remaining": "9", f"{name}-reset": "3600"}
+            ledger.learn(HOST, Key.of("k"), 200, headers)
+        await ledger.take(HOST, 1)
+    assert sum(s.learned for s in standings(path, ["k"], {}, time.time())) == TOLD
+
+
+INSERT = {
+    "quota": """INSERT INTO quota VALUES (:key, :host, :span, :learned, :used, :quota,
+        :resets_at)""",
+    "account": """INSERT INTO account VALUES (:key, :host, :span, :learned, :span_end, :used, :quota,
+        :resets_at, :noted_at)""",
+}
+BAD_ROWS: dict[str, dict[str, object]] = {
+    "a reset in 500 years": {"resets_at": time.time() + 500 * 365 * DAY_S},
+    "an infinite reset": {"resets_at": float("inf")},
+    "a reset in words": {"resets_at": "soon"},
+    "a count in words": {"used": "many"},
+    "a count over 2^62": {"used": 2**63 - 1},
+    "a negative count": {"used": -5},
+    "a quota of bytes": {"quota": b"\0"},
+    "a span of bytes": {"span": b"\xff"},
+}
+
+
+@pytest.mark.parametrize("learned", [0, 1])
+@pytest.mark.parametrize("bad", BAD_ROWS.values(), ids=BAD_ROWS)
+@pytest.mark.parametrize("table", ["quota", "account"])
+async def test_a_row_that_makes_no_sense_holds_nothing_up(
+    tmp_path: Path, table: str, bad: dict[str, object], learned: int
+) -> None:
+    path, now = tmp_path / "q", time.time()
+    (month,) = planned(None, Key.of("k").id, HOST, now)
+    row: dict[str, object] = {
+        "key": month.key,
+        "host": HOST,
+        "span": "requests" if learned else "month",
+        "learned": learned,
+        "used": 7,
+        "quota": 7,
+        "resets_at": month.resets_at,
+    }
+    if table == "account":
+        async with Ledger.open(path, [], {}):
+            pass
+        row |= {"span_end": 0 if learned else month.resets_at, "noted_at": now}
+    with closing(sqlite3.connect(path)) as store, store:
+        if table == "quota":
+            store.execute(OLD_TABLE)
+        store.execute(INSERT[table], row | bad)
+    standings(path, ["k"], {}, now)
+    async with Ledger.open(path, ["k"], {}) as ledger, asyncio.timeout(5):
+        assert await ledger.take(HOST, 1)
+        assert await ledger.take("other", 1)
+    assert used(path) >= 2
+
+
+OLD_TABLE = """CREATE TABLE quota (key TEXT, host TEXT, span TEXT, learned INTEGER,
+    used INTEGER NOT NULL, quota INTEGER, resets_at REAL NOT NULL,
+    PRIMARY KEY (key, host, span, learned)) WITHOUT ROWID"""
+
+
+async def test_what_an_earlier_version_counted_is_not_forgotten(tmp_path: Path) -> None:
+    path, now = tmp_path / "q", time.time()
+    (month,) = planned(None, Key.of("k").id, HOST, now)
+    with closing(sqlite3.connect(path)) as store, store:
+        store.execute(OLD_TABLE)
+        rows = [("month", 0, 40, None, month.resets_at), ("requests", 1, 3, 5, now + 3_600)]
+        for span, learned, count, quota, resets_at in rows:
+            names = ("key", "host", "span", "learned", "used", "quota", "resets_at")
+            row = (month.key, HOST, span, learned, count, quota, resets_at)
+            store.execute(INSERT["quota"], dict(zip(names, row, strict=True)))
+    assert used(path) == 40, "also before anything is counted"
+    async with Ledger.open(path, ["k"], {}) as ledger:
+        for _ in range(2):
+            await ledger.take(HOST, 1)
+        with pytest.raises(Denied, match="5 of 5"):
+            await ledger.take(HOST, 1)
+    assert used(path) == 42
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"per_month": 2**70, "per_day": 2**63, "per_hour": 2**64},
+        {"per_second": float("inf")},
+        {"per_second": 1e300},
+        {"per_second": 5e-324},
+    ],
+)
+async def test_no_plan_is_too_odd_to_count(tmp_path: Path, plan: dict[str, Any]) -> None:
+    plans = {HOST: PlanLimits(**plan)}
+    async with Ledger.open(tmp_path / "q", ["k"], plans) as ledger, asyncio.timeout(5):
+        await ledger.take(HOST, 1)
+        with suppress(Denied):
+            await ledger.take(HOST, 1)
+        await ledger.take("other", 1)
+
+
+async def test_a_ledger_that_was_damaged_fails_its_calls_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    async with Ledger.open(path, ["k"], {}) as ledger, asyncio.timeout(5):
+        await ledger.take(HOST, 1)
+        with closing(sqlite3.connect(path)) as store:
+            store.execute("ALTER TABLE account RENAME TO elsewhere")
+        for _ in range(2):
+            with pytest.raises(UpstreamFault, match="can't be written") as caught:
+                await ledger.take(HOST, 1)
+            assert caught.value.kind == "not_configured"
+        with closing(sqlite3.connect(path)) as store:
+            store.execute("ALTER TABLE elsewhere RENAME TO account")
+        await ledger.take(HOST, 1)
+    assert used(path) == 2
+
+
+class Stepping:
+    """A clock for tests: `wall` is set, and what passes is added to both."""
+
+    def __init__(self, wall: float) -> None:
+        self.now, self.passed = wall, 1_000.0
+        self.clock = Clock(wall=lambda: self.now, passed=lambda: self.passed)
+
+    def step(self, seconds: float) -> None:
+        self.now += seconds
+
+    def go_on(self, seconds: float) -> None:
+        self.now += seconds
+        self.passed += seconds
+
+
+NOON = datetime(2026, 3, 10, 12, 0, 0, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize("span", ["per_hour", "per_day", "per_month"])
+@pytest.mark.parametrize("away_s", [3_600.0, 40 * DAY_S, -3_600.0, -40 * DAY_S, 4_000 * DAY_S])
+async def test_a_clock_that_jumps_and_comes_back_forgets_no_count(
+    tmp_path: Path, span: str, away_s: float
+) -> None:
+    time_of_day, plans = Stepping(NOON), {HOST: PlanLimits(**{span: 3})}
+    async with Ledger.open(tmp_path / "q", ["k"], plans, time_of_day.clock) as ledger:
+        for _ in range(3):
+            await ledger.take(HOST, 1)
+        time_of_day.step(away_s)
+        with suppress(Denied):
+            await ledger.take(HOST, 1)
+        time_of_day.step(-away_s)
+        with pytest.raises(Denied):
+            await ledger.take(HOST, 1)
+
+
+@pytest.mark.parametrize("step_s", [-3_600.0, -400 * DAY_S, 3_600.0])
+async def test_a_step_of_the_clock_uses_no_rate_up(tmp_path: Path, step_s: float) -> None:
+    time_of_day, plans = Stepping(NOON), {HOST: PlanLimits(per_second=2)}
+    said = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "10"}
+    async with Ledger.open(tmp_path / "q", ["k"], plans, time_of_day.clock) as ledger:
+        for _ in range(2):
+            key = await ledger.take(HOST, 1)
+        ledger.learn(HOST, key, 200, said)
+        with pytest.raises(Denied):
+            await ledger.take(HOST, 1)
+        time_of_day.step(step_s)
+        if step_s < 0:
+            with pytest.raises(Denied) as denied:
+                await ledger.take(HOST, 1)
+            assert denied.value.error.retry_after_s == pytest.approx(10)
+        time_of_day.go_on(10)
+        assert await ledger.take(HOST, 1)
+
+
+async def test_counts_of_spans_long_past_are_not_kept_for_ever(tmp_path: Path) -> None:
+    time_of_day, plans = Stepping(NOON), {HOST: PlanLimits(per_second=2, per_hour=5)}
+    async with Ledger.open(tmp_path / "q", ["k"], plans, time_of_day.clock) as ledger:
+        for _ in range(30):
+            await ledger.take(HOST, 1)
+            time_of_day.go_on(3_600)
+    with closing(sqlite3.connect(tmp_path / "q")) as store:
+        ((rows,),) = store.execute("SELECT count(*) FROM account")
+    assert rows <= 3 * SPANS
 
 
 async def test_a_plan_of_so_many_a_second_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,229 @@
+"""The quota ledger's file: what each key has used at each host, one row an account, in SQLite.
+
+An account of a plan stands under the end of its span, and the last few are kept: a clock that jumps
+and comes back finds the count of the span again. What an upstream told stands under the upstream's
+name for it, with the time at which it was told. A row that makes no sense is passed over.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from adapters.fault import LONGEST_RESET_S
+from manifests import PlanLimits
+
+LOCK_S = 5.0
+
+SPANS = 4
+"""How many spans of one account are kept."""
+
+TOLD = 16
+"""How many accounts of one key at one host an upstream may tell of."""
+
+STEPPED_S = 1.0
+"""What was told later than now by more than this was told before the clock stepped back."""
+
+_MOST = 2**62
+_LONGEST_S = {"second": LONGEST_RESET_S, "hour": 3_600.0, "day": 86_400.0, "month": LONGEST_RESET_S}
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS account (
+    key TEXT, host TEXT, span TEXT, learned INTEGER, span_end REAL,
+    used INTEGER NOT NULL, quota INTEGER, resets_at REAL NOT NULL, noted_at REAL NOT NULL,
+    PRIMARY KEY (key, host, span, learned, span_end)
+) WITHOUT ROWID
+"""
+_READ = "SELECT key, host, span, learned, used, quota, resets_at, noted_at FROM account"
+_READ_OLD = "SELECT key, host, span, learned, used, quota, resets_at, ? FROM quota"
+_WRITE = "INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+_INSTEAD = """used = excluded.used, quota = excluded.quota,
+    resets_at = excluded.resets_at, noted_at = excluded.noted_at"""
+_TOGETHER = "used = used + excluded.used * (1 - learned)"
+_FORGET_SPANS = """
+DELETE FROM account WHERE key = ? AND host = ? AND span = ? AND learned = 0 AND span_end <> ?
+    AND span_end NOT IN (
+        SELECT span_end FROM account WHERE key = ? AND host = ? AND span = ? AND learned = 0
+        ORDER BY span_end DESC LIMIT ?
+    )
+"""
+_FORGET_TOLD = "DELETE FROM account WHERE key = ? AND host = ? AND learned = 1 AND resets_at <= ?"
+
+
+@dataclass(slots=True)
+class Standing:
+    """One key's account at one host over one span; `quota` None is no limit.
+
+    `span` is `second`, `hour`, `day` or `month` of a plan, or for what was `learned` the upstream's
+    name for it. `resets_at` and `noted_at` are Unix times.
+    """
+
+    key: str
+    host: str
+    span: str
+    learned: bool
+    used: int
+    quota: int | None
+    resets_at: float
+    noted_at: float = 0.0
+
+    @property
+    def left(self) -> float:
+        return math.inf if self.quota is None else self.quota - self.used
+
+
+class Accounts:
+    """The open file, for one thread. Made by `Accounts.open`."""
+
+    def __init__(self, store: sqlite3.Connection) -> None:
+        self._store = store
+
+    @classmethod
+    def open(cls, path: Path, now: float) -> "Accounts":
+        """Open or create it. Raises `OSError`."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            store = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
+            store.execute("PRAGMA journal_mode = WAL")
+            store.execute("PRAGMA synchronous = NORMAL")
+            store.execute("PRAGMA wal_autocheckpoint = 64")  # pages: its log stays small
+            accounts = cls(store)
+            with accounts.transaction():
+                store.execute(_TABLE)
+                accounts._take_over(now)
+        except sqlite3.Error as error:
+            raise OSError(f"the quota ledger {path} can't be opened: {error}") from None
+        return accounts
+
+    def close(self) -> None:
+        self._store.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._store.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._store.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._store.execute("ROLLBACK")
+            raise
+
+    def standings(self, plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
+        """A key's accounts at a host: those of its plan, and those that the upstream told of."""
+        found = self._store.execute(f"{_READ} WHERE key = ? AND host = ?", (key, host))
+        kept = [*_standings([*found], now)]
+        for standing in kept:
+            if standing.learned and standing.noted_at == now:
+                self._write(standing, now)
+        used = {(s.span, s.resets_at): s.used for s in kept if not s.learned}
+        every = planned(plan, key, host, now)
+        for standing in every:
+            standing.used = used.get((standing.span, standing.resets_at), 0)
+        return every + [s for s in kept if s.learned and now < s.resets_at]
+
+    def count(self, standing: Standing, now: float) -> None:
+        """One request more."""
+        standing.used += 1
+        self._write(standing, now)
+        if standing.used == 1 and not standing.learned:
+            place = (standing.key, standing.host, standing.span)
+            self._store.execute(_FORGET_SPANS, (*place, standing.resets_at, *place, SPANS - 1))
+
+    def tell(self, standing: Standing, known: Iterable[Standing]) -> None:
+        """What an upstream said now, in place of what is `known` of the same; of too many names
+        those that come last are passed over.
+        """
+        names = {s.span for s in known if s.learned}
+        if standing.span not in names:
+            if len(names) >= TOLD:
+                return
+            told = (standing.key, standing.host, standing.noted_at)
+            self._store.execute(_FORGET_TOLD, told)
+        self._write(standing, standing.noted_at)
+
+    def _write(self, s: Standing, now: float, where_known: str = _INSTEAD) -> None:
+        used, quota = min(s.used, _MOST), None if s.quota is None else min(s.quota, _MOST)
+        span_end, noted_at = (0.0, s.noted_at) if s.learned else (s.resets_at, now)
+        row = (s.key, s.host, s.span, s.learned, span_end, used, quota, s.resets_at, noted_at)
+        self._store.execute(_WRITE + where_known, row)
+
+    def _take_over(self, now: float) -> None:
+        """What an earlier version has counted in a table of its own."""
+        if _is_old(self._store):
+            for s in [*_standings([*self._store.execute(_READ_OLD, (now,))], now)]:
+                self._write(s, now, _TOGETHER)
+            self._store.execute("DROP TABLE quota")
+
+
+def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
+    """The accounts that a plan opens, unused; a month's is kept also where nothing limits it."""
+    plan = plan or PlanLimits()
+    spans: list[tuple[str, int | None, float]] = [("month", plan.per_month, _next_month(now))]
+    if plan.per_day is not None:
+        spans.append(("day", plan.per_day, _next(now, 86_400)))
+    if plan.per_hour is not None:
+        spans.append(("hour", plan.per_hour, _next(now, 3_600)))
+    if plan.per_second is not None:  # one call in two seconds is a span of two seconds
+        rate = min(plan.per_second, float(_MOST))
+        quota = max(int(rate), 1)
+        span_s = min(quota / rate, LONGEST_RESET_S)
+        spans.append(("second", quota, _next(now, span_s)))
+    return [Standing(key, host, span, False, 0, quota, end) for span, quota, end in spans]
+
+
+def read_accounts(path: Path, now: float) -> list[Standing]:
+    """Accounts as they stand, in a file that others may be writing. Raises `OSError`."""
+    if not path.exists():
+        return []
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=LOCK_S)) as db:
+            found = db.execute(_READ_OLD, (now,)) if _is_old(db) else db.execute(_READ)
+            every = [s for s in _standings(found, now) if now < s.resets_at]
+    except sqlite3.Error as error:
+        raise OSError(f"the quota ledger {path} can't be read: {error}") from None
+    current: dict[tuple[str, str, str, bool], Standing] = {}
+    for s in sorted(every, key=lambda s: -s.resets_at):
+        if s.learned or s.resets_at - now <= _LONGEST_S.get(s.span, 0.0):
+            current[s.key, s.host, s.span, s.learned] = s
+    return [*current.values()]
+
+
+def _is_old(store: sqlite3.Connection) -> bool:
+    return store.execute("SELECT 1 FROM sqlite_master WHERE name = 'quota'").fetchone() is not None
+
+
+def _standings(rows: Iterable[tuple[Any, ...]], now: float) -> Iterator[Standing]:
+    """Those of `rows` that make sense; what was told before a clock stepped back lasts from now."""
+    for key, host, span, learned, used, quota, resets_at, noted_at in rows:
+        texts, times = (key, host, span), (resets_at, noted_at)
+        counts = (used,) if quota is None else (used, quota)
+        if not (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(n, int) and 0 <= n <= _MOST for n in counts)
+            and all(isinstance(at, int | float) and math.isfinite(at) for at in times)
+        ):
+            continue
+        standing = Standing(key, host, span, bool(learned), used, quota, resets_at, noted_at)
+        if learned:
+            if not 0 <= resets_at - noted_at <= LONGEST_RESET_S:
+                continue
+            if noted_at > now + STEPPED_S:
+                standing.resets_at, standing.noted_at = now + resets_at - noted_at, now
+        yield standing
+
+
+def _next(now: float, span_s: float) -> float:
+    """When the span that runs now ends: a multiple of its length."""
+    end = now // span_s * span_s + span_s
+    return end if end > now else end + span_s  # by rounding it may seem to have ended
+
+
+def _next_month(now: float) -> float:
+    today = datetime.fromtimestamp(now, UTC)
+    first = datetime(today.year + today.month // 12, today.month % 12 + 1, 1, tzinfo=UTC)
+    return first.timestamp()
