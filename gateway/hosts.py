@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from aiolimiter import AsyncLimiter
-
 from adapters.host import registrable_domain
 from gateway.breaker import Breaker
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
-from gateway.turns import LineFull, Turns
+from gateway.turns import LineFull, Pace, Turns
 from manifests import Catalog, Manifest
 
 RETRY_SHARE = 0.1
@@ -49,8 +47,7 @@ class UpstreamHost:
     ) -> None:
         self.name = name
         self._turns = Turns(at_once, settings.host_line)
-        # One call each 1/n seconds, not n calls at the start of each second: sources ban bursts.
-        self._rate = AsyncLimiter(1, 1 / per_second) if per_second else None
+        self._pace = Pace(per_second) if per_second else None
         self._breaker = Breaker(
             settings.breaker_failure_rate,
             settings.breaker_attempts,
@@ -100,8 +97,8 @@ class UpstreamHost:
 
     async def next_start(self) -> None:
         """Wait until the host's rate lets another request go."""
-        if self._rate is not None:
-            await self._rate.acquire()
+        if self._pace is not None:
+            await self._pace.start()
 
     def end_turn(self, attempt: int, good: bool | None, took_s: float) -> None:
         """`good` says how the attempt ended, None where that says nothing about the upstream."""
@@ -147,8 +144,8 @@ class UpstreamHost:
     def _line_s(self) -> float:
         """About how long until the line has moved up."""
         each_s = self._mean_s / max(self._turns.taken, 1)
-        if self._rate is not None:
-            each_s = max(each_s, self._rate.time_period)
+        if self._pace is not None:
+            each_s = max(each_s, self._pace.gap_s)
         return max(1.0, round(each_s * self._turns.waiting, 1))
 
 

@@ -1,11 +1,19 @@
-"""Turns at something scarce: a bounded number at once, and clients served one after the other.
+"""Turns at something scarce: a bounded number at once, clients served one after the other, and a
+pace at which they begin.
 
 One client's calls keep their order; between clients it is round robin, so that a run of a thousand
 calls and one of ten both go on at their share.
 """
 
 import asyncio
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
+
+LATE_S = 0.01
+"""How much of its delay a start may make good by coming sooner after the one before."""
+
+LONGEST_GAP_S = 32 * 86_400.0
+TIMER_S = 0.001  # event loops keep time to a millisecond
 
 
 class LineFull(Exception):
@@ -64,3 +72,45 @@ class Turns:
         self.waiting -= 1
         if not line:
             del self._waiting[client]
+
+
+class Pace:
+    """Starts spaced evenly, so many a second. All that are due by now begin at once, since a timer
+    for each would let no more than some 400 a second begin; no other burst is allowed.
+    """
+
+    def __init__(self, per_second: float) -> None:
+        self.gap_s = min(1 / per_second, LONGEST_GAP_S)
+        self._next_at = 0.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Wait until it is one's time; who leaves takes no start along."""
+        if not self._waiting and self._begins():
+            return
+        start: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(start)
+        if self._timer is None:
+            self._hand_out()
+        await start
+
+    def _hand_out(self) -> None:
+        self._timer = None
+        while self._waiting:
+            start = self._waiting[0]
+            if not start.done():  # its caller may have left
+                if not self._begins():
+                    left_s = max(self._next_at - time.monotonic(), TIMER_S)
+                    self._timer = start.get_loop().call_later(left_s, self._hand_out)
+                    return
+                start.set_result(None)
+            self._waiting.popleft()
+
+    def _begins(self) -> bool:
+        """Whether a start is due, which is then taken."""
+        now = time.monotonic()
+        if now < self._next_at:
+            return False
+        self._next_at = max(self._next_at, now - LATE_S) + self.gap_s
+        return True

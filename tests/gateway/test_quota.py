@@ -178,8 +178,8 @@ async def test_an_upstream_tells_of_so_many_quotas_and_no_more(tmp_path: Path) -
 INSERT = {
     "quota": """INSERT INTO quota VALUES (:key, :host, :span, :learned, :used, :quota,
         :resets_at)""",
-    "account": """INSERT INTO account VALUES (:key, :host, :span, :learned, :span_end, :used, :quota,
-        :resets_at, :noted_at)""",
+    "account": """INSERT INTO account VALUES (:key, :host, :span, :learned, :span_end, :used,
+        :quota, :resets_at, :noted_at)""",
 }
 BAD_ROWS: dict[str, dict[str, object]] = {
     "a reset in 500 years": {"resets_at": time.time() + 500 * 365 * DAY_S},

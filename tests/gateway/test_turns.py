@@ -1,6 +1,7 @@
 """Turns and breakers by themselves: fairness, bounds, and times that are given, not waited for."""
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.breaker import Breaker
-from gateway.turns import LineFull, Turns
+from gateway.turns import LATE_S, LineFull, Pace, Turns
 
 pytestmark = pytest.mark.anyio
 
@@ -75,6 +76,52 @@ def test_no_turn_is_lost_or_given_twice(steps: list[tuple[str, str]], at_once: i
         assert turns.taken == held.total() <= at_once
 
     asyncio.run(play())
+
+
+async def test_starts_are_spaced_evenly() -> None:
+    pace, began = Pace(50), time.monotonic()
+    starts = []
+
+    async def start() -> None:
+        await pace.start()
+        starts.append(time.monotonic() - began)
+
+    await asyncio.gather(*(start() for _ in range(8)))
+    for number, at in enumerate(starts):
+        assert at >= number / 50 - LATE_S - 0.001, "none is early"
+
+
+async def test_all_starts_that_are_due_begin_at_once() -> None:
+    pace = Pace(1_000)
+    await pace.start()
+    waits = [asyncio.create_task(pace.start()) for _ in range(9)]
+    await asyncio.sleep(0)
+    time.sleep(0.05)  # noqa: ASYNC251 - the loop stands, as it does under load
+    done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == len(waits)
+
+
+async def test_who_leaves_takes_no_start_along() -> None:
+    pace = Pace(20)
+    await pace.start()
+    leaves = [asyncio.create_task(pace.start()) for _ in range(500)]
+    stays = asyncio.create_task(pace.start())
+    await asyncio.sleep(0)
+    for task in leaves:
+        task.cancel()
+    async with asyncio.timeout(10):  # 500 starts would take 25 s
+        await stays
+
+
+async def test_no_rate_is_too_odd_to_keep() -> None:
+    for per_second in (5e-324, 1e-9):
+        pace = Pace(per_second)
+        await pace.start()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await pace.start()
+    pace = Pace(float("inf"))
+    await asyncio.gather(*(pace.start() for _ in range(100)))
 
 
 def attempt(breaker: Breaker, good: bool | None, now: float) -> None:
