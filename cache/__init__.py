@@ -1,5 +1,6 @@
 """What was answered before: keys, freshness, tiers, single flight, snapshots."""
 
+from cache.clock import Clock
 from cache.disk import DiskTier
 from cache.entry import Entry, View
 from cache.flight import Flight, Flights
@@ -15,6 +16,7 @@ from cache.tier import Tier
 __all__ = [
     "CacheControl",
     "CacheControlError",
+    "Clock",
     "DiskTier",
     "Entry",
     "Flight",

@@ -8,21 +8,33 @@ from cache.entry import Entry
 class Kept:
     """An entry as this process holds it.
 
-    `fresh_until` is a Unix time; `snapshot` the id of the snapshot that it was read from, if any;
-    one that is not `stored` has been given to its caller only. After a failed refresh it is not
-    refreshed again before `retry_at` (Unix time).
+    It was recorded at `since` and is fresh until `fresh_until`; after a failed refresh it is not
+    refreshed again before `retry_at`. These are readings of `Clock.passed`, so that no step of the
+    time of day makes it younger. `snapshot` is the id of the snapshot that it was read from, if
+    any; one that is not `stored` has been given to its caller only.
     """
 
-    __slots__ = ("entry", "fresh_until", "retry_at", "snapshot", "stored")
+    __slots__ = ("entry", "fresh_until", "retry_at", "since", "snapshot", "stored")
 
     def __init__(
-        self, entry: Entry, fresh_until: float, snapshot: str | None = None, *, stored: bool = True
+        self,
+        entry: Entry,
+        since: float,
+        fresh_until: float,
+        snapshot: str | None = None,
+        *,
+        stored: bool = True,
     ) -> None:
         self.entry = entry
+        self.since = since
         self.fresh_until = fresh_until
         self.retry_at = 0.0
         self.snapshot = snapshot
         self.stored = stored
+
+    def time(self, now: float) -> float:
+        """The Unix time at reading `now`, by what has passed since the entry was recorded."""
+        return self.entry.recorded_at + now - self.since
 
 
 class MemoryTier:

@@ -22,6 +22,7 @@ from adapters.adapter import Adapter
 from adapters.akshare import Pool
 from cache import (
     CacheControl,
+    Clock,
     DiskTier,
     Entry,
     Flight,
@@ -99,7 +100,9 @@ class Answers:
         tiers: Sequence[Tier],
         snapshot: Snapshot | None,
         recorder: Recorder | None,
+        clock: Clock,
     ) -> None:
+        self.clock = clock
         self.memory = MemoryTier(settings.memory_bytes)
         self.snapshot = snapshot
         self.recorder = recorder
@@ -228,10 +231,11 @@ class Answers:
     async def _live(self, call: Wanted) -> Outcome:
         bound, asked = call.bound, call.asked
         kept = await self._find(bound, call.deadline)
-        now = time.time()
+        now = self.clock.passed()
         use = Use.NO
         if kept is not None:
-            use = decide(kept.entry.recorded_at, bound.plan.freshness, now, asked)
+            recorded_at = kept.entry.recorded_at
+            use = decide(recorded_at, bound.plan.freshness, kept.time(now), asked)
         if use is Use.FRESH:
             return Outcome(kept, source="cached")
         if use is Use.REVALIDATE and kept is not None and not asked.no_store:
@@ -249,7 +253,7 @@ class Answers:
     async def _find(self, bound: BoundCall, deadline: float) -> Kept | None:
         """What is kept: from memory where that is fresh, else the newest of all tiers."""
         kept = self.memory.get(bound.key)
-        if kept is None or time.time() >= kept.fresh_until:
+        if kept is None or self.clock.passed() >= kept.fresh_until:
             read = partial(self._read, bound)
             kept = await self._reads.join(bound.key, deadline, read) or kept
             kept = self.memory.get(bound.key) or kept  # it may have come while this caller waited
@@ -262,9 +266,12 @@ class Answers:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TIER_WAIT_S):
                     entry = await tier.get(bound.key)
-            known = self.memory.get(bound.key)
-            if entry is not None and (known is None or known.entry.recorded_at < entry.recorded_at):
-                return self._remember(bound, entry)
+            if entry is None:
+                continue
+            known, age_s = self.memory.get(bound.key), self.clock.age_s(entry.recorded_at)
+            is_newer = known is None or known.entry.recorded_at < entry.recorded_at
+            if is_newer and age_s >= -CLOCK_SKEW_S:  # else how old it is nobody knows
+                return self._remember(bound, entry, age_s)
         return None
 
     def _refresh(self, call: Wanted, kept: Kept, now: float) -> None:
@@ -279,7 +286,7 @@ class Answers:
                 log.exception("refreshing %s failed inside the gateway", call.bound.key)
                 outcome = Outcome(error=CallError(ErrorCode.INTERNAL, "the refresh failed"))
             if outcome.error is not None:
-                kept.retry_at = time.time() + PAUSE_S
+                kept.retry_at = self.clock.passed() + PAUSE_S
             return outcome
 
         deadline = asyncio.get_running_loop().time() + self._settings.deadline_s
@@ -300,7 +307,7 @@ class Answers:
                 return outcome
         except Late as late:
             attempts = late.attempts
-        kept.retry_at = time.time() + PAUSE_S
+        kept.retry_at = self.clock.passed() + PAUSE_S
         return Outcome(kept, source="stale", attempts=attempts)
 
     async def _fly(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
@@ -317,29 +324,27 @@ class Answers:
             data=answer.data,
             columns=answer.columns,
             rows=answer.rows,
-            recorded_at=recorded_now(),
+            recorded_at=recorded_now(self.clock),
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
             upstream=upstream,
         )
         entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
         if call.asked.no_store:
-            kept = Kept(entry, fresh_until=0.0, stored=False)
+            now = self.clock.passed()
+            kept = Kept(entry, now, fresh_until=now, stored=False)
         else:
-            kept = self._remember(bound, entry)
+            kept = self._remember(bound, entry, 0.0)
             for tier in self._tiers:
                 tier.put(bound.key, entry, plan.freshness.keep_s)
         if self.recorder is not None:
             await self.recorder.add(row_of_answer(bound, entry))
         return Outcome(kept, source=upstream, attempts=flight.attempts)
 
-    def _remember(self, bound: BoundCall, entry: Entry) -> Kept:
-        """Keep in memory. One that is not believed, or that a recording gateway asks for anew, is
-        kept for its handle only.
-        """
-        fresh_until = bound.plan.freshness.fresh_until(entry.recorded_at)
-        if self.recorder is not None or entry.recorded_at > time.time() + CLOCK_SKEW_S:
-            fresh_until = 0.0
-        kept = Kept(entry, fresh_until)
+    def _remember(self, bound: BoundCall, entry: Entry, age_s: float) -> Kept:
+        """Keep in memory; what a recording gateway asks for anew is kept for its handle only."""
+        fresh_s = bound.plan.freshness.fresh_until(entry.recorded_at) - entry.recorded_at
+        since = self.clock.passed() - max(age_s, 0.0)
+        kept = Kept(entry, since, since + (fresh_s if self.recorder is None else 0.0))
         self.memory.put(bound.key, kept)
         return kept
 
@@ -350,7 +355,9 @@ class Answers:
         took_ms = (time.perf_counter() - started) * 1e3
         try:
             async with asyncio.timeout(RECORDING_WAIT_S):
-                await recorder.add(row_of_error(bound, error, self._settings.upstream, took_ms))
+                await recorder.add(
+                    row_of_error(bound, error, self._settings.upstream, took_ms, self.clock)
+                )
         except TimeoutError:
             text = f"an error could not be recorded within {RECORDING_WAIT_S:g} s"
             raise SnapshotError(text) from None
@@ -369,7 +376,8 @@ class Answers:
             if row.status != OK:
                 error = CallError.from_dict(orjson.loads(row.entry.data))
                 return Outcome(error=error, source="replayed", snapshot=snapshot.id)
-            kept = Kept(row.entry, fresh_until=float("inf"), snapshot=snapshot.id)
+            since = self.clock.passed() - max(self.clock.age_s(row.entry.recorded_at), 0.0)
+            kept = Kept(row.entry, since, fresh_until=float("inf"), snapshot=snapshot.id)
             self.memory.put(bound.key, kept)
             return Outcome(kept, source="replayed")
 
@@ -387,7 +395,9 @@ def _unusable() -> CallError:
 
 
 @asynccontextmanager
-async def open_answers(settings: GatewaySettings, catalog: Catalog) -> AsyncIterator[Answers]:
+async def open_answers(
+    settings: GatewaySettings, catalog: Catalog, clock: Clock
+) -> AsyncIterator[Answers]:
     """All that the mode needs, and nothing else: offline there is no adapter and no other tier.
 
     Raises `SettingsError`, `SnapshotError`, and `OSError` where the cache can't be opened.
@@ -404,11 +414,13 @@ async def open_answers(settings: GatewaySettings, catalog: Catalog) -> AsyncIter
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         if settings.mode != "offline":
-            adapters |= await parts.enter_async_context(open_upstream(settings, catalog, plans))
+            adapters |= await parts.enter_async_context(
+                open_upstream(settings, catalog, plans, clock)
+            )
             directory = settings.cache_dir / settings.cache_name
             disk = DiskTier.open(directory, settings.disk_bytes)
             tiers.append(await parts.enter_async_context(disk))
         hosts = Hosts(settings, plans)
-        answers = Answers(settings, adapters, hosts, tiers, snapshot, recorder)
+        answers = Answers(settings, adapters, hosts, tiers, snapshot, recorder, clock)
         parts.push_async_callback(answers.close)
         yield answers

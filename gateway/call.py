@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
-from cache import Entry, Kept
+from cache import Clock, Entry, Kept
 from gateway.answers import Answers, open_answers
 from gateway.bind import Binder, BoundCall, Refused, printable
 from gateway.context import DEFAULT_CONTEXT, CallContext
@@ -61,6 +61,7 @@ class Gateway:
         self.answers = answers
         self.outcomes: Counter[str] = Counter()
         self._memory = answers.memory
+        self._passed = answers.clock.passed
         self._max_rows = settings.max_rows
         self._trace = trace
         self._observers = [*observers]
@@ -78,6 +79,7 @@ class Gateway:
         catalog: Catalog | None = None,
         trace: Trace | None = None,
         observers: Sequence[Observer] = (),
+        clock: Clock | None = None,
     ) -> AsyncIterator["Gateway"]:
         """A running gateway; leaving ends everything that it started.
 
@@ -87,7 +89,9 @@ class Gateway:
         settings = settings or GatewaySettings.read()
         catalog = catalog or Catalog.load()
         async with AsyncExitStack() as parts:
-            answers = await parts.enter_async_context(open_answers(settings, catalog))
+            answers = await parts.enter_async_context(
+                open_answers(settings, catalog, clock or Clock())
+            )
             yield cls(settings, catalog, answers, trace, observers)
 
     @property
@@ -118,7 +122,7 @@ class Gateway:
             bound = self._binder.bind(tool, arguments)
             if bound.plan.guarded or context.grant is not None:
                 self._check_grant(bound, context)
-            now = time.time()
+            now = self._passed()
             kept = self._memory.get(bound.key)
             if kept is not None and now < kept.fresh_until and context.cache is None:
                 result.source = "cached" if kept.snapshot is None else "replayed"
@@ -128,7 +132,7 @@ class Gateway:
                 result.source, result.attempts = outcome.source, outcome.attempts
                 result.error, result.snapshot = outcome.error, outcome.snapshot
                 if outcome.kept is not None:
-                    self._answer(result, bound, outcome.kept, time.time(), context)
+                    self._answer(result, bound, outcome.kept, self._passed(), context)
         except Refused as refused:
             result.tool = printable(tool)
             result.error, given = refused.error, refused.arguments
@@ -193,8 +197,8 @@ class Gateway:
         if result.view.truncated and kept.stored:
             result.handle = f"{bound.key}-{entry.version}"
         result.aliases = bound.aliases
-        result.age_s = max(int((now - entry.recorded_at) * 1e3), 0) / 1e3
-        result.fresh_s = kept.fresh_until - entry.recorded_at
+        result.age_s = max(int((now - kept.since) * 1e3), 0) / 1e3
+        result.fresh_s = kept.fresh_until - kept.since
 
     async def _record(
         self,

@@ -23,7 +23,7 @@ import anyio
 
 from adapters.fault import UNLIMITED, Limit, UpstreamFault, limits_of
 from adapters.keys import Key
-from cache.clock import Clock
+from cache import Clock
 from cache.threads import run_in
 from gateway.accounts import Accounts, Standing, planned, read_accounts
 from gateway.errors import CallError, ErrorCode

@@ -1,11 +1,9 @@
 """What stands in a snapshot: outcomes of calls as rows, and rows as outcomes again."""
 
-import time
-
 import orjson
 from anyio import to_thread
 
-from cache import Entry, Row, Snapshot
+from cache import Clock, Entry, Row, Snapshot
 from cache.row import OK
 from gateway.bind import BoundCall
 from gateway.errors import CallError, ErrorCode
@@ -15,13 +13,15 @@ def row_of_answer(bound: BoundCall, entry: Entry) -> Row:
     return _row(bound, OK, entry)
 
 
-def row_of_error(bound: BoundCall, error: CallError, upstream: str, took_ms: float) -> Row:
+def row_of_error(
+    bound: BoundCall, error: CallError, upstream: str, took_ms: float, clock: Clock
+) -> Row:
     """An error as a caller was told it; `CallError.from_dict` reads it back."""
     entry = Entry(
         data=orjson.dumps(error.to_dict()),
         columns=None,
         rows=None,
-        recorded_at=recorded_now(),
+        recorded_at=recorded_now(clock),
         latency_ms=round(took_ms, 3),
         upstream=upstream,
     )
@@ -46,9 +46,9 @@ async def not_in_snapshot(bound: BoundCall, snapshot: Snapshot) -> CallError:
     return CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details)
 
 
-def recorded_now() -> float:
+def recorded_now(clock: Clock) -> float:
     """Unix time to the millisecond, never later than it is."""
-    return int(time.time() * 1e3) / 1e3
+    return int(clock.wall() * 1e3) / 1e3
 
 
 def _row(bound: BoundCall, status: str, entry: Entry) -> Row:

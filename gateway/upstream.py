@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from adapters.adapter import Adapter
 from adapters.akshare import AkShareAdapter
 from adapters.rapidapi import RapidApiAdapter
+from cache import Clock
 from gateway.quota import Ledger
 from gateway.settings import GatewaySettings, SettingsError
 from manifests import AkShareBinding, Catalog, PlanLimits, Source
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_upstream(
-    settings: GatewaySettings, catalog: Catalog, plans: Mapping[str, PlanLimits]
+    settings: GatewaySettings, catalog: Catalog, plans: Mapping[str, PlanLimits], clock: Clock
 ) -> AsyncIterator[dict[Source, Adapter]]:
     """Adapters by source. With `upstream = simulated` the double runs as long as they do.
 
@@ -35,7 +36,7 @@ async def open_upstream(
             )
             rapidapi_url = akshare_url = double.base_url
             credentials = {m.upstream: "simulated" for m in catalog}
-        opened = Ledger.open(settings.ledger_path, settings.secrets, plans)
+        opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock)
         ledger = await parts.enter_async_context(opened)
         rapidapi = await parts.enter_async_context(
             RapidApiAdapter.open(

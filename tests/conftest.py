@@ -19,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from pydantic import SecretStr
 
 from adapters.double import Faults, UpstreamDouble
+from cache import Clock
 from gateway import Gateway, GatewaySettings, http
 from gateway.trace import Trace
 from manifests import Catalog
@@ -70,6 +71,23 @@ def questions() -> Path:
     return path
 
 
+class Stepping:
+    """A clock that a test moves: its time of day can be set, also back, and time can pass."""
+
+    def __init__(self, wall: float) -> None:
+        self.wall, self.passed = wall, 1_000.0
+        self.clock = Clock(wall=lambda: self.wall, passed=lambda: self.passed)
+
+    def step(self, seconds: float) -> None:
+        """Somebody sets the time of day."""
+        self.wall += seconds
+
+    def go_on(self, seconds: float) -> None:
+        """So much time passes."""
+        self.wall += seconds
+        self.passed += seconds
+
+
 @dataclass
 class Road:
     """A gateway whose live upstreams are the double."""
@@ -85,6 +103,7 @@ async def open_road(
     folder: Path,
     faults: Faults | None = None,
     trace: Trace | None = None,
+    clock: Clock | None = None,
     **settings: Any,
 ) -> AsyncIterator[Road]:
     """The road with `upstream = live` and every base URL pointing at a double."""
@@ -100,7 +119,7 @@ async def open_road(
                 **settings,
             }
         )
-        opened = Gateway.open(chosen, catalog=catalog, trace=trace)
+        opened = Gateway.open(chosen, catalog=catalog, trace=trace, clock=clock)
         yield Road(await parts.enter_async_context(opened), double, chosen)
 
 

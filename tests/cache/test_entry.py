@@ -67,7 +67,7 @@ def test_a_frame_of_another_key_or_kind_is_refused() -> None:
 
 def test_memory_is_bounded_and_forgets_the_least_recently_used() -> None:
     entry = table([{"a": "x" * 1_000}])
-    kept = Kept(entry, 0.0)
+    kept = Kept(entry, 0.0, 0.0)
     memory = MemoryTier(max_bytes=3 * entry.size)
     for key in ("one", "two", "three"):
         memory.put(key, kept)
@@ -76,6 +76,6 @@ def test_memory_is_bounded_and_forgets_the_least_recently_used() -> None:
     assert memory.get("two") is None
     assert len(memory) == 3
     assert memory.bytes == 3 * entry.size
-    memory.put("huge", Kept(table([{"a": "x" * 10_000}]), 0.0))
+    memory.put("huge", Kept(table([{"a": "x" * 10_000}]), 0.0, 0.0))
     assert memory.get("huge") is None
     assert len(memory) == 3

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -16,9 +17,10 @@ from aiohttp import web
 from adapters.double import Faults
 from cache import CacheControl
 from gateway import CallContext, Gateway, Result, http
+from gateway.answers import PAUSE_S
 from manifests import Catalog, FreshnessOverride
 from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Door, open_road
+from tests.conftest import Door, Stepping, open_road
 
 pytestmark = pytest.mark.anyio
 
@@ -295,6 +297,53 @@ async def test_pages_of_a_shortened_answer_never_mix_with_another_one(
         assert (unkept.truncated, unkept.handle) == (True, None)
         for nonsense in ("x", "../..", f"{'0' * 32}-{'0' * 16}", "0" * 32):
             assert (await page(nonsense, 0))[0] == 404
+
+
+@pytest.mark.parametrize("step_s", [-3_600.0, -60.0, 0.0, 60.0, 3_600.0, 400 * 86_400.0])
+@pytest.mark.parametrize("memory_bytes", [2**20, 0], ids=["memory", "disk"])
+async def test_no_step_of_the_clock_makes_an_answer_fresh_beyond_its_time(
+    catalog: Catalog, tmp_path: Path, memory_bytes: int, step_s: float
+) -> None:
+    time_of_day = Stepping(time.time())
+    faster = aging(catalog, fresh_s=600.0, stale_while_revalidate_s=0.0, stale_if_error_s=0.0)
+    settings: dict[str, Any] = {"clock": time_of_day.clock, "memory_bytes": memory_bytes}
+    async with numbered(faster, tmp_path, **settings) as (gateway, _):
+        assert number(await gateway.call(*COIN)) == ("live", 1)
+        time_of_day.go_on(300)
+        time_of_day.step(step_s)
+        kept = await gateway.call(*COIN)
+        if memory_bytes or step_s <= 0:
+            assert number(kept) == ("cached", 1)
+            assert kept.age_s == pytest.approx(300, abs=1)
+        time_of_day.go_on(301)
+        assert number(await gateway.call(*COIN))[1] == 2
+
+
+async def test_after_a_failed_refresh_a_step_of_the_clock_changes_nothing(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    time_of_day = Stepping(time.time())
+    faster = aging(catalog, fresh_s=60.0, stale_while_revalidate_s=0.0, stale_if_error_s=600.0)
+    async with numbered(faster, tmp_path, clock=time_of_day.clock) as (gateway, origin):
+        assert number(await gateway.call(*COIN)) == ("live", 1)
+        origin.status = 500
+        time_of_day.go_on(61)
+        assert number(await gateway.call(*COIN)) == ("stale", 1)
+        time_of_day.step(-3_600)
+        time_of_day.go_on(PAUSE_S)
+        origin.status = 200
+        assert number(await gateway.call(*COIN)) == ("live", 3)
+
+
+async def test_what_was_kept_before_the_clock_was_set_back_is_not_believed_by_the_next_process(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    time_of_day = Stepping(time.time())
+    async with numbered(catalog, tmp_path, clock=time_of_day.clock) as (gateway, _):
+        assert number(await gateway.call(*COIN)) == ("live", 1)
+    again = Stepping(time_of_day.wall - 3_600)
+    async with numbered(catalog, tmp_path, clock=again.clock) as (gateway, _):
+        assert number(await gateway.call(*COIN))[0] == "live"
 
 
 async def test_an_answer_from_the_future_is_not_believed_twice(

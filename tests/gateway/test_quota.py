@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 
 from adapters.fault import UpstreamFault
 from adapters.keys import Key
-from cache.clock import Clock
 from gateway.accounts import SPANS, TOLD, planned
 from gateway.cli import main
 from gateway.hosts import Denied
 from gateway.quota import UNTOLD_RESET_S, Ledger, standings
 from manifests import PlanLimits
+from tests.conftest import Stepping
 
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 
@@ -281,21 +281,6 @@ async def test_a_ledger_that_was_damaged_fails_its_calls_and_goes_on(tmp_path: P
             store.execute("ALTER TABLE elsewhere RENAME TO account")
         await ledger.take(HOST, 1)
     assert used(path) == 2
-
-
-class Stepping:
-    """A clock for tests: `wall` is set, and what passes is added to both."""
-
-    def __init__(self, wall: float) -> None:
-        self.now, self.passed = wall, 1_000.0
-        self.clock = Clock(wall=lambda: self.now, passed=lambda: self.passed)
-
-    def step(self, seconds: float) -> None:
-        self.now += seconds
-
-    def go_on(self, seconds: float) -> None:
-        self.now += seconds
-        self.passed += seconds
 
 
 NOON = datetime(2026, 3, 10, 12, 0, 0, tzinfo=UTC).timestamp()

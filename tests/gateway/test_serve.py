@@ -285,6 +285,6 @@ async def test_limits_are_shared_out_among_workers(catalog: Catalog) -> None:
     manifest = catalog.get("stock_zh_a_hist")
     assert manifest is not None
     for read, each_s in ((settings, 1 / 8), (share, 1 / 2)):
-        rate = Hosts(read, read.hosts).of(manifest)._rate
-        assert rate is not None
-        assert rate.time_period == each_s
+        pace = Hosts(read, read.hosts).of(manifest)._pace
+        assert pace is not None
+        assert pace.gap_s == each_s
