@@ -43,7 +43,8 @@ class Entry:
     `data` of a table is an array with one record a line (`[{..},\\n{..}]`), so that rows can be cut
     without decoding. `recorded_at` is the Unix time at which upstream had answered, `latency_ms`
     what that took; `upstream` is `live` or `simulated`. `digest` (BLAKE2b-160, 40 hex digits) is
-    over data, columns, rows and upstream, and is computed where it is not given: 1 ms a MB.
+    over data, columns, rows and upstream, and is computed where it is not given: 1 ms a MB. `tool`
+    is the one that answered; it is empty where an earlier version kept the entry.
     """
 
     data: bytes
@@ -53,6 +54,7 @@ class Entry:
     latency_ms: float
     upstream: str
     digest: str = ""
+    tool: str = field(default="", compare=False)
     views: dict[int, "View"] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +110,7 @@ class Entry:
 
     @property
     def head(self) -> dict[str, Any]:
-        """Everything but the data, for the head of a frame."""
+        """What is known about the answer itself, for the head of a frame."""
         return {
             "columns": self.columns,
             "rows": self.rows,
@@ -120,7 +122,7 @@ class Entry:
 
     def encode(self, key: str) -> bytes:
         """The entry as a frame that says which key it stands under."""
-        return pack({"key": key, **self.head}, self.data)
+        return pack({"key": key, "tool": self.tool, **self.head}, self.data)
 
     @classmethod
     def decode(cls, frame: bytes, key: str) -> "Entry":

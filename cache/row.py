@@ -61,7 +61,7 @@ class Row:
             call = {name: head.pop(name) for name in ("tool", "revision", "arguments", "status")}
         except KeyError as error:
             raise FrameError(f"not a row: {error}") from None
-        row = cls(**call, entry=Entry.of(head, data))
+        row = cls(**call, entry=Entry.of({**head, "tool": call["tool"]}, data))
         if (row.key, row.digest.hex()) != (key, digest):
             raise FrameError("the row's key or digest is not that of its content")
         return row

@@ -3,6 +3,8 @@
 `live`: what is kept and good enough (`cache/freshness.py`), else upstream. `record`: upstream, and
 into the snapshot before the caller has it. `replay`: the snapshot, else as `live`. `offline`: the
 snapshot alone; there is no adapter that could reach anything. Errors are recorded, never kept.
+A transactional tool is executed for each call: its answer is the caller's alone, and is neither
+looked for, shared, kept nor recorded.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 import orjson
@@ -44,7 +47,13 @@ from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.execute import execute
 from gateway.hosts import Hosts, plans_of
-from gateway.recorded import not_in_snapshot, recorded_now, row_of_answer, row_of_error
+from gateway.recorded import (
+    never_recorded,
+    not_in_snapshot,
+    recorded_now,
+    row_of_answer,
+    row_of_error,
+)
 from gateway.result import ProvenanceSource
 from gateway.settings import GatewaySettings
 from gateway.upstream import open_upstream
@@ -114,6 +123,7 @@ class Answers:
         self._flights: Flights[Outcome] = Flights()
         self._reads: Flights[Kept | None] = Flights()
         self._replays: Flights[Outcome | None] = Flights()
+        self._executions = count(1)
 
     @property
     def snapshot_id(self) -> str | None:
@@ -187,6 +197,8 @@ class Answers:
         call = Wanted(bound, context.cache or ANYTHING, context.client, deadline)
         started = time.perf_counter()
         try:
+            if bound.plan.transactional:
+                return await self._executed(call)
             if self.recorder is not None:
                 if call.asked.only_if_cached:
                     return Outcome(error=_not_cached())
@@ -206,27 +218,40 @@ class Answers:
             error = CallError(ErrorCode.TIMEOUT, f"no answer within the call's {limit_s:g} s")
             if late.in_line and not late.attempts:
                 error = self.hosts.of(bound.plan.manifest).no_turn(limit_s)
-            if self.recorder is not None and late.attempts:
+            if self.recorder is not None and late.attempts and not bound.plan.transactional:
                 await self._record_error(bound, error, started, self.recorder)
             return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)
 
-    async def recall(self, key: str, version: str) -> Entry | None:
-        """The entry of that key and version, wherever it is kept."""
+    async def recall(self, tool: str, key: str, version: str) -> Entry | None:
+        """The entry of that tool, key and version, wherever it is kept."""
+
+        def is_meant(entry: Entry) -> bool:
+            return (entry.tool, entry.version) == (tool, version)
+
         kept = self.memory.get(key)
-        if kept is not None and kept.entry.version == version:
+        if kept is not None and is_meant(kept.entry):
             return kept.entry
         try:
             async with asyncio.timeout(self._settings.deadline_s):
                 for tier in self._tiers:
                     entry = await tier.get(key)
-                    if entry is not None and entry.version == version:
+                    if entry is not None and is_meant(entry):
                         return entry
                 row = await to_thread.run_sync(self.snapshot.get, key) if self.snapshot else None
         except (TimeoutError, SnapshotError) as error:
             log.error("a handle could not be followed: %s", error)
             return None
-        found = row.entry if row is not None and row.status == OK else None
-        return found if found is not None and found.version == version else None
+        is_answer = row is not None and row.status == OK and is_meant(row.entry)
+        return row.entry if row is not None and is_answer else None
+
+    async def _executed(self, call: Wanted) -> Outcome:
+        """From upstream, for this caller alone."""
+        if self._settings.mode == "offline":
+            return Outcome(error=never_recorded(call.bound, self.snapshot_id))
+        if call.asked.only_if_cached:
+            return Outcome(error=_not_cached())
+        key = f"{call.bound.key} {next(self._executions)}"
+        return await self._flights.join(key, call.deadline, partial(self._fly, call))
 
     async def _live(self, call: Wanted) -> Outcome:
         bound, asked = call.bound, call.asked
@@ -311,7 +336,10 @@ class Answers:
         return Outcome(kept, source="stale", attempts=attempts)
 
     async def _fly(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
-        """From upstream; an answer is kept, and recorded before it goes out, an error neither."""
+        """From upstream; an answer is kept, and recorded before it goes out, an error neither.
+
+        One of a transactional tool is neither kept nor recorded.
+        """
         bound, upstream = call.bound, self._settings.upstream
         plan = bound.plan
         adapter, host = self._adapters[plan.manifest.source], self.hosts.of(plan.manifest)
@@ -327,16 +355,17 @@ class Answers:
             recorded_at=recorded_now(self.clock),
             latency_ms=round((time.perf_counter() - started) * 1e3, 3),
             upstream=upstream,
+            tool=plan.manifest.name,
         )
         entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
-        if call.asked.no_store:
+        if call.asked.no_store or plan.transactional:
             now = self.clock.passed()
             kept = Kept(entry, now, fresh_until=now, stored=False)
         else:
             kept = self._remember(bound, entry, 0.0)
             for tier in self._tiers:
                 tier.put(bound.key, entry, plan.freshness.keep_s)
-        if self.recorder is not None:
+        if self.recorder is not None and not plan.transactional:
             await self.recorder.add(row_of_answer(bound, entry))
         return Outcome(kept, source=upstream, attempts=flight.attempts)
 

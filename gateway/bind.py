@@ -41,7 +41,7 @@ class Plan:
     host: str
     key_prefix: bytes
     freshness: Rule
-    guarded: bool
+    transactional: bool
 
 
 @dataclass(slots=True)  # frozen would cost a fifth of a cached call
@@ -128,7 +128,7 @@ class Binder:
             manifest.upstream,
             key_prefix(tool, manifest.revision),
             rule_of(manifest.timeliness, manifest.freshness),
-            guarded=manifest.intent_type == "transactional",
+            transactional=manifest.intent_type == "transactional",
         )
         return plan
 

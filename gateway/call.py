@@ -30,7 +30,8 @@ from manifests import Catalog, Manifest
 
 log = logging.getLogger("finport")
 
-_HANDLE = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}")
+_HANDLE = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{32})-([0-9a-f]{16})")
+"""Tool, key and version of an answer."""
 
 
 class Observer(Protocol):
@@ -120,7 +121,7 @@ class Gateway:
         bound, given = None, None
         try:
             bound = self._binder.bind(tool, arguments)
-            if bound.plan.guarded or context.grant is not None:
+            if bound.plan.transactional or context.grant is not None:
                 self._check_grant(bound, context)
             now = self._passed()
             kept = self._memory.get(bound.key)
@@ -164,14 +165,23 @@ class Gateway:
         """Whether a caller with that grant, or without one, may call the tool."""
         return (grant or self._grant).allows(manifest)
 
-    async def recall(self, handle: str) -> Entry | None:
-        """The whole answer behind a result's handle, or None when it is no longer kept, also when
-        another one has taken its place: pages of two answers never mix.
+    async def recall(self, handle: str, grant: Grant | None = None) -> Entry | CallError:
+        """The whole answer behind a result's handle, for who may use the tool that gave it; others
+        are refused alike whether or not it is kept.
+
+        There is none any more when another one has taken its place: pages of two never mix.
         """
-        if not _HANDLE.fullmatch(handle):
-            return None
-        key, _, version = handle.partition("-")
-        return await self.answers.recall(key, version)
+        parts = _HANDLE.fullmatch(handle)
+        manifest = parts and self.catalog.get(parts[1])
+        if parts and manifest:
+            refusal = (grant or self._grant).refusal(manifest)
+            if refusal is not None:
+                return refusal
+            if manifest.intent_type != "transactional":
+                entry = await self.answers.recall(*parts.groups())
+                if entry is not None:
+                    return entry
+        return CallError(ErrorCode.NOT_FOUND, "no kept answer has this handle")
 
     def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
         refusal = (context.grant or self._grant).refusal(bound.plan.manifest)
@@ -194,8 +204,8 @@ class Gateway:
         result.view = entry.view(context.max_rows or self._max_rows)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
         result.digest = entry.digest
-        if result.view.truncated and kept.stored:
-            result.handle = f"{bound.key}-{entry.version}"
+        if result.view.truncated and kept.stored and entry.tool:
+            result.handle = f"{entry.tool}.{bound.key}-{entry.version}"
         result.aliases = bound.aliases
         result.age_s = max(int((now - kept.since) * 1e3), 0) / 1e3
         result.fresh_s = kept.fresh_until - kept.since

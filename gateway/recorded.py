@@ -46,6 +46,14 @@ async def not_in_snapshot(bound: BoundCall, snapshot: Snapshot) -> CallError:
     return CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details)
 
 
+def never_recorded(bound: BoundCall, snapshot: str | None) -> CallError:
+    """Why a call of a transactional tool can't be answered offline, whatever a snapshot holds."""
+    name = bound.plan.manifest.name
+    text = f"{name} is transactional: its answers are never recorded, so offline there is none"
+    details = {"snapshot": snapshot, "arguments": bound.arguments, "nearest": []}
+    return CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details)
+
+
 def recorded_now(clock: Clock) -> float:
     """Unix time to the millisecond, never later than it is."""
     return int(clock.wall() * 1e3) / 1e3

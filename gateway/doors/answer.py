@@ -1,7 +1,7 @@
 """How results, errors and other values leave over HTTP.
 
 Every body is JSON. An answer to a call carries how old it is and for how long it is fresh in the
-headers of RFC 9111, an error that passes says when to come back. Cached answers mostly leave as
+headers of RFC 9111, or says that nobody may store it; an error that passes says when to come back. Cached answers mostly leave as
 ready bytes, head and body in one write: aiohttp's own response costs a third of a cached call.
 """
 
@@ -114,6 +114,8 @@ _KEPT = 'Cache-Control: %s\r\nAge: %d\r\nETag: W/"%s"\r\n'
 
 def ready(result: Result) -> ReadyResponse:
     """The envelope of an answer, in one piece."""
+    if result.fresh_s <= 0:
+        return ready_json(result.to_json())
     kept = _KEPT % (_fresh(result), result.age_s, _version(result))
     return ready_json(result.to_json(), kept)
 
@@ -144,6 +146,7 @@ def answer(
     if result.error is not None:
         status = result.error.code.http_status
         _say_when(head, result.error)
+    if result.error is not None or result.fresh_s <= 0:
         head[hdrs.CACHE_CONTROL] = "no-store"
     else:
         head[hdrs.CACHE_CONTROL] = _fresh(result)
@@ -205,8 +208,6 @@ def _say_when(headers: CIMultiDict[str], error: CallError) -> None:
 
 
 def _fresh(result: Result) -> str:
-    if result.fresh_s <= 0:
-        return "no-store"
     return f"private, max-age={int(min(result.fresh_s, YEAR_S))}"
 
 

@@ -54,6 +54,8 @@ _STATUS = {
     mcp.METHOD_NOT_FOUND: 404,
 }
 
+_NOT_STORED = {hdrs.CACHE_CONTROL: "no-store"}
+
 _EVENT = b"event: message\ndata: %b\n\n"
 
 Place = tuple[str, str, bytes]
@@ -175,7 +177,7 @@ class McpHttp:
                 answering.cancel()
         if is_plain(request, len(text)):
             return ready_json(text)
-        return json_body(request, text, 200, {})
+        return json_body(request, text, 200, _NOT_STORED)
 
     async def _streamed(
         self,
@@ -226,7 +228,7 @@ class McpHttp:
         answers = [text for task in tasks if (text := task.result()) is not None]
         if not answers:
             return web.Response(status=202)
-        return json_body(request, b"[%b]" % b",".join(answers), 200, {})
+        return json_body(request, b"[%b]" % b",".join(answers), 200, _NOT_STORED)
 
     def _take_note(self, message: object, headers: Mapping[str, str], caller: Caller) -> None:
         """Of notifications, only one that cancels means something here."""

@@ -42,7 +42,7 @@ _FACET = f"({_SELECTED}|names:[A-Za-z0-9_,-]*[A-Za-z0-9_-])"
 
 _IN_PATH: dict[str, dict[str, Any]] = {
     "format": {"enum": [format_ for format_ in EXPORT_FORMATS if format_ != "fintoolbench"]},
-    "handle": {"pattern": "^[0-9a-f]{32}-[0-9a-f]{16}$"},
+    "handle": {"pattern": "^[A-Za-z0-9_-]{1,64}\\.[0-9a-f]{32}-[0-9a-f]{16}$"},
 }
 """What handlers check of a place in a path, by its name."""
 

@@ -138,7 +138,7 @@ class Rest:
                 "Rows of the whole table behind a shortened answer.",
                 {JSON: ResultsPage},
                 query=ResultsQuery,
-                errors=(ErrorCode.NOT_FOUND,),
+                errors=(ErrorCode.FORBIDDEN, ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
             ),
         )
 
@@ -202,17 +202,20 @@ class Rest:
 
     async def results(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/results/{handle}`: rows of the whole table behind a shortened result."""
-        handle = request.match_info["handle"]
+        handle, caller = request.match_info["handle"], request[CALLER]
         query = parsed(ResultsQuery, request.query)
-        entry = await self._gateway.recall(handle)
-        if entry is None or entry.rows is None:
-            missing = CallError(ErrorCode.NOT_FOUND, "no kept table has this handle")
-            return problem(request, missing)
-        head = orjson.dumps({"handle": handle, "columns": entry.columns, "rows": entry.rows})
-        if query.offset + query.limit > PAGED_AT_ONCE:
-            page = await to_thread.run_sync(entry.page, query.offset, query.limit)
-        else:
-            page = entry.page(query.offset, query.limit)
+        with caller.turn():
+            entry = await self._gateway.recall(handle, caller.context.grant)
+            if isinstance(entry, CallError):
+                return problem(request, entry)
+            if entry.rows is None:
+                text = "this answer is no table and has no rows"
+                return problem(request, CallError(ErrorCode.NOT_FOUND, text))
+            head = orjson.dumps({"handle": handle, "columns": entry.columns, "rows": entry.rows})
+            if query.offset + query.limit > PAGED_AT_ONCE:
+                page = await to_thread.run_sync(entry.page, query.offset, query.limit)
+            else:
+                page = entry.page(query.offset, query.limit)
         return listing(request, b'%b,"offset":%d,"data":%b}' % (head[:-1], query.offset, page))
 
     async def _selected(

@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from adapters.double import Fault, Faults
-from cache import CacheControl
+from cache import CacheControl, Entry
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.trace import JsonLines, TraceError
@@ -170,7 +170,7 @@ async def test_rows_are_limited_and_the_whole_stays_reachable(road: Road) -> Non
     assert (len(result.value), result.rows, result.truncated) == (5, 23, True)
     assert result.handle is not None
     entry = await road.gateway.recall(result.handle)
-    assert entry is not None
+    assert isinstance(entry, Entry)
     assert entry.rows == 23
     whole = await road.gateway.call(*HIST)
     assert (len(whole.value), whole.truncated, whole.handle) == (23, False, None)

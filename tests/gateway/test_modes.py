@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from cache import CacheControl, Snapshot, SnapshotError
+from cache import CacheControl, Entry, Snapshot, SnapshotError
 from gateway import CallContext, Gateway, GatewaySettings, Result, http
 from gateway.settings import SettingsError
 from manifests import Catalog, Manifest
@@ -54,7 +54,7 @@ async def test_what_was_recorded_replays_to_the_last_byte(catalog: Catalog, tmp_
         assert [r.source for r in recorded] == ["live", "live"]
         short = await road.gateway.call(*HIST, CallContext(max_rows=5))
         assert short.handle is not None
-        assert await road.gateway.recall(short.handle) is not None
+        assert isinstance(await road.gateway.recall(short.handle), Entry)
     async with offline(catalog, tmp_path) as gateway:
         for call, first in zip((HIST, COIN), recorded, strict=True):
             for _ in range(2):
@@ -70,7 +70,7 @@ async def test_what_was_recorded_replays_to_the_last_byte(catalog: Catalog, tmp_
         short = await gateway.call(*HIST, CallContext(max_rows=5))
         assert short.handle is not None
         entry = await gateway.recall(short.handle)
-        assert entry is not None
+        assert isinstance(entry, Entry)
         assert entry.page(0, 100) == recorded[0].data
 
 

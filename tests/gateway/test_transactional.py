@@ -1,0 +1,250 @@
+"""Tools that may set something off are executed for each call, and nobody else gets the answer."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from cache import CacheControl, DiskTier, Entry, Recorder, Row, Snapshot
+from gateway import CallContext, Gateway, GatewaySettings, Result, http
+from gateway.bind import Binder
+from gateway.errors import CallError
+from gateway.trace import JsonLines
+from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import Road, open_road
+
+pytestmark = pytest.mark.anyio
+
+WALLET = ("generate_wallet", {"chain": "ethereum"})
+LEAKED = "planted-private-key"
+
+
+class Mint:
+    """An upstream that makes another wallet for each request."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.waiting = 0
+        self.left = 0
+        self.opened = asyncio.Event()
+        self.opened.set()
+
+    async def handle(self, _: web.Request) -> web.Response:
+        self.made += 1
+        number = self.made
+        self.waiting += 1
+        try:
+            await self.opened.wait()
+        except asyncio.CancelledError:
+            self.left += 1
+            raise
+        finally:
+            self.waiting -= 1
+        return web.json_response([{"key": f"{LEAKED}-{number}", "part": n} for n in range(5)])
+
+    async def has(self, waiting: int) -> None:
+        async with asyncio.timeout(5):
+            while self.waiting != waiting:
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def minting(
+    catalog: Catalog, folder: Path, **settings: Any
+) -> AsyncIterator[tuple[Road, Mint]]:
+    mint = Mint()
+    settings = {"allow_transactional": True, **settings}
+    async with (
+        upstream(mint.handle) as origin,
+        open_road(catalog, folder, rapidapi_base_url=origin, **settings) as road,
+    ):
+        yield road, mint
+
+
+def key_in(result: Result) -> str:
+    assert result.ok, result.error
+    assert result.source == "live"
+    return str(result.value[0]["key"])
+
+
+def old_entry() -> Entry:
+    """An answer as an earlier version kept it."""
+    data = json.dumps([{"key": f"{LEAKED}-old"}]).encode()
+    return Entry(data, ("key",), 1, time.time(), 1.0, "live")
+
+
+def holds(folder: Path, text: str) -> list[str]:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return [file.name for file in files if text.encode() in file.read_bytes()]
+
+
+async def test_each_call_is_executed_and_its_answer_is_kept_nowhere(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    short = CallContext(max_rows=2)
+    async with JsonLines.open(tmp_path / "calls.jsonl") as trace:
+        opened = minting(catalog, tmp_path, trace=trace)
+        async with opened as (road, mint):
+            results = [await road.gateway.call(*WALLET, short) for _ in range(3)]
+            assert len({key_in(result) for result in results}) == mint.made == 3
+            assert [(r.truncated, r.handle, r.attempts) for r in results] == [(True, None, 1)] * 3
+            assert len(road.gateway.answers.memory) == 0
+            asked = CallContext(cache=CacheControl(only_if_cached=True))
+            refused = await road.gateway.call(*WALLET, asked)
+            assert refused.error is not None
+            assert refused.error.code == "not_cached"
+            stale = CallContext(cache=CacheControl(max_stale_s=1e9))
+            assert key_in(await road.gateway.call(*WALLET, stale)).endswith("-4")
+    assert holds(tmp_path, LEAKED) == []
+
+
+async def test_concurrent_calls_share_nothing(catalog: Catalog, tmp_path: Path) -> None:
+    for cache in (None, CacheControl(no_cache=True), CacheControl(no_store=True)):
+        async with minting(catalog, tmp_path) as (road, mint):
+            mint.opened.clear()
+            context = CallContext(cache=cache)
+            calls = [asyncio.create_task(road.gateway.call(*WALLET, context)) for _ in range(4)]
+            await mint.has(waiting=4)
+            mint.opened.set()
+            results = await asyncio.gather(*calls)
+            assert len({key_in(result) for result in results}) == mint.made == 4
+
+
+async def test_a_caller_that_goes_away_ends_its_own_execution_only(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with minting(catalog, tmp_path) as (road, mint):
+        mint.opened.clear()
+        gone, stays = (asyncio.create_task(road.gateway.call(*WALLET)) for _ in range(2))
+        await mint.has(waiting=2)
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        assert road.gateway.answers.under_way == 1
+        mint.opened.set()
+        key_in(await stays)
+        assert road.gateway.outcomes == {"cancelled": 1, "live": 1}
+
+
+async def test_the_bounds_of_the_road_hold(catalog: Catalog, tmp_path: Path) -> None:
+    async with minting(catalog, tmp_path, pending=1) as (road, mint):
+        mint.opened.clear()
+        late = asyncio.create_task(road.gateway.call(*WALLET, CallContext(deadline_s=0.3)))
+        await mint.has(waiting=1)
+        refused = await road.gateway.call(*WALLET)
+        assert refused.error is not None
+        assert refused.error.code == "overloaded"
+        timeout = (await late).error
+        assert timeout is not None
+        assert timeout.code == "timeout"
+        assert (mint.made, road.gateway.answers.under_way) == (1, 0)
+        last = asyncio.create_task(road.gateway.call(*WALLET))
+        await mint.has(waiting=1)
+        await road.gateway.answers.close()
+        closed = (await last).error
+        assert closed is not None
+        assert closed.code == "overloaded"
+
+
+async def test_what_an_earlier_version_kept_on_disk_is_not_given(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    bound, old = Binder(catalog).bind(*WALLET), old_entry()
+    key_and_version = f"{bound.key}-{old.version}"
+    mint = Mint()
+    async with upstream(mint.handle) as url:
+        settings: dict[str, Any] = {"rapidapi_base_url": url, "akshare_base_url": url}
+        settings |= {"allow_transactional": True}
+        async with open_road(catalog, tmp_path, **settings) as road:
+            folder = road.settings.cache_dir / road.settings.cache_name
+        async with DiskTier.open(folder, 2**20) as disk:
+            disk.put(bound.key, old, 1e6)
+        async with open_road(catalog, tmp_path, **settings) as road:
+            assert key_in(await road.gateway.call(*WALLET)) == f"{LEAKED}-1"
+            for handle in (key_and_version, f"{WALLET[0]}.{key_and_version}"):
+                assert isinstance(await road.gateway.recall(handle), CallError)
+
+
+async def old_snapshot(catalog: Catalog, path: Path) -> None:
+    """A snapshot as an earlier version recorded it."""
+    binder = Binder(catalog)
+    async with Recorder.open(path, "live") as recorder:
+        for number, call in enumerate((WALLET, ("get_coin", {"uuid": "x"}))):
+            bound = binder.bind(*call)
+            manifest = bound.plan.manifest
+            entry = old_entry() if number == 0 else Entry(b"{}", None, None, 1.0, 1.0, "live")
+            row = Row(manifest.name, manifest.revision, bound.arguments, "ok", entry)
+            await recorder.add(row)
+
+
+async def test_offline_it_is_refused_also_where_a_snapshot_holds_an_answer(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    path = tmp_path / "old.snap"
+    await old_snapshot(catalog, path)
+    settings = GatewaySettings(
+        mode="offline", snapshot=path, cache_dir=tmp_path / "c", allow_transactional=True
+    )
+    async with Gateway.open(settings, catalog=catalog) as gateway:
+        error = (await gateway.call(*WALLET)).error
+    assert error is not None
+    assert error.code == "not_in_snapshot"
+    assert "answers are never recorded" in error.message
+    assert LEAKED not in json.dumps(error.to_dict())
+
+
+async def test_replaying_it_goes_live(catalog: Catalog, tmp_path: Path) -> None:
+    path = tmp_path / "old.snap"
+    await old_snapshot(catalog, path)
+    key = Binder(catalog).bind(*WALLET).key
+    with Snapshot(path) as snapshot:
+        row = snapshot.get(key)
+    assert row is not None
+    async with minting(catalog, tmp_path, mode="replay", snapshot=path) as (road, _):
+        keys = [key_in(await road.gateway.call(*WALLET)) for _ in range(2)]
+        assert keys == [f"{LEAKED}-1", f"{LEAKED}-2"]
+        recalled = await road.gateway.recall(f"{WALLET[0]}.{key}-{row.entry.version}")
+        assert isinstance(recalled, CallError)
+
+
+async def test_recording_it_is_executed_and_not_recorded(catalog: Catalog, tmp_path: Path) -> None:
+    path = tmp_path / "new.snap"
+    async with minting(catalog, tmp_path, mode="record", snapshot=path) as (road, mint):
+        assert (await road.gateway.call("get_coin", {"uuid": "x"})).ok
+        keys = [key_in(await road.gateway.call(*WALLET)) for _ in range(2)]
+        assert keys == [f"{LEAKED}-2", f"{LEAKED}-3"]
+        mint.opened.clear()
+        late = await road.gateway.call(*WALLET, CallContext(deadline_s=0.2))
+        assert late.error is not None
+    with Snapshot(path) as snapshot:
+        assert snapshot.summary.tools == {"get_coin": 1}
+    assert holds(tmp_path, f"{LEAKED}-2") == []
+
+
+async def test_over_http_nobody_may_store_it(catalog: Catalog, tmp_path: Path) -> None:
+    async with (
+        minting(catalog, tmp_path) as (road, _),
+        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        aiohttp.ClientSession() as client,
+    ):
+        for headers in ({}, {"Origin": url}):  # ready bytes, and aiohttp's response
+            post = client.post(f"{url}/v1/tools/{WALLET[0]}", json=WALLET[1], headers=headers)
+            async with post as answer:
+                assert answer.status == 200
+                assert answer.headers["Cache-Control"] == "no-store"
+                assert "ETag" not in answer.headers
+                assert "Age" not in answer.headers
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        order = dict(zip(("name", "arguments"), WALLET, strict=True))
+        call |= {"params": {"name": "call_tool", "arguments": order}}
+        for headers in ({}, {"Origin": url}):
+            async with client.post(f"{url}/mcp", json=call, headers=headers) as answer:
+                assert answer.headers["Cache-Control"] == "no-store"
+                assert LEAKED in await answer.text()
