@@ -48,6 +48,10 @@ class Stream:
         self.written = lines.written
 
     @property
+    def failure(self) -> str | None:
+        return self._lines.failure
+
+    @property
     def full(self) -> bool:
         return self._lines.full
 

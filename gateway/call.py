@@ -1,8 +1,9 @@
 """The road: what happens to a call, from its name and arguments to a result and a record.
 
 `Gateway.call` never raises for anything a caller, a tool or an upstream did: every outcome is a
-`Result`, and every call leaves exactly one record, also one that was cancelled. The cached road
-does no I/O, takes no lock and makes no task.
+`Result`, and every call leaves exactly one record and is told to each observer once, also one that
+was cancelled. While the trace can't be written every call is refused before anything is done for
+it, and that alone leaves no record. The cached road does no I/O, takes no lock and makes no task.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.result import Result
 from gateway.settings import GatewaySettings
-from gateway.trace import CallRecord, Trace, TraceError
+from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError
 from manifests import Catalog, Manifest
 
 log = logging.getLogger("finport")
@@ -100,6 +101,13 @@ class Gateway:
         """The snapshot that answers, or that has been recorded, if any."""
         return self.answers.snapshot_id
 
+    @property
+    def halted(self) -> str | None:
+        """Why no call is made at the moment, if so."""
+        if self._trace is None or self._trace.failure is None:
+            return None
+        return f"the trace can't be written: {self._trace.failure}"
+
     @contextmanager
     def observed(self, observer: Watcher) -> Iterator[Watcher]:
         """Tell `observer` of calls for as long as the context is open."""
@@ -117,6 +125,8 @@ class Gateway:
     ) -> Result:
         """Answer one call, as the module promises; `arguments` may be an object's JSON text."""
         started = time.perf_counter()
+        if (why := self.halted) is not None:
+            return self._turn_away(why, tool, context)
         result = self._result(tool)
         bound, given = None, None
         try:
@@ -145,20 +155,18 @@ class Gateway:
             message = "the gateway failed; its log has the details under the call's id"
             result.error = CallError(ErrorCode.INTERNAL, message)
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
-        if self._trace is not None:
-            await self._record(self._trace, result, bound, given, context)
-        self._ended(result, bound, context)
+        await self._end(result, bound, given, context, started)
         return result
 
     async def refuse(
         self, tool: str, error: CallError, context: CallContext = DEFAULT_CONTEXT
     ) -> Result:
         """A result, and a record, for a call that failed at a door before it could be made."""
+        if (why := self.halted) is not None:
+            return self._turn_away(why, tool, context)
         result = self._result(printable(tool))
         result.error = error
-        if self._trace is not None:
-            await self._record(self._trace, result, None, None, context)
-        self._ended(result, None, context)
+        await self._end(result, None, None, context, time.perf_counter())
         return result
 
     def may_use(self, manifest: Manifest, grant: Grant | None) -> bool:
@@ -188,6 +196,38 @@ class Gateway:
         if refusal is not None:
             raise Refused(refusal, bound.arguments)
 
+    def _turn_away(self, why: str, tool: str, context: CallContext) -> Result:
+        result = self._result(printable(tool))
+        text = f"{why}; calls are refused until it can be"
+        result.error = CallError(ErrorCode.OVERLOADED, text, retry_after_s=AGAIN_S)
+        self._ended(result, None, context)
+        return result
+
+    async def _end(
+        self,
+        result: Result,
+        bound: BoundCall | None,
+        given: Mapping[str, Any] | None,
+        context: CallContext,
+        started: float,
+    ) -> None:
+        """Record the call and tell of it; whoever is cancelled after that has had its record."""
+        trace = self._trace
+        if trace is not None:
+            try:
+                trace.put(_record_of(result, bound, given, context))
+            except TraceError as fault:  # no answer goes out once recording has ended
+                log.error("%s", fault)
+                message = "the call could not be recorded; the gateway's log says why"
+                result.view, result.error = None, CallError(ErrorCode.INTERNAL, message)
+        self._ended(result, bound, context)
+        if trace is not None and trace.full:
+            most_s = self.settings.deadline_s
+            limit_s = min(context.deadline_s or most_s, most_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
+                    await trace.room()
+
     def _ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
         self.outcomes[result.error.code.value if result.error else str(result.source)] += 1
         for observer in self._observers:
@@ -210,24 +250,6 @@ class Gateway:
         result.age_s = max(int((now - kept.since) * 1e3), 0) / 1e3
         result.fresh_s = kept.fresh_until - kept.since
 
-    async def _record(
-        self,
-        trace: Trace,
-        result: Result,
-        bound: BoundCall | None,
-        given: Mapping[str, Any] | None,
-        context: CallContext,
-    ) -> None:
-        """One record a call; `given` are the arguments of one that did not bind."""
-        try:
-            trace.put(_record_of(result, bound, given, context))
-            if trace.full:
-                await trace.room()
-        except TraceError as fault:  # no answer goes out once recording has failed
-            log.error("%s", fault)
-            message = "the call could not be recorded; the gateway's log says why"
-            result.view, result.error = None, CallError(ErrorCode.INTERNAL, message)
-
     def _cancelled(
         self, result: Result, bound: BoundCall | None, context: CallContext, started: float
     ) -> None:
@@ -246,6 +268,7 @@ def _record_of(
     given: Mapping[str, Any] | None,
     context: CallContext,
 ) -> CallRecord:
+    """`given` are the arguments of a call that did not bind."""
     error = result.error
     return CallRecord(
         call_id=result.call_id,

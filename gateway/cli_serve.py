@@ -141,7 +141,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from gateway.logs import set_up
     from gateway.settings import SettingsError
     from gateway.spans import ToolSpans
-    from gateway.trace import JsonLines, TraceError
+    from gateway.trace import AGAIN_S, JsonLines, TraceError
     from gateway.workers import READY, when_stdin_closes
 
     raise_file_limit()
@@ -165,7 +165,8 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             parts.enter_context(set_up(settings.log_format))
             lines = None
             if given.trace_file is not None:
-                lines = await parts.enter_async_context(JsonLines.open(given.trace_file))
+                opened = JsonLines.open(given.trace_file, AGAIN_S)
+                lines = await parts.enter_async_context(opened)
             gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
             if settings.otel:
                 spans = await parts.enter_async_context(ToolSpans.open(settings))

@@ -1,11 +1,16 @@
 """The trace: one record a call, appended to a file of JSON lines.
 
 Records are encoded into a bounded buffer; one writer appends what it holds, off the event loop.
-When the buffer is full producers wait: nothing is dropped. A file that can't be written ends the
-stream: every later `put` raises `TraceError`, so that nothing goes on unrecorded.
+When the buffer is full producers wait: nothing is dropped. After a write that failed the file ends
+with its last whole record, and what it lacks stays in the buffer. A stream that keeps trying goes
+on with it when there is room again, and says until then why it can't be written; any other ends:
+every later `put` raises `TraceError`, so that nothing goes on unrecorded.
 """
 
 import asyncio
+import logging
+import os
+import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,8 +22,18 @@ import anyio
 import orjson
 from anyio import to_thread
 
+log = logging.getLogger("finport")
+
 BOUND = 512 * 2**10
 """Bytes that may wait to be written."""
+
+AGAIN_S = 1.0
+"""How long after a write that failed a stream that keeps trying tries again."""
+
+CHUNK = 65_536
+
+TORN = ".torn"
+"""Ends the name of the file that takes a last line which was cut off."""
 
 
 class TraceError(Exception):
@@ -57,7 +72,13 @@ class CallRecord:
 
 
 class Trace(Protocol):
-    """Takes records, in order. A producer that can wait calls `room` when the trace is `full`."""
+    """Takes records, in order. A producer that can wait calls `room` when the trace is `full`.
+
+    `failure` says why nothing can be written now, if so: then no new work should begin.
+    """
+
+    @property
+    def failure(self) -> str | None: ...
 
     @property
     def full(self) -> bool: ...
@@ -70,49 +91,62 @@ class Trace(Protocol):
 class JsonLines:
     """An append-only file of records (dataclasses or JSON objects). Made by `JsonLines.open`."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: BinaryIO, again_s: float | None) -> None:
         self.path = path
+        self.failure: str | None = None
+        """Why the last write failed, if it did."""
         self._file = file
+        self._again_s = again_s
         self._buffer = bytearray()
         self._put = self._written = 0
         self._filled = asyncio.Event()
         self._progress = asyncio.Event()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._closing = False
-        self._failure: str | None = None
+        self._closing = asyncio.Event()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path) -> AsyncIterator["JsonLines"]:
-        """Append to `path`; closing writes what is buffered. Raises `TraceError`."""
+    async def open(cls, path: Path, again_s: float | None = None) -> AsyncIterator["JsonLines"]:
+        """Append to `path`; closing writes what is buffered. A last line that was cut off is moved
+        to a file beside it. With `again_s` a write that failed is tried again after so long, and
+        once more on closing; without, it ends the stream. Raises `TraceError`.
+        """
         try:
-            file = await to_thread.run_sync(lambda: path.open("ab", buffering=0))
+            file = await to_thread.run_sync(_opened, path)
         except OSError as error:
             raise TraceError(f"{path}: {error.strerror}") from error
-        lines = cls(path, file)
+        lines = cls(path, file, again_s)
         writer = asyncio.create_task(lines._write())
         try:
             yield lines
         finally:
-            lines._closing = True
+            lines._closing.set()
             lines._filled.set()
             with anyio.CancelScope(shield=True):
                 await writer
             file.close()
-        if lines._failure is not None:
-            raise TraceError(lines._failure)
+        if lines.failure is not None:
+            raise lines._lost()
 
     @property
     def full(self) -> bool:
         return len(self._buffer) >= BOUND
 
+    @property
+    def _ended(self) -> bool:
+        return self.failure is not None and self._again_s is None
+
+    def _lost(self) -> TraceError:
+        records = self._buffer.count(b"\n")
+        return TraceError(f"{self.path}: {self.failure}; {records} records could not be written")
+
     def put(self, record: Any) -> None:
         """Buffer one record; whoever can wait calls `room` when `full` says so.
 
-        Raises `TraceError` once writing has failed.
+        Raises `TraceError` once the stream has ended.
         """
-        if self._failure is not None:
-            raise TraceError(self._failure)
+        if self._ended:
+            raise self._lost()
         # Encoded here, while the record is in the processor's cache: batches of 2,000 kept records
         # cost 5 us a record to encode, one at once 0.8 us.
         self._buffer += orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
@@ -120,8 +154,8 @@ class JsonLines:
         self._filled.set()
 
     async def room(self) -> None:
-        """Wait until the buffer has room, or writing has failed."""
-        while self.full and self._failure is None:
+        """Wait until the buffer has room, or the stream has ended."""
+        while self.full and not self._ended:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
@@ -136,36 +170,100 @@ class JsonLines:
 
         All at once, a thousand would wake to find that the first few have filled the buffer again.
         """
-        while self._waiting and (self._failure is not None or not self.full):
+        while self._waiting and (self._ended or not self.full):
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
 
     async def written(self) -> None:
-        """Wait until all that was put by now is in the file, or writing has failed."""
+        """Wait until all that was put by now is in the file, or the stream has ended."""
         put = self._put
-        while self._written < put and self._failure is None:
+        while self._written < put and not self._ended:
             self._progress.clear()
             await self._progress.wait()
 
     async def _write(self) -> None:
-        """Append what is buffered, again and again, until the stream closes."""
-        while self._failure is None and (self._buffer or not self._closing):
+        """Append what is buffered, again and again, until the stream closes or ends."""
+        while self._buffer or not self._closing.is_set():
             await self._filled.wait()
             self._filled.clear()
+            is_last = self._closing.is_set()
             text, self._buffer, put = self._buffer, bytearray(), self._put
-            self._admit()
-            await to_thread.run_sync(self._append, text)
-            self._written = put
-            self._progress.set()
+            if self.failure is None:
+                self._admit()
+            failure, rest = await to_thread.run_sync(self._append, text)
+            self._note(failure)
+            if failure is None:
+                self._written = put
+                self._progress.set()
+                continue
+            self._buffer[:0] = rest
+            if self._again_s is None or is_last:
+                break
+            with anyio.move_on_after(self._again_s):
+                await self._closing.wait()
+            self._filled.set()
         self._progress.set()
         self._admit()
 
-    def _append(self, text: bytearray) -> None:
+    def _note(self, failure: str | None) -> None:
+        if failure != self.failure and self._again_s is not None:
+            if failure is None:
+                log.warning("%s can be written again", self.path)
+            else:
+                log.error("%s can't be written: %s", self.path, failure)
+        self.failure = failure
+        if failure is None:
+            self._admit()
+
+    def _append(self, text: bytearray) -> tuple[str | None, bytes]:
+        """Append records; what went wrong, if anything, and which records the file lacks then."""
+        done = 0
         try:
-            view = memoryview(text)
-            while view:
-                view = view[self._file.write(view) :]
+            while done < len(text):
+                done += self._file.write(memoryview(text)[done:])
         except OSError as error:
-            self._failure = f"{self.path}: {error.strerror}"
+            whole = text.rfind(b"\n", 0, done) + 1
+            if done > whole and self._cut(done - whole):
+                done = whole
+            return error.strerror or repr(error), bytes(text[done:])
+        return None, b""
+
+    def _cut(self, torn: int) -> bool:
+        """Take the last bytes off the file, where that can be done; else they are gone on from."""
+        try:
+            descriptor = self._file.fileno()
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - torn)
+        except OSError:
+            return False
+        return True
+
+
+def _opened(path: Path) -> BinaryIO:
+    """`path`, open for appending whole lines. Raises `OSError`."""
+    if path.is_file():
+        with path.open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            end = _end_of_lines(file, size)
+            if end < size:
+                with path.with_name(path.name + TORN).open("ab") as torn:
+                    file.seek(end)
+                    shutil.copyfileobj(file, torn)
+                    torn.write(b"\n")
+                file.truncate(end)
+                log.warning("%s: its last line was cut off and is in %s now", path, torn.name)
+    return path.open("ab", buffering=0)
+
+
+def _end_of_lines(file: BinaryIO, size: int) -> int:
+    """Where the last whole line of a file ends."""
+    end = size
+    while end > 0:
+        start = max(end - CHUNK, 0)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0

@@ -1,8 +1,9 @@
 """How results, errors and other values leave over HTTP.
 
 Every body is JSON. An answer to a call carries how old it is and for how long it is fresh in the
-headers of RFC 9111, or says that nobody may store it; an error that passes says when to come back. Cached answers mostly leave as
-ready bytes, head and body in one write: aiohttp's own response costs a third of a cached call.
+headers of RFC 9111, or that nobody may store it; an error that passes says when to come back.
+Cached answers mostly leave as ready bytes, head and body in one write: aiohttp's own response costs
+a third of a cached call.
 """
 
 import math

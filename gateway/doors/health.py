@@ -72,9 +72,14 @@ class Health:
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
         """`GET /readyz`: whether new calls should be sent here."""
-        ready = not (self._is_draining() or self._gateway.answers.failed)
-        said = {"status": "ready" if ready else "not ready"}
-        return json(request, said, 200 if ready else 503)
+        reason = self._gateway.halted
+        if self._is_draining():
+            reason = "the gateway is about to end"
+        elif self._gateway.answers.failed:
+            reason = "nothing more can be recorded"
+        if reason is None:
+            return json(request, {"status": "ready"})
+        return json(request, {"status": "not ready", "reason": reason}, 503)
 
     async def figures(self, _: web.Request) -> web.StreamResponse:
         """`GET /metrics`: the text format of Prometheus."""

@@ -201,9 +201,10 @@ class Health(BaseModel):
 
 
 class Readiness(_Shape):
-    """Whether new calls should be sent here."""
+    """Whether new calls should be sent here, and if not, why."""
 
     status: Literal["ready", "not ready"]
+    reason: str | None = None
 
 
 class FoundTools(_Shape):

@@ -278,9 +278,9 @@ async def test_a_trace_that_cannot_be_written_answers_nothing(
             await asyncio.sleep(0.1)
             result = await road.gateway.call(*COIN)
             assert result.error is not None
-            assert result.error.code == "internal"
-            assert "could not be recorded" in result.error.message
-            assert road.gateway.outcomes == {"live": 1, "internal": 1}
+            assert result.error.code == "overloaded"
+            assert "the trace can't be written: No space left" in result.error.message
+            assert road.gateway.outcomes == {"live": 1, "overloaded": 1}
 
     with pytest.raises(TraceError, match="No space left on device"):
         await two_calls()

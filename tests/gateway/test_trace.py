@@ -1,11 +1,24 @@
-"""The trace when it is full: producers wait in line, one lets the next on, none is forgotten."""
+"""The trace when it is full: producers wait in line, one lets the next on, none is forgotten. And
+when its disk is full: it ends with a whole record, and goes on where it stopped.
+"""
 
 import asyncio
+import json
+import resource
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
+from gateway import CallContext, http
 from gateway.trace import BOUND, JsonLines, TraceError
+from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import Road, open_road
 
 pytestmark = pytest.mark.anyio
 
@@ -53,3 +66,242 @@ async def test_producers_in_line_are_told_when_writing_fails() -> None:
 
     with pytest.raises(TraceError, match="No space left"):
         await write()
+
+
+AGAIN_S = 0.01
+MARGIN = 300
+"""Bytes that still fit on a disk that is called full: a piece of a record."""
+
+
+@contextmanager
+def full_disk(file: Path) -> Iterator[None]:
+    """No file may grow beyond what `file` has now, and a little."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + MARGIN, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not is_so():
+            await asyncio.sleep(0.005)
+
+
+def numbers(file: Path) -> list[int]:
+    return [json.loads(line)["n"] for line in file.read_text().splitlines()]
+
+
+def numbered(n: int) -> dict[str, Any]:
+    return {"n": n, "text": "x" * 200}
+
+
+async def test_a_stream_goes_on_where_a_full_disk_stopped_it(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    async with JsonLines.open(file, AGAIN_S) as lines:
+        lines.put(numbered(0))
+        await lines.written()
+        with full_disk(file):
+            for n in range(1, 5):
+                lines.put(numbered(n))
+            await until(lambda: lines.failure is not None)
+            assert lines.failure == "File too large"
+            assert numbers(file) == [0, 1], "whole records only"
+            lines.put(numbered(5))
+        await lines.written()
+        assert lines.failure is None
+        assert numbers(file) == [0, 1, 2, 3, 4, 5]
+    assert numbers(file) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_stream_that_does_not_try_again_ends_with_a_whole_record(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+
+    async def write() -> None:
+        async with JsonLines.open(file) as lines:
+            lines.put(numbered(0))
+            await lines.written()
+            with full_disk(file):
+                for n in range(1, 5):
+                    lines.put(numbered(n))
+                await lines.written()
+            with pytest.raises(TraceError, match="File too large"):
+                lines.put(numbered(5))
+
+    with pytest.raises(TraceError, match="File too large; 3 records could not be written"):
+        await write()
+    assert numbers(file) == [0, 1]
+
+
+async def test_closing_on_a_full_disk_says_what_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"")
+
+    async def write() -> None:
+        async with JsonLines.open(file, 60) as lines:
+            lines.put(numbered(0))
+            lines.put(numbered(1))
+            await until(lambda: lines.failure is not None)
+
+    with (
+        full_disk(file),
+        pytest.raises(TraceError, match="File too large; 1 records could not be written"),
+    ):
+        await write()
+    assert numbers(file) == [0]
+
+
+@pytest.mark.parametrize("torn", [b'{"n": 1, "te', b'{"n": 1}', b"x" * 200_000])
+@pytest.mark.parametrize("whole", [b"", b'{"n": 0}\n'])
+async def test_what_was_cut_off_is_moved_aside_and_glued_to_nothing(
+    tmp_path: Path, whole: bytes, torn: bytes
+) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(whole + torn)
+    for n in (2, 3):
+        async with JsonLines.open(file) as lines:
+            lines.put({"n": n})
+    assert numbers(file) == [0, 2, 3][not whole :]
+    assert (tmp_path / "lines.torn").read_bytes() == torn + b"\n"
+
+
+class Slow:
+    """An upstream that counts, and answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.opened = asyncio.Event()
+        self.opened.set()
+
+    async def handle(self, _: web.Request) -> web.Response:
+        self.asked += 1
+        await self.opened.wait()
+        return web.json_response({"asked": self.asked})
+
+
+class Told:
+    """An observer."""
+
+    def __init__(self) -> None:
+        self.codes: list[str] = []
+
+    def ended(self, result: Any, bound: object, context: object) -> None:  # noqa: ARG002
+        self.codes.append(result.error.code.value if result.error else "ok")
+
+
+@asynccontextmanager
+async def traced(
+    catalog: Catalog, folder: Path, **settings: Any
+) -> AsyncIterator[tuple[Road, Slow, JsonLines]]:
+    slow = Slow()
+    async with (
+        upstream(slow.handle) as origin,
+        JsonLines.open(folder / "calls.jsonl", AGAIN_S) as lines,
+        open_road(
+            catalog,
+            folder,
+            trace=lines,
+            rapidapi_base_url=origin,
+            allow_transactional=True,
+            **settings,
+        ) as road,
+    ):
+        yield road, slow, lines
+
+
+def coin(n: int) -> tuple[str, dict[str, Any]]:
+    return "get_coin", {"uuid": f"{n:0200}"}
+
+
+WALLET = ("generate_wallet", {"chain": "ethereum"})
+
+
+async def test_while_the_trace_can_t_be_written_nothing_is_asked_and_then_all_goes_on(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    file = tmp_path / "calls.jsonl"
+    async with (
+        traced(catalog, tmp_path) as (road, slow, lines),
+        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        aiohttp.ClientSession() as client,
+    ):
+        with road.gateway.observed(Told()) as told:
+            slow.opened.clear()
+            first = asyncio.create_task(road.gateway.call(*WALLET))
+            await until(lambda: slow.asked == 1)
+            with full_disk(file):
+                slow.opened.set()
+                assert (await first).ok, "the answer of a call that was executed is given"
+                await until(lambda: lines.failure is not None)
+                for call in (WALLET, coin(0), ("nothing_like_it", {})):
+                    async with client.post(f"{url}/v1/tools/{call[0]}", json=call[1]) as answer:
+                        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+                        error = (await answer.json())["error"]
+                    assert (error["code"], error["retryable"]) == ("overloaded", True)
+                    assert error["message"] == (
+                        "the trace can't be written: File too large; "
+                        "calls are refused until it can be"
+                    )
+                async with client.get(f"{url}/readyz") as answer:
+                    assert answer.status == 503
+                    assert (await answer.json())["reason"] == (
+                        "the trace can't be written: File too large"
+                    )
+                assert slow.asked == 1
+            await until(lambda: lines.failure is None)
+            assert (await road.gateway.call(*WALLET)).ok
+            async with client.get(f"{url}/readyz") as answer:
+                assert answer.status == 200
+        assert told.codes == ["ok", "overloaded", "overloaded", "overloaded", "ok"]
+    tools = [json.loads(line)["tool"] for line in file.read_text().splitlines()]
+    assert tools == ["generate_wallet", "generate_wallet"]
+
+
+async def fill(lines: JsonLines) -> None:
+    """Let the stream fail, with a full buffer behind it."""
+    while not lines.full:
+        lines.put({"text": "x" * 20_000})
+    await until(lambda: lines.failure is not None and lines.full)
+
+
+async def test_a_call_under_way_waits_for_room_until_its_deadline_and_is_answered(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    file = tmp_path / "calls.jsonl"
+    async with traced(catalog, tmp_path) as (road, slow, lines):
+        slow.opened.clear()
+        call = asyncio.create_task(road.gateway.call(*WALLET, CallContext(deadline_s=1.0)))
+        await until(lambda: slow.asked == 1)
+        with full_disk(file):
+            await fill(lines)
+            slow.opened.set()
+            result = await call
+            assert result.ok
+            assert lines.failure is not None
+        await lines.written()
+    assert json.loads(file.read_text().splitlines()[-1])["call_id"] == result.call_id
+
+
+async def test_a_call_cancelled_while_it_waits_for_room_is_recorded_and_told_once(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    file = tmp_path / "calls.jsonl"
+    async with traced(catalog, tmp_path) as (road, slow, lines):
+        with road.gateway.observed(Told()) as told:
+            slow.opened.clear()
+            call = asyncio.create_task(road.gateway.call(*coin(1)))
+            await until(lambda: slow.asked == 1)
+            with full_disk(file):
+                await fill(lines)
+                slow.opened.set()
+                await until(lambda: bool(told.codes))
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                assert call.cancelled()
+            await lines.written()
+        assert told.codes == ["ok"]
+        assert road.gateway.outcomes == {"live": 1}
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [record["ok"] for record in records if "call_id" in record] == [True]
