@@ -114,11 +114,7 @@ class Binder:
     def _resolve(self, tool: str, given: Mapping[str, Any]) -> Plan:
         manifest = self._catalog.get(tool)
         if manifest is None:
-            nearest = self._catalog.nearest(printable(tool))
-            hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
-            text = f"no tool is named {printable(tool)!r}{hint}"
-            unknown = CallError(ErrorCode.UNKNOWN_TOOL, text, details={"nearest": nearest})
-            raise Refused(unknown, given)
+            raise Refused(unknown_tool(self._catalog, tool), given)
         if manifest.unavailable is not None:
             text = f"{tool} is unavailable: {manifest.unavailable}"
             raise Refused(CallError(ErrorCode.UNAVAILABLE, text), given)
@@ -131,6 +127,13 @@ class Binder:
             transactional=manifest.intent_type == "transactional",
         )
         return plan
+
+
+def unknown_tool(catalog: Catalog, name: str) -> CallError:
+    nearest = catalog.nearest(printable(name))
+    hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
+    text = f"no tool is named {printable(name)!r}{hint}"
+    return CallError(ErrorCode.UNKNOWN_TOOL, text, details={"nearest": nearest})
 
 
 def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:

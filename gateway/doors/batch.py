@@ -24,6 +24,7 @@ from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.guard import Caller
 from gateway.refusal import BadRequest, Refusal
+from gateway.result import Result
 
 NDJSON = "application/x-ndjson"
 
@@ -137,17 +138,23 @@ class _Exchange:
             call = _parsed(line, number)
             id_ = _id(call, number)
             tool, arguments = _read(call, number)
-            client = self._caller.client
-            if client is not None:
-                await self._wait_turn(client)
-            try:
-                result = await self._gateway.call(tool, arguments, self._context)
-            finally:
-                if client is not None:
-                    client.end()
         except Refusal as refusal:
             return _problem(id_, refusal.error)
+        result = await self._made(tool, arguments)
         return b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:])
+
+    async def _made(self, tool: str, arguments: bytes | Mapping[str, Any]) -> Result:
+        client = self._caller.client
+        if client is None:
+            return await self._gateway.call(tool, arguments, self._context)
+        try:
+            await self._wait_turn(client)
+        except Refusal as refusal:
+            return await self._gateway.refuse(tool, refusal.error, self._context)
+        try:
+            return await self._gateway.call(tool, arguments, self._context)
+        finally:
+            client.end()
 
     async def _wait_turn(self, client: Client) -> None:
         """Wait for what the client's limits allow; raises `Refusal` where that takes too long."""

@@ -16,7 +16,7 @@ import orjson
 
 from gateway.call import Gateway
 from gateway.doors.bodies import is_id
-from gateway.doors.mcp_tools import CursorError, McpTools, UnknownToolError, refused
+from gateway.doors.mcp_tools import CursorError, McpTools, UnknownToolError
 from gateway.finder import ToolFinder
 from gateway.guard import Caller
 from gateway.refusal import Refusal
@@ -148,7 +148,9 @@ class Mcp:
         except UnknownToolError:
             raise McpError(INVALID_PARAMS, f"Unknown tool: {name[:64]}") from None
         except Refusal as refusal:
-            return refused(name, refusal.error)
+            return await self._tools.refuse(
+                visitor.offer, name, arguments or {}, refusal.error, context
+            )
 
 
 def id_of(message: object) -> bytes:

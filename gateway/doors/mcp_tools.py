@@ -5,6 +5,7 @@ call it. A selection offers its tools themselves. What the caller may not use, a
 call now, is not offered.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
+from gateway.bind import unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
@@ -21,6 +23,7 @@ from gateway.doors.models import Answer, FoundTools, ToolDescription
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.grant import Grant
+from gateway.result import Result
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
 from manifests.export import arguments_schema, export
 from manifests.export import describe as description_of
@@ -105,10 +108,24 @@ class McpTools:
             raise UnknownToolError(name)
         return await self._called(name, arguments, context)
 
+    async def refuse(
+        self,
+        offer: Selection | None,
+        name: str,
+        arguments: Mapping[str, Any],
+        error: CallError,
+        context: CallContext,
+    ) -> bytes:
+        """The result of `tools/call` for what came to nothing; where a tool was to be called that
+        counts as a call.
+        """
+        tool = name if offer is not None else _tool_to_call(name, arguments)
+        if tool is None:
+            return refused(name, error)
+        return _result_of(await self._gateway.refuse(tool, error, context))
+
     async def _called(self, name: str, arguments: dict[str, Any], context: CallContext) -> bytes:
-        result = await self._gateway.call(name, arguments_text(arguments), context)
-        line, text = result.to_texts()
-        return given(line, text, failed=not result.ok)
+        return _result_of(await self._gateway.call(name, arguments_text(arguments), context))
 
     async def _one_of_three(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
         if name not in _THREE:
@@ -123,7 +140,8 @@ class McpTools:
         except ValidationError as error:
             text = f"argument {first_problem(error)}"
             allowed = {"allowed": [*_THREE[name][0].model_fields]}
-            return refused(name, CallError(ErrorCode.INVALID_ARGUMENTS, text, details=allowed))
+            wrong = CallError(ErrorCode.INVALID_ARGUMENTS, text, details=allowed)
+            return await self.refuse(None, name, given, wrong, context)
         match arguments:
             case SearchTools():
                 return await self._search(arguments, context.grant)
@@ -145,10 +163,7 @@ class McpTools:
     def _describe(self, name: str) -> bytes:
         manifest = self._gateway.catalog.get(name)
         if manifest is None:
-            nearest = self._gateway.catalog.nearest(name[:64])
-            text = f"no tool is named {name[:64]!r}"
-            unknown = CallError(ErrorCode.UNKNOWN_TOOL, text, details={"nearest": nearest})
-            return refused("describe_tool", unknown)
+            return refused("describe_tool", unknown_tool(self._gateway.catalog, name))
         described = {
             "name": manifest.name,
             "description": description_of(manifest, tags=True),
@@ -193,6 +208,17 @@ def three_tools() -> bytes:
             for name, (taken, given) in _THREE.items()
         ]
     )
+
+
+def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
+    """Which tool one of the three is to call, if any."""
+    tool = arguments.get("name") if name == "call_tool" else None
+    return tool if isinstance(tool, str) else None
+
+
+def _result_of(result: Result) -> bytes:
+    line, text = result.to_texts()
+    return given(line, text, failed=not result.ok)
 
 
 def refused(tool: str, error: CallError) -> bytes:

@@ -11,6 +11,7 @@ from anyio import to_thread
 from pydantic import Field
 
 from cache import CacheControl, CacheControlError
+from gateway.bind import unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import describe, summarise
@@ -109,7 +110,6 @@ class Rest:
                 "All that is known about a tool, with a sample call.",
                 {JSON: ToolManifest},
                 errors=(ErrorCode.UNKNOWN_TOOL,),
-                failure=Failure,
             ),
             Route(
                 "POST",
@@ -163,9 +163,9 @@ class Rest:
         """`GET /v1/tools/{name}`: the manifest, with a sample call."""
         name = request.match_info["name"]
         manifest = self._gateway.catalog.get(name)
-        if manifest is not None:
-            return listing(request, describe(manifest))
-        return answer(request, await self._gateway.call(name, {}))
+        if manifest is None:
+            return problem(request, unknown_tool(self._gateway.catalog, name))
+        return listing(request, describe(manifest))
 
     async def tools(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/tools`: the catalogue by tags, in pages; with `q` the best matches first."""
