@@ -9,7 +9,7 @@ or keeps on working when it is cancelled, is beyond the reach of its limits.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -51,7 +51,8 @@ Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
 class Driver:
     """Runs episodes of one suite with one agent, and has each judged where there is a judge.
 
-    `first_errors` has, of each ending that is an error, the text of the first.
+    `first_errors` has, of each ending that is an error, the text of the first. What the tools
+    `withheld` answer reaches the agent and no record.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Driver:
         starts_per_s: float = 10_000.0,
         offer: Offer | None = None,
         judge: Judge | None = None,
+        withheld: Collection[str] = (),
     ) -> None:
         self.in_flight = 0
         self.most_in_flight = 0
@@ -80,6 +82,7 @@ class Driver:
         self._starts = AsyncLimiter(max(starts_per_s / 10, 1), max(0.1, 1 / starts_per_s))
         self._offer = offer
         self._judge = judge
+        self._withheld = withheld
 
     async def run(self, episodes: int) -> None:
         """Run `episodes` episodes: the suite's tasks in order, again from the first when through;
@@ -216,7 +219,7 @@ class Driver:
         if call.problem is not None:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, call.problem, call))
         reply = await self._client.call(call.tool, call.arguments, episode, made.step)
-        return answered(made, reply)
+        return answered(made, reply, is_withheld=call.tool in self._withheld)
 
 
 def _name_of(task: Task, repeat: int) -> str:

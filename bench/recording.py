@@ -14,6 +14,9 @@ from gateway.bind import masked
 ERROR_CHARS = 1_000
 """Longest error kept in a record."""
 
+WITHHELD = "[answers of transactional tools are not recorded]"
+"""In place of an output that may hold a secret of whoever made the call."""
+
 
 def end(record: EpisodeRecord, ending: Ending, text: str) -> None:
     """The episode came to no answer; `text` says why."""
@@ -61,9 +64,12 @@ def refused(code: ErrorCode, text: str, call: ToolCall) -> Reply:
     return Reply(False, "", code=code.value, fault=code.fault, message=message)
 
 
-def answered(made: ToolCallRecord, reply: Reply) -> Reply:
-    """Note what a call brought."""
-    made.output = reply.text(OUTPUT_CHARS) if reply.ok else {"error": storable(reply.message or "")}
+def answered(made: ToolCallRecord, reply: Reply, *, is_withheld: bool = False) -> Reply:
+    """Note what a call brought, or where that is withheld, that it brought something."""
+    if not reply.ok:
+        made.output = {"error": storable(reply.message or "")}
+    else:
+        made.output = WITHHELD if is_withheld else reply.text(OUTPUT_CHARS)
     made.ok, made.code, made.fault = reply.ok, reply.code, reply.fault
     made.source, made.call_id, made.elapsed_ms = reply.source, reply.call_id, reply.elapsed_ms
     return reply
@@ -83,7 +89,8 @@ def note_left(episode: Episode, rounds: list[Round], record: EpisodeRecord) -> N
     for played in rounds:
         for place, text in played.observed.items():
             if place in range(len(played.replies)) and isinstance(text, str):
-                record.tool_calls[first + place].observed = storable(text)
+                made = record.tool_calls[first + place]
+                made.observed = WITHHELD if made.output == WITHHELD else storable(text)
             else:
                 wrong = "`observed` of a round takes a text at the place of a reply"
         first += len(played.replies)

@@ -115,6 +115,7 @@ async def run(
                 starts_per_s=plan.starts_per_s,
                 offer=offer,
                 judge=judge,
+                withheld={tool.name for tool in catalog.select(intent="transactional")},
             )
             started = time.perf_counter()
             with calmed_collector(YOUNG):

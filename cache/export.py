@@ -6,7 +6,7 @@ answer's). In Parquet `arguments` and `body`
 are JSON texts. Rows come in the order of the file, a few at a time, whatever the snapshot's size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 import orjson
@@ -18,9 +18,9 @@ GROUP_BYTES = 16 * 2**20
 """Bodies that stand together in one row group of a Parquet file."""
 
 
-def write_jsonl(snapshot: Snapshot, out: BinaryIO) -> None:
-    """Every row as one line. Raises `SnapshotError`."""
-    for row in snapshot.rows():
+def write_jsonl(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()) -> None:
+    """Every row as one line, save those of some tools. Raises `SnapshotError`."""
+    for row in _rows(snapshot, without):
         fields = _fields(row) | {
             "arguments": row.arguments,
             "body": orjson.Fragment(row.entry.data.replace(b"\n", b"")),
@@ -28,8 +28,11 @@ def write_jsonl(snapshot: Snapshot, out: BinaryIO) -> None:
         out.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def write_parquet(snapshot: Snapshot, out: BinaryIO) -> None:
-    """Every row as one record. Raises `SnapshotError`, and `ImportError` without pyarrow."""
+def write_parquet(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()) -> None:
+    """Every row as one record, save those of some tools.
+
+    Raises `SnapshotError`, and `ImportError` without pyarrow.
+    """
     import pyarrow
     from pyarrow import parquet
 
@@ -47,14 +50,18 @@ def write_parquet(snapshot: Snapshot, out: BinaryIO) -> None:
         }
     )
     with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
-        for group in _groups(snapshot):
+        for group in _groups(snapshot, without):
             writer.write_table(pyarrow.Table.from_pylist(group, schema))
 
 
-def _groups(snapshot: Snapshot) -> Iterator[list[dict[str, Any]]]:
+def _rows(snapshot: Snapshot, without: Collection[str]) -> Iterator[Row]:
+    return (row for row in snapshot.rows() if row.tool not in without)
+
+
+def _groups(snapshot: Snapshot, without: Collection[str]) -> Iterator[list[dict[str, Any]]]:
     group: list[dict[str, Any]] = []
     size = 0
-    for row in snapshot.rows():
+    for row in _rows(snapshot, without):
         texts = {"arguments": orjson.dumps(row.arguments), "body": row.entry.data}
         group.append(_fields(row) | {name: text.decode() for name, text in texts.items()})
         size += len(row.entry.data)

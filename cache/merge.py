@@ -6,7 +6,7 @@ depend on the order of the sources.
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from hashlib import blake2b
@@ -41,11 +41,14 @@ class _Pick(NamedTuple):
     length: int
 
 
-def merge(sources: Sequence[Path], out: Path, *, salvage: bool = False) -> Summary:
+def merge(
+    sources: Sequence[Path], out: Path, *, salvage: bool = False, without: Collection[str] = ()
+) -> Summary:
     """Write the snapshot `out` of all rows in `sources`, which are snapshots or journals.
 
-    With `salvage` rows that can't be read are counted and left out. Raises `SnapshotError`: where
-    `out` exists, a source is damaged, no source holds a row, or the disk does not take it.
+    Rows of the tools `without`, and with `salvage` those that can't be read, are counted and left
+    out. Raises `SnapshotError`: where `out` exists, a source is damaged, no row is left, or the
+    disk does not take it.
     """
     exists = f"{out} exists, and a snapshot never changes; name a new file"
     if out.exists():
@@ -53,17 +56,21 @@ def merge(sources: Sequence[Path], out: Path, *, salvage: bool = False) -> Summa
     picks: dict[bytes, _Pick] = {}
     conflicts: set[bytes] = set()
     damaged: list[str] = []
+    withheld = 0
     with ExitStack() as files:
         for source in sources:
             for pick in _picks(source, files, damaged):
-                _choose(picks, conflicts, pick)
+                if pick.head.tool in without:
+                    withheld += 1
+                else:
+                    _choose(picks, conflicts, pick)
         if damaged and not salvage:
             raise SnapshotError(damaged[0])
         if not picks:
             raise SnapshotError(f"{', '.join(map(str, sources))}: no row, no snapshot")
         try:
             with new_file(out, 0o444) as file:
-                return _write(file, picks, len(conflicts), len(damaged))
+                return _write(file, picks, len(conflicts), len(damaged), withheld)
         except FileExistsError:
             raise SnapshotError(exists) from None
         except OSError as error:
@@ -127,9 +134,11 @@ def _choose(picks: dict[bytes, _Pick], conflicts: set[bytes], pick: _Pick) -> No
         picks[pick.head.key] = pick
 
 
-def _write(file: BinaryIO, picks: dict[bytes, _Pick], conflicts: int, damaged: int) -> Summary:
+def _write(
+    file: BinaryIO, picks: dict[bytes, _Pick], conflicts: int, damaged: int, withheld: int
+) -> Summary:
     ordered = sorted(picks.values(), key=lambda pick: (pick.head.tool, pick.head.key))
-    summary = _summary([pick.head for pick in ordered], conflicts, damaged)
+    summary = _summary([pick.head for pick in ordered], conflicts, damaged, withheld)
     starts: dict[str, int] = {}
     index: list[tuple[bytes, bytes, int, int]] = []
     at = file.write(MAGIC)
@@ -144,7 +153,7 @@ def _write(file: BinaryIO, picks: dict[bytes, _Pick], conflicts: int, damaged: i
     return summary
 
 
-def _summary(heads: Sequence[RowHead], conflicts: int, damaged: int) -> Summary:
+def _summary(heads: Sequence[RowHead], conflicts: int, damaged: int, withheld: int) -> Summary:
     times = [head.recorded_at for head in heads]
     return Summary(
         id=id_of(head.digest for head in sorted(heads, key=lambda head: head.key)),
@@ -156,4 +165,5 @@ def _summary(heads: Sequence[RowHead], conflicts: int, damaged: int) -> Summary:
         recorded_to=max(times),
         conflicts=conflicts,
         damaged=damaged,
+        withheld=withheld,
     )

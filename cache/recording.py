@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -35,7 +35,7 @@ WAITING_BYTES = 64 * 2**20
 class Recorder:
     """Writes one snapshot; owned by one event loop. Made by `Recorder.open`."""
 
-    def __init__(self, path: Path, origin: str) -> None:
+    def __init__(self, path: Path, origin: str, without: Collection[str]) -> None:
         self.path = path
         self.journal = path.with_name(f"{path.name}.journal")
         self.failure: str | None = None
@@ -43,6 +43,7 @@ class Recorder:
         self.summary: Summary | None = None
         """What the snapshot holds, once it is made."""
         self._origin = origin
+        self._without = without
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="record")
         self._file: BinaryIO
         self._last: dict[str, tuple[str, bytes]] = {}  # status and digest on disk, by key
@@ -54,15 +55,18 @@ class Recorder:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, origin: str = "") -> AsyncIterator["Recorder"]:
+    async def open(
+        cls, path: Path, origin: str = "", without: Collection[str] = ()
+    ) -> AsyncIterator["Recorder"]:
         """Record until the context ends; then the snapshot `path` is made and the journal goes.
         When it ends by an exception, or without a row, no snapshot is made.
 
-        `origin` says which upstream answers; a journal of another one is not gone on with. Raises
-        `SnapshotError`: where `path` exists, where another process records it, where its journal is
-        damaged or of another origin, and where the disk does not take it.
+        `origin` says which upstream answers; a journal of another one is not gone on with. What a
+        journal holds of the tools `without` is left out of the snapshot. Raises `SnapshotError`:
+        where `path` exists, where another process records it, where its journal is damaged or of
+        another origin, and where the disk does not take it.
         """
-        recorder = cls(path, origin)
+        recorder = cls(path, origin, without)
         try:
             await run_in(recorder._thread, recorder._begin)
             try:
@@ -239,5 +243,5 @@ class Recorder:
         if self.failure is not None:
             raise SnapshotError(self.failure)
         if self._last:
-            self.summary = merge([self.journal], self.path)
+            self.summary = merge([self.journal], self.path, without=self._without)
         self.journal.unlink()

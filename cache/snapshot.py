@@ -50,8 +50,8 @@ class SnapshotError(Exception):
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a snapshot holds. `statuses` counts rows by status, `conflicts` the calls for which its
-    sources had different answers, `damaged` the rows of its sources that could not be read; times
-    are Unix seconds.
+    sources had different answers, `damaged` the rows of its sources that could not be read and
+    `withheld` those that were to be left out; times are Unix seconds.
     """
 
     id: str
@@ -63,6 +63,7 @@ class Summary:
     recorded_to: float
     conflicts: int = 0
     damaged: int = 0
+    withheld: int = 0
 
 
 class Snapshot:

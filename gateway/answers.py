@@ -437,7 +437,8 @@ async def open_answers(
         tiers: list[Tier] = []
         snapshot, recorder = None, None
         if settings.snapshot is not None and settings.mode == "record":
-            opened = Recorder.open(settings.snapshot, settings.cache_name)
+            withheld = {manifest.name for manifest in catalog.select(intent="transactional")}
+            opened = Recorder.open(settings.snapshot, settings.cache_name, withheld)
             recorder = await parts.enter_async_context(opened)
         elif settings.snapshot is not None:
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)

@@ -46,7 +46,7 @@ def record(
     **simulated: object,
 ) -> None:
     """Make every call of --calls (as a run's calls.jsonl has them), else the sample call of every
-    tool, and record what comes.
+    tool, and record what comes. Transactional tools are left out: their answers are one caller's.
 
     A recording that was interrupted goes on where it stopped when it is started again.
     """
@@ -57,6 +57,7 @@ def record(
     settings = read_settings(mode="record", snapshot=out, **simulated)
     catalog = Catalog.load()
     wanted = _recorded_calls(calls) if calls else _sample_calls(catalog, tools)
+    wanted = _without_transactional(catalog, wanted)
     bound = _bound(catalog, wanted)
     run(lambda: _record(settings, catalog, bound, concurrency, as_json))
 
@@ -120,13 +121,25 @@ def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict
         if catalog.get(name) is None:
             nearest = ", ".join(catalog.nearest(name))
             raise click.UsageError(f"no tool is named {name!r}; nearest: {nearest}")
-    chosen = (
-        manifest
-        for manifest in catalog
-        if (manifest.name in names if names else manifest.intent_type != "transactional")
-        and not manifest.unavailable
-    )
+    if refused := sorted(_transactional(catalog).intersection(names)):
+        text = f"{', '.join(refused)}: answers of transactional tools may hold secrets of one "
+        raise click.UsageError(f"{text}caller and are never recorded; leave them out of --tools")
+    chosen = (m for m in catalog if (not names or m.name in names) and not m.unavailable)
     return [(manifest.name, dict(manifest.sample())) for manifest in chosen]
+
+
+def _transactional(catalog: "Catalog") -> set[str]:
+    return {manifest.name for manifest in catalog.select(intent="transactional")}
+
+
+def _without_transactional(
+    catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]
+) -> list[tuple[str, dict[str, Any]]]:
+    left_out = _transactional(catalog)
+    kept = [call for call in calls if call[0] not in left_out]
+    if count := len(calls) - len(kept):
+        click.echo(f"{count} calls of transactional tools are never recorded: left out", err=True)
+    return kept
 
 
 def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -227,9 +240,11 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
     earlier.
     """
     from cache import merge as merge_files
+    from manifests import Catalog
 
+    without = _transactional(Catalog.load())
     with _told():
-        _echo(merge_files(files, out, salvage=salvage), out, as_json)
+        _echo(merge_files(files, out, salvage=salvage, without=without), out, as_json)
 
 
 @snapshot.command()
@@ -241,16 +256,20 @@ def export(file: Path, form: str, out: Path | None) -> None:
     from cache import Snapshot
     from cache.export import write_jsonl, write_parquet
     from cache.files import new_file
+    from manifests import Catalog
 
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out")
+    without = _transactional(Catalog.load())
     with _told(), Snapshot(file) as opened:
+        if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
+            click.echo(f"{withheld} rows of transactional tools are left out", err=True)
         if out is None:
-            write_jsonl(opened, sys.stdout.buffer)
+            write_jsonl(opened, sys.stdout.buffer, without)
             return
         try:
             with new_file(out) as made:
-                (write_jsonl if form == "jsonl" else write_parquet)(opened, made)
+                (write_jsonl if form == "jsonl" else write_parquet)(opened, made, without)
         except ImportError as error:
             text = "Parquet needs pyarrow: install finport[parquet]"
             raise click.ClickException(text) from error
@@ -281,6 +300,8 @@ def _echo(summary: "Summary", path: Path, as_json: bool) -> None:
     click.echo(f"recorded from {times}, upstream {upstreams}")
     if summary.damaged:
         click.echo(f"{summary.damaged} rows of the sources could not be read and are left out")
+    if summary.withheld:
+        click.echo(f"{summary.withheld} rows of transactional tools are left out")
     if summary.conflicts:
         click.echo(f"the sources had different answers to {summary.conflicts} calls")
 

@@ -510,3 +510,27 @@ async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_named(tmp_path: 
         episodes.write_bytes(broken + b"\n" + whole)
         with pytest.raises(RunDirectoryError, match=r"episodes\.jsonl:1: not a record"):
             list(read_records(folder))
+
+
+async def test_what_a_transactional_tool_answers_reaches_the_agent_and_no_record(
+    tmp_path: Path,
+) -> None:
+    read: list[str] = []
+
+    async def act(episode: Episode) -> Turn:
+        if not episode.history:
+            return Turn(calls=(ToolCall("wallet", {"n": 1}), ToolCall("coin", {"n": 2})))
+        (played,) = episode.history
+        read.extend(reply.text() for reply in played.replies)
+        played.observed[0] = read[0]
+        return Turn(answer="done")
+
+    async with RunDirectory.open(tmp_path / "run", {}) as run:
+        opened = Driver(SUITE, Made(act), Loopback(), run, concurrency=1, withheld={"wallet"})
+        await opened.run(1)
+    assert '["wallet",' in read[0]
+    (episode,) = [r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)]
+    wallet, coin = episode.tool_calls
+    assert wallet.output == wallet.observed == "[answers of transactional tools are not recorded]"
+    assert '["coin",' in str(coin.output)
+    assert '["wallet' not in (tmp_path / "run" / "episodes.jsonl").read_text()

@@ -20,10 +20,12 @@ from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road
+from tests.gateway.test_cli import finport
 
 pytestmark = pytest.mark.anyio
 
 WALLET = ("generate_wallet", {"chain": "ethereum"})
+COIN = ("get_coin", {"uuid": "x"})
 LEAKED = "planted-private-key"
 
 
@@ -174,14 +176,16 @@ async def test_what_an_earlier_version_kept_on_disk_is_not_given(
 
 async def old_snapshot(catalog: Catalog, path: Path) -> None:
     """A snapshot as an earlier version recorded it."""
-    binder = Binder(catalog)
     async with Recorder.open(path, "live") as recorder:
-        for number, call in enumerate((WALLET, ("get_coin", {"uuid": "x"}))):
-            bound = binder.bind(*call)
-            manifest = bound.plan.manifest
-            entry = old_entry() if number == 0 else Entry(b"{}", None, None, 1.0, 1.0, "live")
-            row = Row(manifest.name, manifest.revision, bound.arguments, "ok", entry)
-            await recorder.add(row)
+        await record_old_rows(catalog, recorder)
+
+
+async def record_old_rows(catalog: Catalog, recorder: Recorder) -> None:
+    binder = Binder(catalog)
+    for call, entry in ((WALLET, old_entry()), (COIN, Entry(b"{}", None, None, 1.0, 1.0, "live"))):
+        bound = binder.bind(*call)
+        manifest = bound.plan.manifest
+        await recorder.add(Row(manifest.name, manifest.revision, bound.arguments, "ok", entry))
 
 
 async def test_offline_it_is_refused_also_where_a_snapshot_holds_an_answer(
@@ -248,3 +252,48 @@ async def test_over_http_nobody_may_store_it(catalog: Catalog, tmp_path: Path) -
             async with client.post(f"{url}/mcp", json=call, headers=headers) as answer:
                 assert answer.headers["Cache-Control"] == "no-store"
                 assert LEAKED in await answer.text()
+
+
+def test_recording_by_command_leaves_it_out_and_refuses_it_by_name(tmp_path: Path) -> None:
+    record = ("snapshot", "record", "--upstream", "simulated", "--out", "s.snap")
+    named = finport(*record, "--tools", "get_coin,generate_wallet")
+    assert named.returncode == 2
+    assert "generate_wallet: answers of transactional tools may hold secrets" in named.stderr
+    assert not (tmp_path / "s.snap").exists()
+    calls = [{"tool": tool, "arguments": given} for tool, given in (WALLET, WALLET, COIN)]
+    (tmp_path / "calls.jsonl").write_text("\n".join(map(json.dumps, calls)))
+    done = finport(*record, "--calls", "calls.jsonl", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "2 calls of transactional tools are never recorded: left out" in done.stderr
+    assert json.loads(done.stdout)["tools"] == {"get_coin": 1}
+
+
+async def test_what_an_earlier_version_recorded_is_neither_merged_nor_exported(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    await old_snapshot(catalog, tmp_path / "old.snap")
+    merged = finport("snapshot", "merge", "old.snap", "--out", "new.snap", "--json")
+    summary = json.loads(merged.stdout)
+    assert (summary["tools"], summary["withheld"]) == ({"get_coin": 1}, 1)
+    assert LEAKED.encode() not in (tmp_path / "new.snap").read_bytes()
+    exported = finport("snapshot", "export", "old.snap", "--format", "jsonl")
+    assert [json.loads(line)["tool"] for line in exported.stdout.splitlines()] == ["get_coin"]
+    assert exported.stderr == "1 rows of transactional tools are left out\n"
+
+
+async def test_what_an_interrupted_recording_of_an_earlier_version_holds_is_left_out(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.snap"
+
+    async def interrupted() -> None:
+        async with Recorder.open(path, "live") as recorder:
+            await record_old_rows(catalog, recorder)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        await interrupted()
+    async with Recorder.open(path, "live", {WALLET[0]}):
+        pass
+    with Snapshot(path) as snapshot:
+        assert snapshot.summary.tools == {"get_coin": 1}
