@@ -50,8 +50,8 @@ def never_recorded(bound: BoundCall, snapshot: str | None) -> CallError:
     """Why a call of a transactional tool can't be answered offline, whatever a snapshot holds."""
     name = bound.plan.manifest.name
     text = f"{name} is transactional: its answers are never recorded, so offline there is none"
-    details = {"snapshot": snapshot, "arguments": bound.arguments, "nearest": []}
-    return CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details=details)
+    details: dict[str, object] = {"snapshot": snapshot, "arguments": bound.arguments}
+    return CallError(ErrorCode.NOT_IN_SNAPSHOT, text, details={**details, "nearest": []})
 
 
 def recorded_now(clock: Clock) -> float:

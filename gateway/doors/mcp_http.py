@@ -54,7 +54,7 @@ _STATUS = {
     mcp.METHOD_NOT_FOUND: 404,
 }
 
-_NOT_STORED = {hdrs.CACHE_CONTROL: "no-store"}
+_NOT_STORED: dict[str, str] = {hdrs.CACHE_CONTROL: "no-store"}
 
 _EVENT = b"event: message\ndata: %b\n\n"
 

@@ -287,7 +287,7 @@ async def test_a_handle_is_followed_to_the_snapshot_past_a_newer_answer(
         settings = shared.model_copy(update={"mode": "replay", "snapshot": tmp_path / "s.snap"})
         async with Gateway.open(settings, catalog=catalog) as gateway:
             entry = await gateway.recall(str(first.handle))
-            assert entry is not None
+            assert isinstance(entry, Entry)
             assert entry.rows == 9
             assert b'"answer":1' in entry.page(0, 1)
 

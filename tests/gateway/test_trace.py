@@ -5,6 +5,9 @@ when its disk is full: it ends with a whole record, and goes on where it stopped
 import asyncio
 import json
 import resource
+import time
+import urllib.error
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -19,6 +22,7 @@ from gateway.trace import BOUND, JsonLines, TraceError
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road
+from tests.gateway.test_cli import served
 
 pytestmark = pytest.mark.anyio
 
@@ -305,3 +309,41 @@ async def test_a_call_cancelled_while_it_waits_for_room_is_recorded_and_told_onc
         assert road.gateway.outcomes == {"live": 1}
     records = [json.loads(line) for line in file.read_text().splitlines()]
     assert [record["ok"] for record in records if "call_id" in record] == [True]
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes limits of others")
+def test_a_served_trace_recovers_from_a_full_disk(tmp_path: Path) -> None:
+    file = tmp_path / "calls.jsonl"
+    with served(tmp_path / "cache", "--trace", str(file)) as (process, url):
+
+        def status(path: str, body: bytes | None = None) -> int:
+            try:
+                with urllib.request.urlopen(f"{url}{path}", body, timeout=30) as answer:
+                    return int(answer.status)
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        def until_ready(wanted: int) -> None:
+            deadline = time.monotonic() + 20
+            while status("/readyz") != wanted:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+        call = ("/v1/tools/get_coin", b'{"uuid": "x"}')
+        assert status(*call) == 200
+        while not file.stat().st_size:
+            time.sleep(0.01)
+        soft, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        full = file.stat().st_size + MARGIN
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (full, hard))
+        assert status(*call) == 200, "it was answered before the trace was known to be full"
+        until_ready(503)
+        assert status(*call) == 503
+        assert len(file.read_text().splitlines()) == 1
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+        until_ready(200)
+        assert status(*call) == 200
+        process.terminate()
+        assert process.wait(30) == 0
+    answered = [json.loads(line)["ok"] for line in file.read_text().splitlines()]
+    assert answered == [True, True, True]
