@@ -155,7 +155,9 @@ class Gateway:
             message = "the gateway failed; its log has the details under the call's id"
             result.error = CallError(ErrorCode.INTERNAL, message)
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
-        await self._end(result, bound, given, context, started)
+        self._conclude(result, bound, given, context)
+        if self._trace is not None and self._trace.full:
+            await self._wait_for_room(self._trace, context, started)
         return result
 
     async def refuse(
@@ -164,9 +166,12 @@ class Gateway:
         """A result, and a record, for a call that failed at a door before it could be made."""
         if (why := self.halted) is not None:
             return self._turn_away(why, tool, context)
+        started = time.perf_counter()
         result = self._result(printable(tool))
         result.error = error
-        await self._end(result, None, None, context, time.perf_counter())
+        self._conclude(result, None, None, context)
+        if self._trace is not None and self._trace.full:
+            await self._wait_for_room(self._trace, context, started)
         return result
 
     def may_use(self, manifest: Manifest, grant: Grant | None) -> bool:
@@ -203,30 +208,30 @@ class Gateway:
         self._ended(result, None, context)
         return result
 
-    async def _end(
+    def _conclude(
         self,
         result: Result,
         bound: BoundCall | None,
         given: Mapping[str, Any] | None,
         context: CallContext,
-        started: float,
     ) -> None:
-        """Record the call and tell of it; whoever is cancelled after that has had its record."""
-        trace = self._trace
-        if trace is not None:
+        """Record the call and tell of it. Nothing is awaited in between, so both happen once."""
+        if self._trace is not None:
             try:
-                trace.put(_record_of(result, bound, given, context))
+                self._trace.put(_record_of(result, bound, given, context))
             except TraceError as fault:  # no answer goes out once recording has ended
                 log.error("%s", fault)
                 message = "the call could not be recorded; the gateway's log says why"
                 result.view, result.error = None, CallError(ErrorCode.INTERNAL, message)
         self._ended(result, bound, context)
-        if trace is not None and trace.full:
-            most_s = self.settings.deadline_s
-            limit_s = min(context.deadline_s or most_s, most_s)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
-                    await trace.room()
+
+    async def _wait_for_room(self, trace: Trace, context: CallContext, started: float) -> None:
+        """Hold back the caller of a call that is recorded, until its deadline at most."""
+        most_s = self.settings.deadline_s
+        limit_s = min(context.deadline_s or most_s, most_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
+                await trace.room()
 
     def _ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
         self.outcomes[result.error.code.value if result.error else str(result.source)] += 1
