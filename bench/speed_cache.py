@@ -19,8 +19,9 @@ import orjson
 
 from cache import DiskTier, Entry, Recorder, Row, Snapshot
 from gateway import Gateway, GatewaySettings
+from gateway.memory import rss_bytes
 from gateway.quantile import Quantiles
-from gateway.vitals import Vitals, rss_bytes
+from gateway.vitals import Vitals
 
 RESULTS_PER_S = 2_000
 RESULT_BYTES = 20_000

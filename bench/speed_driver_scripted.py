@@ -32,7 +32,8 @@ from bench.speed_driver_stage import (
     suite,
 )
 from gateway.limits import calm_collector, raise_file_limit
-from gateway.vitals import Vitals, peak_rss_bytes, rss_bytes
+from gateway.memory import peak_rss_bytes, rss_bytes
+from gateway.vitals import Vitals
 
 STARTS_PER_S = 10_000.0
 """As in a run that says nothing else."""

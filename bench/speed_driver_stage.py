@@ -19,7 +19,7 @@ from bench.run_dir import RunDirectory
 from bench.suite import LabelledCall, Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.limits import calm_collector
-from gateway.vitals import peak_rss_bytes, rss_bytes
+from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
 from manifests import Catalog
 
 TOOL = "stock_zh_a_hist"
@@ -176,6 +176,7 @@ def costing() -> Iterator[Cost]:
     filled in when that closes.
     """
     calm_collector(YOUNG)
+    forget_peak()
     cost, before = Cost(), rss_bytes()
     cpu, started = time.process_time(), time.perf_counter()
     yield cost

@@ -1,6 +1,7 @@
 """Scripted episodes of three calls in Inspect AI, for `finbench speed driver`: a program.
 
-It is run by a Python that has `inspect_ai`, so it imports nothing of this project. Its mock model
+It is run by a Python that has `inspect_ai`, so it imports nothing of this project, and runs the one
+file of it that measures memory, so that both sides are measured alike. Its mock model
 calls a local tool three times, one call after another, and answers; the tool gives the texts that
 it is told. The log is written as Inspect AI does by default. Afterwards every sample must have
 ended with its answer and the three texts.
@@ -8,7 +9,7 @@ ended with its answer and the three texts.
 
 import json
 import os
-import resource
+import runpy
 import sys
 import tempfile
 import time
@@ -19,18 +20,7 @@ from typing import Any
 ANSWER = "3 of 3 calls answered"
 
 
-def rss_bytes() -> int:
-    """Memory held now; the peak so far where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return peak_rss_bytes()
-    return pages * resource.getpagesize()
-
-
-def peak_rss_bytes() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+MEMORY = runpy.run_path(str(Path(__file__).parents[1] / "gateway" / "memory.py"))
 
 
 def task(told: dict[str, Any]) -> Any:
@@ -96,7 +86,8 @@ def main(told: dict[str, Any]) -> dict[str, float | str]:
     episodes, concurrency = told["episodes"], min(told["concurrency"], told["episodes"])
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         played = {"tasks": task(told), "model": model(told)}
-        before, cpu, started = rss_bytes(), time.process_time(), time.perf_counter()
+        MEMORY["forget_peak"]()
+        before, cpu, started = MEMORY["rss_bytes"](), time.process_time(), time.perf_counter()
         (log,) = inspect_ai.eval(
             **played,
             max_samples=concurrency,
@@ -105,7 +96,7 @@ def main(told: dict[str, Any]) -> dict[str, float | str]:
             display="none",
         )
         wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
-        memory = peak_rss_bytes() - before
+        memory = MEMORY["peak_rss_bytes"]() - before
         written = sum(file.stat().st_size for file in Path(folder).iterdir())
         missed = wrong(log, told)  # reads the log, which goes with the folder
     if log.status != "success" or missed:

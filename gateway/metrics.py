@@ -27,8 +27,9 @@ from gateway.context import CallContext
 from gateway.errors import ErrorCode
 from gateway.exposition import BOUNDS_S, BYTES, TIME, Figures, Row, exposed
 from gateway.hosts import host_of
+from gateway.memory import rss_bytes
 from gateway.result import Result
-from gateway.vitals import Vitals, peak_rss_bytes
+from gateway.vitals import Vitals
 
 log = logging.getLogger("finport")
 
@@ -214,7 +215,7 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
         "finport_cache_entries": _by(tiers, "entries"),
         "finport_cache_bytes": _by(tiers, "bytes"),
         "finport_cache_queued": _by(tiers, "queued"),
-        "finport_resident_bytes": [([], [_resident_bytes()])],
+        "finport_resident_bytes": [([], [rss_bytes()])],
         "lag": [([str(bucket)], [count]) for bucket, count in vitals.lag_ms.buckets.items()],
     }
     return counters, gauges
@@ -222,14 +223,6 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
 
 def _by(states: Mapping[str, Mapping[str, float]], name: str) -> list[Row]:
     return [([label], [state[name]]) for label, state in states.items() if name in state]
-
-
-def _resident_bytes() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return peak_rss_bytes()  # a system that tells of the peak only
-    return pages * os.sysconf("SC_PAGESIZE")
 
 
 def _make_room(file: Path) -> None:

@@ -24,10 +24,10 @@ class Quantiles:
         self.count = self.buckets.total()
         self.top = max(self.buckets, default=_LOWEST)
 
-    def add(self, figure: float) -> None:
+    def add(self, figure: float, times: int = 1) -> None:
         bucket = math.ceil(math.log(max(figure, _SMALLEST)) / _LOG_GAMMA)
-        self.buckets[bucket] += 1
-        self.count += 1
+        self.buckets[bucket] += times
+        self.count += times
         if bucket > self.top:
             self.top = bucket
 

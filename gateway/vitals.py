@@ -1,19 +1,24 @@
-"""How the process is doing: event loop lag and memory."""
+"""How the process is doing: event loop lag and memory.
+
+A loop that stands takes no samples while it does: of 15 s one would be left, which no percentile
+shows. So each late sample also counts as those that it kept from being taken, each late by a period
+less than the one before (coordinated omission, corrected as HdrHistogram does).
+"""
 
 import asyncio
 import contextlib
-import os
-import re
-import resource
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
+from gateway.memory import children_peak_rss_bytes, forget_peak, peak_rss_bytes
 from gateway.quantile import Quantiles
 
 PERIOD_S = 0.01
+
+_PERIOD_MS = PERIOD_S * 1e3
+_STEPS = 1_000
+"""Most samples that a late one is counted as; of a longer lag each stands for several."""
 
 
 class Vitals:
@@ -25,8 +30,9 @@ class Vitals:
     @classmethod
     @asynccontextmanager
     async def watch(cls) -> AsyncIterator["Vitals"]:
-        """Measure for as long as the context is open."""
+        """Measure for as long as the context is open; the peak of memory begins anew with it."""
         vitals = cls()
+        forget_peak()
         sampler = asyncio.create_task(vitals._sample())
         try:
             yield vitals
@@ -40,7 +46,14 @@ class Vitals:
         while True:
             due = loop.time() + PERIOD_S
             await asyncio.sleep(PERIOD_S)
-            self.lag_ms.add(max(loop.time() - due, 0.0) * 1e3)
+            self.fired(max(loop.time() - due, 0.0) * 1e3)
+
+    def fired(self, late_ms: float) -> None:
+        """A timer fired so late."""
+        missed = int(late_ms / _PERIOD_MS)
+        step = missed // _STEPS + 1
+        for first in range(0, missed + 1, step):
+            self.lag_ms.add(late_ms - first * _PERIOD_MS, min(step, missed + 1 - first))
 
     def result(self) -> dict[str, Any]:
         return {
@@ -48,30 +61,3 @@ class Vitals:
             "peak_rss_bytes": peak_rss_bytes(),
             "children_peak_rss_bytes": children_peak_rss_bytes(),
         }
-
-
-def peak_rss_bytes() -> int:
-    """The most memory this process has held at once (getrusage(2); kilobytes but on macOS)."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def rss_bytes() -> int:
-    """The memory that this process holds now; its peak so far where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return peak_rss_bytes()
-    return pages * resource.getpagesize()
-
-
-def children_peak_rss_bytes() -> int | None:
-    """The peaks of this process's living children added up; None where the system does not tell."""
-    own = Path(f"/proc/self/task/{os.getpid()}/children")
-    try:
-        children = own.read_text().split()
-        states = [Path(f"/proc/{child}/status").read_text() for child in children]
-    except OSError:
-        return None
-    peaks = (re.search(r"VmHWM:\s+(\d+) kB", state) for state in states)
-    return sum(int(peak[1]) * 1024 for peak in peaks if peak)

@@ -13,7 +13,7 @@ from bench.driver import Driver
 from bench.run_dir import RunDirectory
 from bench.suites import load_suite
 from gateway import Gateway, GatewaySettings
-from gateway.vitals import rss_bytes
+from gateway.memory import rss_bytes
 from manifests import Catalog
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak]
