@@ -1,13 +1,16 @@
 """The driver: many episodes at once, each to its end, every one recorded.
 
 At most `concurrency` episodes are in flight and nothing else is held, so memory grows with what is
-in flight, never with what is done. Whatever an agent does, its episode ends in one record: in its
-answer, or in an error that says at which limit or by which fault. Only an agent that never yields,
+in flight, never with what is done. Whatever an agent does, its episode ends in one record of
+bounded size: in its answer, or in an error that says at which limit or by which fault. Only Ctrl-C
+ends more than that, and an agent that raises one looks the same. Only an agent that never yields,
 or keeps on working when it is cancelled, is beyond the reach of its limits.
 """
 
 import asyncio
+import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,13 +18,24 @@ from dataclasses import dataclass
 import anyio
 from aiolimiter import AsyncLimiter
 
-from bench.agents import Agent, Episode, ModelError, Round, ToolCall, Turn
+from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
 from bench.client import Reply, ToolClient
 from bench.judges import Judge
 from bench.judges.answer import answer_kind
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, storable
-from bench.recording import answered, end, note_left, pending, refused, words_of
+from bench.recording import (
+    NAME_CHARS,
+    SAID_BYTES,
+    answered,
+    end,
+    note_left,
+    pending,
+    refused,
+    text_bytes,
+    within_bounds,
+    words_of,
+)
 from bench.run_dir import RunDirectory
 from bench.suite import Suite, Task
 from gateway import ErrorCode
@@ -135,7 +149,7 @@ class Driver:
             source_dataset=task.source_dataset or self._suite.name,
             category=task.category,
             question=task.question,
-            setting=storable(self._agent.name),
+            setting=storable(self._agent.name[:NAME_CHARS]),
             ground_truth=task.answer,
             candidate_tools=labelled,
             started_at=round(time.time(), 3),
@@ -144,6 +158,7 @@ class Driver:
         episode = Episode(task, repeat, rounds_left=self._limits.rounds)
         record.model_calls = episode.model_calls
         rounds: list[Round] = []
+        own_task = asyncio.current_task()
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._limits.wall_s) as limit:
@@ -155,17 +170,17 @@ class Driver:
             raise
         except ModelError as error:
             end(record, Ending.MODEL_ERROR, f"model: {error}")
-        except asyncio.CancelledError:
-            if _is_cancelled():
+        except BaseException as error:
+            if _is_ctrl_c(error) or asyncio.current_task() is not own_task:  # it is being closed
                 raise
-            text = "CancelledError: something that it waited for was cancelled"
-            end(record, Ending.AGENT_ERROR, f"agent: {text}")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it ends its own episode only
+            if _is_told_to_end():
+                raise _cancelled(error) from error
             if isinstance(error, TimeoutError) and limit.expired():
                 end(record, Ending.TIME, f"limit: {self._limits.wall_s:g} s have passed")
             else:
                 end(record, Ending.AGENT_ERROR, f"agent: {words_of(error)}")
         note_left(episode, rounds, record)
+        await _take_back_cancellations()
         record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
         return record
 
@@ -179,11 +194,16 @@ class Driver:
         """Turns until the last one. `rounds` takes in what was played, whatever the agent makes of
         its episode.
         """
-        limits = self._limits
+        limits, said = self._limits, 0
         while True:
             turn = checked(await self._agent.act(episode))
             if limit.expired():  # the agent was told, and went on
                 raise TimeoutError
+            bounded = [within_bounds(call) for call in turn.calls[: limits.calls]]
+            said += text_bytes(turn) + sum(size for _, size in bounded)
+            if said > SAID_BYTES:
+                text = f"agent: texts and arguments of an episode have at most {SAID_BYTES} bytes"
+                return end(record, Ending.AGENT_ERROR, text)
             if turn.response:
                 record.response.append(storable(turn.response))
             if not turn.calls:
@@ -197,23 +217,27 @@ class Driver:
             if limits.tokens is not None and record.tokens >= limits.tokens:
                 return end(record, Ending.TOKENS, f"limit: {limits.tokens} tokens are used up")
             episode.rounds_left = limits.rounds - len(rounds) - 1
-            rounds.append(await self._round(turn, record, len(rounds) + 1))
+            calls = [call for call, _ in bounded]
+            replies = await self._round(calls, record, len(rounds) + 1)
+            rounds.append(Round(turn, replies))
             episode.history.append(rounds[-1])
 
-    async def _round(self, turn: Turn, record: EpisodeRecord, step: int) -> Round:
+    async def _round(
+        self, calls: Sequence[ToolCall], record: EpisodeRecord, step: int
+    ) -> tuple[Reply, ...]:
         """Calls are in the record before they are made: one that is cut off is not lost."""
-        made = [pending(call, step) for call in turn.calls]
+        made = [pending(call, step) for call in calls]
         record.tool_calls.extend(made)
         if len(made) == 1:
-            return Round(turn, (await self._call(turn.calls[0], made[0], record.episode),))
+            return (await self._call(calls[0], made[0], record.episode),)
         width = self._limits.calls_a_round
         replies = await asyncio.gather(
-            *(self._call(c, made[n], record.episode) for n, c in enumerate(turn.calls[:width]))
+            *(self._call(c, made[n], record.episode) for n, c in enumerate(calls[:width]))
         )
         text = f"a round holds at most {width} calls"
-        for n, call in enumerate(turn.calls[width:], width):
+        for n, call in enumerate(calls[width:], width):
             replies.append(answered(made[n], refused(ErrorCode.INVALID_REQUEST, text, call)))
-        return Round(turn, tuple(replies))
+        return tuple(replies)
 
     async def _call(self, call: ToolCall, made: ToolCallRecord, episode: str) -> Reply:
         if call.problem is not None:
@@ -235,7 +259,27 @@ async def _judged(judge: Judge, record: EpisodeRecord) -> Judgement:
         return Judgement(judge.name, answer_kind(record.ground_truth), invalid=1)
 
 
-def _is_cancelled() -> bool:
-    """Whether this task is told to end, and not just something that it waited for."""
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether it is one, or has one in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt)
+
+
+def _is_told_to_end() -> bool:
+    """Whether the driver's tasks are, and not just something that an agent waited for."""
+    return anyio.current_effective_deadline() == -math.inf
+
+
+def _cancelled(error: BaseException) -> asyncio.CancelledError:
+    """What a task ends with that is told to, whatever its agent made of that."""
+    return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()
+
+
+async def _take_back_cancellations() -> None:
+    """An agent may have cancelled the task that plays it, and others after it."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    while task is not None and task.cancelling() and not _is_told_to_end():
+        task.uncancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)

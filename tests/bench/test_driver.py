@@ -5,6 +5,7 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from bench.suite import Task
 from bench.suites import load_suite
 from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Manifest
+from tests.bench.test_metrics import call as recorded_call
 from tests.conftest import Door
 
 pytestmark = pytest.mark.anyio
@@ -205,6 +207,26 @@ class _Speechless(Exception):
         raise ValueError("no words")
 
 
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise GeneratorExit
+
+
+class _PanicException(BaseException):
+    """As native extensions in Rust raise it (PyO3): no Exception."""
+
+
+def _request(**told: Any) -> ModelCallRecord:
+    return replace(ModelCallRecord(1, "act", "m", 0.0, 1.0), **told)
+
+
+def _saying(text: str) -> Any:
+    async def act(_: Episode) -> Turn:
+        return replace(CALL, response=text)
+
+    return act
+
+
 NONSENSE: dict[str, Any] = {
     "TurnError: `act` gave None where a Turn belongs": _giving(None),
     "the answer of a turn is a text, not a value of type int": _giving(Turn(answer=5)),  # type: ignore[arg-type]
@@ -222,6 +244,20 @@ NONSENSE: dict[str, Any] = {
     "is a list of ModelCallRecords": _noting([{"input_tokens": 5}]),
     "CancelledError: something that it waited for": _raising(asyncio.CancelledError()),
     "SystemExit: 3": _raising(SystemExit(3)),
+    "GeneratorExit: ": _raising(GeneratorExit()),
+    "BaseExceptionGroup: both (2 sub-": _raising(
+        BaseExceptionGroup("both", [GeneratorExit(), ValueError("x")])
+    ),
+    "CancelledErrors (1 sub-": _raising(
+        BaseExceptionGroup("CancelledErrors", [asyncio.CancelledError()])
+    ),
+    "PanicException: index out of bounds": _raising(_PanicException("index out of bounds")),
+    "agent: _Mute": _raising(_Mute()),
+    "`observed` takes at most 1048576 characters": _observing(0, "x" * 2_000_000),
+    "of at most 4096 bytes": _noting([_request(purpose="x" * 5_000)]),
+    "ModelCallRecords, at most 10000": _noting([_request()] * 10_001),
+    "a list of ModelCallRecords,": _noting([_request(input_tokens="many")]),
+    "texts and arguments of an episode have at most 4194304 bytes": _saying("一" * 10**6),
     "_Speechless": _raising(_Speechless()),
 }
 
@@ -241,6 +277,90 @@ async def test_nonsense_of_an_agent_costs_its_own_episode_only(said: str, tmp_pa
     assert (spoilt["id"], spoilt["ending"]) == ("starter_1", "agent_error")
     assert said in spoilt["error"]
     assert driver.first_errors == {"agent_error": spoilt["error"]}
+
+
+async def test_an_agent_that_cancels_its_own_task_costs_no_other_episode(tmp_path: Path) -> None:
+    async def act(_: Episode) -> Turn:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return Turn(answer="x")
+
+    class Waiting:
+        name = "waiting"
+
+        async def judge(self, _: EpisodeRecord) -> Judgement:
+            await asyncio.sleep(0)
+            return Judgement(self.name, "none")
+
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=1, judge=Waiting())
+        await driver.run(5)
+    assert [r.ending for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)] == [
+        "answer"
+    ] * 5
+
+
+async def test_an_agent_that_makes_an_error_of_being_stopped_leaves_no_record(
+    tmp_path: Path,
+) -> None:
+    begun = asyncio.Event()
+
+    async def act(_: Episode) -> Turn:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ValueError("stopped") from None
+        return Turn()
+
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        directory.calls.put(recorded_call())
+        driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=1)
+        running = asyncio.create_task(driver.run(3))
+        await begun.wait()
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+    assert not [r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)]
+
+
+async def test_arguments_are_bounded_and_an_episode_records_no_more_than_some_megabytes(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    large = ToolCall("get_coin", {"uuid": "x" * 2**24, "api_key": "planted"})
+    wide = ToolCall("get_coin", {"uuid": [1] * 2**23})
+    named = ToolCall("t" * 500, {})
+    most = ToolCall("get_coin", {"uuid": "x" * 10**6})
+
+    async def act(episode: Episode) -> Turn:
+        if episode.task.id != "starter_0":
+            return Turn(calls=(most,) * 16)
+        if not episode.history:
+            return Turn(calls=(large, wide, named) * 5)
+        told.extend(reply.text() for reply in episode.history[0].replies)
+        return Turn(answer="x")
+
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path / "c")
+    async with (
+        RunDirectory.open(tmp_path / "run", {}) as directory,
+        Gateway.open(settings, catalog=catalog, trace=directory.calls) as gateway,
+    ):
+        client = EmbeddedClient(gateway)
+        driver = Driver(SUITE, Made(act), client, directory, concurrency=2)
+        await driver.run(6)
+    assert sum(file.stat().st_size for file in _files(tmp_path / "run")) < 6 * 9 * 2**20
+    records = [r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)]
+    (record,) = (r for r in records if r.id == "starter_0")
+    assert {call.code for call in record.tool_calls} == {"invalid_arguments"}
+    assert "the arguments have at most 1048576 bytes as JSON, these have over 16777" in told[0]
+    assert "the name of a tool has at most 128 characters, not 500" in told[2]
+    excerpt = record.tool_calls[0].parameters["too_large"]
+    assert excerpt["bytes"] > 2**24
+    assert excerpt["arguments"] == {"uuid": "x" * 200, "api_key": "[redacted]"}
+    assert record.tool_calls[2].tool_name == "t" * 128
+    assert {r.ending for r in records if r is not record} == {"agent_error"}
 
 
 async def test_an_error_is_kept_in_bounds(tmp_path: Path) -> None:
@@ -368,7 +488,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 async def test_outputs_are_cut_and_rounds_bounded_in_width(tmp_path: Path) -> None:
-    wide = Turn(calls=tuple(ToolCall("t" * 600, {}) for _ in range(40)))
+    wide = Turn(calls=tuple(ToolCall("t", {"x": "x" * 600}) for _ in range(40)))
 
     async def act(episode: Episode) -> Turn:
         return Turn(answer="x") if episode.history else wide
