@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from bench.about import RunDirectoryError
 from bench.json_lines import records
-from bench.run_dir import RunDirectoryError
 
 _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
 
@@ -24,29 +24,38 @@ def run_digest(run_dir: Path) -> str:
 
     Raises `RunDirectoryError`.
     """
-    total = 0
-    for name in ("calls", "episodes"):
-        for record in _records(run_dir / f"{name}.jsonl"):
-            text = orjson.dumps([name, _timeless(record)], option=orjson.OPT_SORT_KEYS)
+    return digest_of(run_dir)[0]
+
+
+def digest_of(run_dir: Path) -> tuple[str, dict[str, int]]:
+    """The digest, and how many calls and episodes it is over; as `run_digest`."""
+    total, counts = 0, {"calls": 0, "episodes": 0}
+    for name in counts:
+        for text in _texts(run_dir, name):
             total += int.from_bytes(blake2b(text, digest_size=32).digest(), "big")
-    return f"{total % 2**256:064x}"
+            counts[name] += 1
+    return f"{total % 2**256:064x}", counts
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _texts(run_dir: Path, name: str) -> Iterator[bytes]:
+    file = run_dir / f"{name}.jsonl"
     try:
-        for record, _ in records(path):
-            yield record
+        for number, (record, _) in enumerate(records(file), 1):
+            try:
+                yield orjson.dumps([name, _timeless(record)], option=orjson.OPT_SORT_KEYS)
+            except TypeError as error:  # it reads deeper objects than it writes
+                raise RunDirectoryError(f"{file}:{number}: not a record: {error}") from error
     except OSError as error:
-        raise RunDirectoryError(f"{path}: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise RunDirectoryError(f"{path}: not JSON Lines: {error}") from error
+        raise RunDirectoryError(f"{file}: {error.strerror}") from error
     except ValueError as error:
         raise RunDirectoryError(str(error)) from error
 
 
 def _timeless(record: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in record.items() if name not in _TIMES}
-    for calls in ("tool_calls", "model_calls"):
-        if calls in kept:
-            kept[calls] = [_timeless(call) for call in kept[calls]]
+    for name in ("tool_calls", "model_calls"):
+        if isinstance(calls := kept.get(name), list):
+            kept[name] = [_timeless(call) if isinstance(call, dict) else call for call in calls]
+    if isinstance(judgement := kept.get("judgement"), dict):
+        kept["judgement"] = _timeless(judgement)
     return kept

@@ -1,14 +1,16 @@
 """A run as it goes: tables that fill in on a terminal, plain lines elsewhere.
 
 Only what is cheap to compute is shown: the view must not slow what it watches, nor end it. Where
-it can't be written any more (`finbench run ... | head`) it goes dark.
+it fails, because its terminal is gone (`finbench run ... | head`) or of no size or can't write a
+letter, it says so once and goes dark.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -17,9 +19,13 @@ from rich.console import Console, Group
 from rich.live import Live as RichLive
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from bench.metrics import FINTOOLBENCH, RunMetrics
+from bench.recording import words_of
 from bench.tables import percent, span
+
+log = logging.getLogger("finport")
 
 TERMINAL_EVERY_S = 0.25
 LINES_EVERY_S = 2.0
@@ -60,7 +66,8 @@ class Pace:
 class Live:
     """Shows metrics and progress until it is left, and once more at the end.
 
-    `hosts` asks the gateway how its upstream hosts are.
+    `hosts` asks the gateway how its upstream hosts are, `unsaved` the run's folder why it is not
+    up to date.
     """
 
     def __init__(
@@ -70,11 +77,14 @@ class Live:
         episodes: int,
         hosts: Callable[[], Awaitable[HostStates]],
         console: Console | None = None,
+        *,
+        unsaved: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._metrics = metrics
         self._driver = driver
         self._episodes = episodes
         self._hosts = hosts
+        self._unsaved = unsaved
         self._states: HostStates = {}
         self._asked_at = 0.0
         self._pace = Pace()
@@ -87,7 +97,8 @@ class Live:
     def __enter__(self) -> Self:
         self._pace.note(self._started, self._driver.done, self._metrics.traffic.latency_ms.count)
         if self._rich:
-            self._rich.start()
+            with self._lit():
+                self._rich.start()
         return self
 
     def __exit__(
@@ -98,7 +109,7 @@ class Live:
     ) -> None:
         self._show()
         if self._rich:
-            with suppress(OSError):
+            with self._lit():
                 self._rich.stop()
 
     async def refresh_repeatedly(self) -> None:
@@ -108,16 +119,25 @@ class Live:
 
     async def refresh(self) -> None:
         if self._rich and time.perf_counter() > self._asked_at + HOSTS_EVERY_S:
-            self._states = await self._hosts()
+            with self._lit():
+                self._states = await self._hosts()
             self._asked_at = time.perf_counter()
         self._show()
 
     def _show(self) -> None:
         if not self._is_dark:
-            try:
+            with self._lit():
                 self._draw()
-            except OSError:
-                self._is_dark = True
+
+    @contextmanager
+    def _lit(self) -> Iterator[None]:
+        """Whatever fails in here ends the view and nothing else."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            if not self._is_dark:
+                log.warning("the live view is off, the run goes on: %s", words_of(error))
+            self._is_dark = True
 
     def _draw(self) -> None:
         now, driver = time.perf_counter(), self._driver
@@ -125,14 +145,17 @@ class Live:
         rates = self._metrics.rates()
         if self._rich is None:
             figures = {**self._figures(now), **{n: percent(rates[n]) for n in FINTOOLBENCH[:3]}}
+            if unsaved := self._unsaved():
+                figures["not saved"] = unsaved
             print("  ".join(f"{name} {value}" for name, value in figures.items()), flush=True)  # noqa: T201
             return
         bar = ProgressBar(total=max(self._episodes, 1), completed=driver.done, width=60)
         beside = Table.grid(padding=(0, 1))
         beside.add_row(_metrics(rates), self._errors())
-        self._rich.update(
-            Group(bar, _row(self._figures(now)), beside, self._host_table()), refresh=True
-        )
+        unsaved = self._unsaved()
+        warning = Text(f"  not saved: {unsaved}" if unsaved else "", style="bold red")
+        shown = Group(bar, _row(self._figures(now)), beside, self._host_table(), warning)
+        self._rich.update(shown, refresh=True)
 
     def _figures(self, now: float) -> dict[str, str]:
         """Counts and rates so far."""

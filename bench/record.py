@@ -5,7 +5,19 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+
+MOST = 2**53
+"""No figure of a run is larger; JavaScript and Parquet hold it exactly."""
+
+LAST_SECOND = 253_402_300_799
+"""Unix time of the end of the year 9999, the last that a date can have."""
+
+Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
+Figure = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+Time = Annotated[float, Field(ge=0, le=LAST_SECOND, allow_inf_nan=False)]
 
 
 class Ending(StrEnum):
@@ -37,7 +49,7 @@ class ToolCallRecord:
     Unix time at the start.
     """
 
-    step: int
+    step: Whole
     tool_name: str
     parameters: dict[str, Any]
     output: str | dict[str, Any]
@@ -46,8 +58,8 @@ class ToolCallRecord:
     fault: str | None
     source: str | None
     call_id: str
-    elapsed_ms: float
-    at: float = 0.0
+    elapsed_ms: Figure
+    at: Time = 0.0
     observed: str | None = None
 
 
@@ -60,15 +72,15 @@ class ModelCallRecord:
     reason to stop, `error` why there is no answer.
     """
 
-    step: int
+    step: Whole
     purpose: str
     model: str
-    at: float
-    elapsed_ms: float
-    attempts: int = 1
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
+    at: Time
+    elapsed_ms: Figure
+    attempts: Whole = 1
+    input_tokens: Whole = 0
+    cached_tokens: Whole = 0
+    output_tokens: Whole = 0
     finish: str | None = None
     error: str | None = None
 
@@ -94,8 +106,8 @@ class Judgement:
 
     judge: str
     kind: str
-    scores: list[float] = field(default_factory=list)
-    invalid: int = 0
+    scores: list[Figure] = field(default_factory=list)
+    invalid: Whole = 0
     tools: list[ToolVerdict] = field(default_factory=list)
 
 
@@ -110,15 +122,15 @@ class EpisodeRecord:
 
     episode: str
     id: str
-    repeat: int
+    repeat: Whole
     source_dataset: str
     category: str
     question: str
     setting: str
     ground_truth: str
     candidate_tools: list[str]
-    started_at: float
-    elapsed_ms: float = 0.0
+    started_at: Time
+    elapsed_ms: Figure = 0.0
     tool_calls: list[ToolCallRecord] = field(default_factory=list)
     response: list[str] = field(default_factory=list)
     execution_result: str = ""

@@ -3,17 +3,22 @@
 An episode is finished when its record and the records of all its calls are on disk. Before a run
 goes on, its directory is made what it would be had only those episodes been run: what belongs to
 others is moved to `abandoned.jsonl`, so that no call counts twice and nothing recorded is lost.
-Each file is replaced as a whole: a kill at any moment leaves one that can be read.
+Each file is replaced as a whole: a kill at any moment leaves one that can be read, and so does a
+full disk, on which a run with nothing to move goes on as far as it can.
 """
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
-from bench.json_lines import records
+from pydantic import TypeAdapter, ValidationError
+
+from bench.json_lines import whole_lines
 from bench.record import Ending, is_infrastructure
+from manifests.problem import first_problem
 
 ABANDONED = "abandoned.jsonl"
 
@@ -25,6 +30,34 @@ COMPARABLE = (
     *("simulated_seed", "simulated_latency_s", "simulated_failure_rate", "simulated_hang_rate"),
 )
 """What `run.json` says that two parts of one run must have in common."""
+
+
+@dataclass(slots=True)
+class _Made:
+    """What counts of a call in an episode's record."""
+
+    call_id: str
+    step: int
+    ok: bool
+    fault: str | None
+
+
+@dataclass(slots=True)
+class _Episode:
+    episode: str
+    tool_calls: list[_Made]
+    ending: str = ""
+
+
+@dataclass(slots=True)
+class _Call:
+    episode: str | None
+
+
+_Record = TypeVar("_Record", _Call, _Episode)
+
+_EPISODE: TypeAdapter[_Episode] = TypeAdapter(_Episode)
+_CALL: TypeAdapter[_Call] = TypeAdapter(_Call)
 
 
 @dataclass(slots=True)
@@ -42,14 +75,22 @@ def settle(path: Path, *, failed_too: bool) -> Settled:
     """
     settled = Settled()
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
-    made = Counter(record.get("episode") for record, _ in records(calls))
-    for record, _ in records(episodes):
-        told = sum(bool(call["call_id"]) for call in record["tool_calls"])
-        if made[record["episode"]] >= told and not (failed_too and _is_infrastructure(record)):
-            settled.finished.add(record["episode"])
-    for file in (calls, episodes):
-        settled.abandoned += _keep(file, settled.finished)
+    made = Counter(record.episode for record, _ in _read(calls, _CALL))
+    for record, _ in _read(episodes, _EPISODE):
+        told = sum(bool(call.call_id) for call in record.tool_calls)
+        if made[record.episode] >= told and not (failed_too and _is_infrastructure(record)):
+            settled.finished.add(record.episode)
+    for file, kind in ((calls, _CALL), (episodes, _EPISODE)):
+        settled.abandoned += _keep(file, kind, settled.finished)
     return settled
+
+
+def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, bytes]]:
+    for number, line in whole_lines(file):
+        try:
+            yield kind.validate_json(line), line
+        except ValidationError as error:
+            raise ValueError(f"{file}:{number}: not a record: {first_problem(error)}") from error
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -77,24 +118,57 @@ def _flat(about: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _is_infrastructure(record: dict[str, Any]) -> bool:
-    if record.get("ending") == Ending.MODEL_ERROR:
+def _is_infrastructure(record: _Episode) -> bool:
+    if record.ending == Ending.MODEL_ERROR:
         return True
-    last = max((call["step"] for call in record["tool_calls"]), default=0)
-    failed = [c["fault"] for c in record["tool_calls"] if c["step"] == last and not c["ok"]]
+    last = max((call.step for call in record.tool_calls), default=0)
+    failed = [c.fault for c in record.tool_calls if c.step == last and not c.ok]
     return is_infrastructure(failed)
 
 
-def _keep(file: Path, finished: set[str]) -> int:
+def _keep(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> int:
     """Leave the records of finished episodes in a file; how many there were of others."""
-    part, moved = file.with_suffix(".part"), 0
-    with part.open("wb") as kept, (file.parent / ABANDONED).open("ab") as abandoned:
-        for record, line in records(file):
-            is_kept = record.get("episode") in finished
-            (kept if is_kept else abandoned).write(line)
-            moved += not is_kept
-        for written in (abandoned, kept):
-            written.flush()
-            os.fsync(written.fileno())
-    part.replace(file)
+    moved = whole = 0
+    for record, line in _read(file, kind):
+        moved += record.episode not in finished
+        whole += len(line)
+    if moved:
+        _move(file, kind, finished)
+    elif whole < file.stat().st_size:
+        os.truncate(file, whole)  # a torn last line
     return moved
+
+
+def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
+    part = file.with_suffix(".part")
+    try:
+        with part.open("wb") as kept, (file.parent / ABANDONED).open("a+b") as abandoned:
+            before = _cut_to_whole_lines(abandoned)
+            try:
+                for record, line in _read(file, kind):
+                    (kept if record.episode in finished else abandoned).write(line)
+                for written in (abandoned, kept):
+                    written.flush()
+                    os.fsync(written.fileno())
+            except BaseException:
+                os.truncate(abandoned.name, before)  # what is there still stands in the file
+                raise
+        part.replace(file)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _cut_to_whole_lines(file: BinaryIO) -> int:
+    """Take off a last line that a kill tore, which its own file has; the size that is left."""
+    size = file.seek(0, os.SEEK_END)
+    while size:
+        start = max(size - 2**16, 0)
+        file.seek(start)
+        end = file.read(size - start).rfind(b"\n")
+        if end >= 0:
+            size = start + end + 1
+            break
+        size = start
+    file.truncate(size)
+    return size

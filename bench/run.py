@@ -12,11 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from anyio import to_thread
-
 from bench.agents.registry import AgentSettings, open_agent
 from bench.client import KEY, EmbeddedClient, HttpClient, ToolClient
-from bench.digest import run_digest
 from bench.driver import Driver, Limits, Offer
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.live import Live
@@ -122,8 +119,7 @@ async def run(
                 async with Vitals.watch() as vitals, _shown(directory, driver, plan, client, show):
                     await driver.run(plan.episodes)
             took_s = time.perf_counter() - started
-        directory.about |= {
-            "ended": "complete",
+        figures = {
             "episodes": driver.done,
             "episodes_before": episodes,
             "took_s": round(took_s, 3),
@@ -134,9 +130,8 @@ async def run(
             "driver": vitals.result(),
         }
         if isinstance(client, EmbeddedClient):
-            directory.about["snapshot"] = client.gateway.snapshot_id  # a recorded one has it now
-    directory.about["digest"] = await to_thread.run_sync(run_digest, out)
-    await directory.save()
+            figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has it now
+        await directory.complete(figures)
     return directory.about
 
 
@@ -199,7 +194,8 @@ async def _shown(
     if not show:
         yield
         return
-    with Live(directory.metrics, driver, plan.episodes, client.hosts) as live:
+    metrics, episodes = directory.metrics, plan.episodes
+    with Live(metrics, driver, episodes, client.hosts, unsaved=lambda: directory.unsaved) as live:
         watcher = asyncio.create_task(live.refresh_repeatedly())
         try:
             yield

@@ -1,41 +1,70 @@
 """A run directory: everything that a run leaves behind.
 
 `calls.jsonl` and `episodes.jsonl` are append-only; `run.json` says what was run and, at the end,
-how long it took; `metrics.json` holds the metrics so far and is replaced as a whole, never seen
-half-written. A directory belongs to one run, and while that goes on to one process; one that
-already holds something is refused, unless its run is to go on (`bench/resume.py`).
+how long it took; `metrics.json` holds the metrics so far. These two are replaced as a whole, never
+seen half-written; where that fails they stay what they were, and the next save tries again.
+`run.json` says `complete` once all else is on disk, and never before.
+
+A directory belongs to one run, and while that goes on to one process; one that already holds
+something is refused, unless its run is to go on (`bench/resume.py`).
 """
 
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import anyio
 import orjson
 from anyio import to_thread
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from bench.about import RunDirectoryError, read_about
+from bench.digest import digest_of
+from bench.json_lines import whole_lines
 from bench.metrics import RunMetrics
-from bench.record import EpisodeRecord
+from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.resume import COMPARABLE, differences, settle
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 from manifests.problem import first_problem
 
-METRICS_EVERY_S = 1.0
+__all__ = [
+    "RunDirectory",
+    "RunDirectoryError",
+    "Stream",
+    "read_calls",
+    "read_episodes",
+    "read_records",
+]
 
-_CALL: TypeAdapter[CallRecord] = TypeAdapter(CallRecord)
+METRICS_EVERY_S = 1.0
+WRITTEN_S = 10.0
+"""How long records may take to reach their file, of which half a megabyte waits at most."""
+
+INTERRUPTED, COMPLETE = "interrupted", "complete"
+
+_STREAMS = ("calls", "episodes")
+_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", "metrics.json", "run.part", "metrics.part")
+
+log = logging.getLogger("finport")
+
+
+def _plausible(call: CallRecord) -> CallRecord:
+    numbers = (call.age_s, call.elapsed_ms, call.attempts, call.bytes, call.rows, call.step)
+    if not 0 <= call.at <= LAST_SECOND or not all(abs(n or 0) <= MOST for n in numbers):
+        raise ValueError("a number in it is none that a call can have")
+    return call
+
+
+_CALL: TypeAdapter[CallRecord] = TypeAdapter(Annotated[CallRecord, AfterValidator(_plausible)])
 _EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
 _Record = TypeVar("_Record")
-
-
-class RunDirectoryError(Exception):
-    """The directory can't be used, or a file in it can't be read; the text says which and why."""
 
 
 class Stream:
@@ -61,7 +90,10 @@ class Stream:
 
 
 class RunDirectory:
-    """Streams of one run. Made by `RunDirectory.open`."""
+    """Streams of one run. Made by `RunDirectory.open`.
+
+    `unsaved` says why `run.json` and `metrics.json` are not up to date, while they are not.
+    """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path = path
@@ -69,6 +101,8 @@ class RunDirectory:
         self.metrics = RunMetrics()
         self._before: dict[str, Any] = {}
         self.finished: set[str] = set()
+        self.unsaved: str | None = None
+        self.failed_saves = 0
         self._streams: list[Stream] = []
         self._saving = asyncio.Lock()
         self.calls: Stream
@@ -91,7 +125,7 @@ class RunDirectory:
         holds something else already or another process writes to it, `TraceError` where it can't be
         written.
         """
-        run = cls(path, {**about, "ended": "interrupted"})
+        run = cls(path, {**about, "ended": INTERRUPTED})
         with contextlib.ExitStack() as held:
             if resume:
                 held.callback(os.close, await to_thread.run_sync(_locked, path))
@@ -109,10 +143,11 @@ class RunDirectory:
                 yield
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await self.save()
+                await self._try_to_save()
                 await to_thread.run_sync(self._discard_if_empty)
             raise
-        await self.save()
+        if self.about["ended"] != COMPLETE:
+            await self.save()
 
     @asynccontextmanager
     async def _streaming(self) -> AsyncIterator[None]:
@@ -133,23 +168,23 @@ class RunDirectory:
     def _create(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if any(self.path.iterdir()):
+            if not _is_empty_run(self.path):
                 raise RunDirectoryError(f"{self.path} already holds something; name a new folder")
         except OSError as error:
             raise RunDirectoryError(f"{self.path}: {error.strerror}") from error
 
     def _take_up(self, failed_too: bool) -> None:
-        """Go on with what is there."""
+        """Go on with what is there; where nothing was recorded yet, begin."""
+        if _is_empty_run(self.path):
+            return
         try:
-            self._before = orjson.loads((self.path / "run.json").read_bytes())
-            if not isinstance(self._before, dict):
-                raise ValueError("run.json is no JSON object")
+            self._before = read_about(self.path)
             self.check_comparable()  # before anything is moved
-            for name in ("calls.jsonl", "episodes.jsonl"):
-                (self.path / name).touch()
+            for name in _STREAMS:
+                (self.path / f"{name}.jsonl").touch()
             self.finished = settle(self.path, failed_too=failed_too).finished
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            text = f"{self.path} holds no run that could go on: {error}"
+        except (OSError, ValueError) as error:
+            text = f"the run in {self.path} can't go on: {error}"
             raise RunDirectoryError(text) from error
         # What is not known yet is as it was: a part that ends before it knows must not forget it.
         known = {name: self._before[name] for name in COMPARABLE if name in self._before}
@@ -166,32 +201,103 @@ class RunDirectory:
 
     def _discard_if_empty(self) -> None:
         """Give the name back when nothing was ever recorded under it."""
-        if self._before or any(
-            (self.path / f"{name}.jsonl").stat().st_size for name in ("calls", "episodes")
-        ):
-            return
-        for name in ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json"):
-            (self.path / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it was there before, or something else is in it
+            if self._before or any(
+                (self.path / f"{name}.jsonl").stat().st_size for name in _STREAMS
+            ):
+                return
+            for name in (*_OF_AN_EMPTY_RUN, "run.json"):
+                (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
 
     async def save(self) -> None:
-        """Replace `run.json` and `metrics.json`, which never tells of more than is on disk."""
+        """Replace `run.json` and `metrics.json`, which never tells of more than is on disk. Raises
+        `TraceError`; then the files are whole, and what they were.
+        """
         async with self._saving:
-            texts = {"run.json": self.about, "metrics.json": self.metrics.result()}
-            for stream in self._streams:
-                await stream.written()
-            for name, value in texts.items():
-                text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-                try:
-                    await to_thread.run_sync(_replace, self.path / name, text)
-                except OSError as error:
-                    raise TraceError(f"{self.path / name}: {error.strerror}") from None
+            await self._save(self.about)
+
+    async def complete(self, figures: Mapping[str, Any]) -> None:
+        """End the run: put `figures` and the digest of what is on disk into `run.json`, and that
+        the run is complete. Raises `TraceError`; then it is not.
+        """
+        async with self._saving:
+            await self._written()
+            digest = await to_thread.run_sync(self._checked)
+            about = {**self.about, **figures, "ended": COMPLETE, "digest": digest}
+            if self.failed_saves:
+                about["failed_saves"] = self.failed_saves
+            await self._save(about)
+            self.about = about
+
+    async def _save(self, about: dict[str, Any]) -> None:
+        """`run.json` last: what it says is true of all else."""
+        metrics = self.metrics.result()
+        await self._written()
+        for name, value in (("metrics.json", metrics), ("run.json", about)):
+            text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+            try:
+                await to_thread.run_sync(_replace, self.path / name, text)
+            except OSError as error:
+                self.unsaved = f"{self.path / name}: {error.strerror}"
+                raise TraceError(self.unsaved) from None
+        self.unsaved = None
+
+    async def _written(self) -> None:
+        """All that was put by now is in its file. Raises `TraceError`."""
+        try:
+            async with asyncio.timeout(WRITTEN_S):
+                for stream in self._streams:
+                    await stream.written()
+        except TimeoutError:
+            self.unsaved = f"{self.path}: records could not be written within {WRITTEN_S:g} s"
+            raise TraceError(self.unsaved) from None
+
+    def _checked(self) -> str:
+        """The digest of what is on disk, which is all that there is to record. Raises
+        `TraceError`.
+        """
+        put = {
+            "calls": self.metrics.traffic.latency_ms.count,
+            "episodes": self.metrics.capability.episodes,
+        }
+        try:
+            for name in _STREAMS:
+                with (self.path / f"{name}.jsonl").open("rb") as file:
+                    os.fsync(file.fileno())
+            digest, written = digest_of(self.path)
+        except (OSError, RunDirectoryError) as error:
+            raise TraceError(f"{self.path}: {error}") from error
+        for name in _STREAMS:
+            if written[name] != put[name]:
+                lost = f"holds {written[name]} of {put[name]} records"
+                raise TraceError(f"{self.path / name}.jsonl {lost}")
+        return digest
+
+    async def _try_to_save(self) -> None:
+        """What can't be saved now may be with the next save; the first failure is told of."""
+        was_saved = self.unsaved is None
+        try:
+            await self.save()
+        except TraceError as error:
+            self.failed_saves += 1
+            if was_saved:
+                log.warning("%s; it stays what it was, and is tried again", error)
 
     async def _save_repeatedly(self) -> None:
         while True:
             await asyncio.sleep(METRICS_EVERY_S)
-            await self.save()
+            await self._try_to_save()
+
+
+def _is_empty_run(path: Path) -> bool:
+    """Whether nothing is in a folder but what a run leaves that ended before it had begun."""
+    return all(
+        file.name in _OF_AN_EMPTY_RUN
+        and file.is_file()
+        and (file.suffix != ".jsonl" or not file.stat().st_size)
+        for file in path.iterdir()
+    )
 
 
 def _locked(path: Path) -> int:
@@ -210,8 +316,15 @@ def _locked(path: Path) -> int:
 
 def _replace(path: Path, text: bytes) -> None:
     part = path.with_suffix(".part")
-    part.write_bytes(text)
-    os.replace(part, path)
+    try:
+        with part.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)  # where the disk is full, it is room
+        raise
 
 
 def read_records(path: Path) -> Iterator[EpisodeRecord | CallRecord]:
@@ -235,15 +348,14 @@ def read_episodes(path: Path) -> Iterator[tuple[EpisodeRecord, int]]:
 
 def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int]]:
     try:
-        lines = file.open("rb")
-    except OSError as error:
-        raise RunDirectoryError(f"{file}: {error.strerror}") from error
-    with lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                return
+        for number, line in whole_lines(file):
             try:
-                yield kind.validate_json(line), len(line)
+                record = kind.validate_json(line)
             except ValidationError as error:
                 text = f"{file}:{number}: not a record: {first_problem(error)}"
                 raise RunDirectoryError(text) from error
+            yield record, len(line)
+    except OSError as error:
+        raise RunDirectoryError(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise RunDirectoryError(str(error)) from error

@@ -89,6 +89,11 @@ def closing(about: dict[str, Any], folder: Path, **vitals: dict[str, Any]) -> No
         workers = (figures["children_peak_rss_bytes"] or 0) / 2**20
         beside = f", its workers {workers:.0f} MiB" if workers and name == "gateway" else ""
         lines.append(f"{name}: event loop lag p99 {lag} ms, peak memory {peak:.0f} MiB{beside}")
+    if about.get("failed_saves"):
+        lines.append(
+            f"{about['failed_saves']} times metrics.json or run.json could not be saved meanwhile; "
+            "now all is on disk"
+        )
     if about.get("snapshot"):
         lines.append(f"snapshot: {about['snapshot']} ({about['mode']})")
     if about.get("digest"):

@@ -32,14 +32,21 @@ def counted(out: str) -> dict[str, Any]:
     return metrics
 
 
-def kill_after(seconds: float, *command: str) -> None:
+def recorded_bytes(out: str) -> int:
+    return sum(file.stat().st_size for file in Path(out).glob("[ce]*s.jsonl"))
+
+
+def kill_when_grown(out: str, by: float, *command: str) -> None:
+    """Kill a run once its records are so many bytes more than they were, wherever it then is."""
+    before = recorded_bytes(out)
     process = subprocess.Popen(
         [*FINBENCH, *command],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
     )
-    time.sleep(seconds)
+    while process.poll() is None and recorded_bytes(out) <= before + by:
+        time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
 
@@ -65,20 +72,18 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
         "--out",
         "cut",
     )
-    luck, resumed = random.Random(episodes), 0
-    for _ in range(kills):
-        again = ("--resume",) if Path("cut/run.json").exists() else ()
-        resumed += bool(again)
-        kill_after(luck.uniform(0.8, 2.2), *slow, *again)
+    luck, most = random.Random(episodes), recorded_bytes("whole") / kills
+    for number in range(kills):
+        again = ("--resume",) if number else ()
+        kill_when_grown("cut", luck.uniform(0, 0.9 * most), *slow, *again)
     done = finbench(*slow, "--resume")
     assert done.returncode == 0, done.stderr
-    assert resumed >= kills - 2
 
     names = [record["episode"] for record in lines("cut/episodes.jsonl")]
     assert len(names) == len(set(names)) == episodes
     about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("cut", "whole"))
     assert about["digest"] == whole["digest"]
-    assert kills // 2 < about["parts"] <= resumed + 2, "a part that was killed as it began is none"
+    assert kills // 2 < about["parts"] <= kills + 1, "a part that was killed as it began is none"
     assert counted("cut") == counted("whole")
     if Path("cut/abandoned.jsonl").exists():
         print(f"{kills} kills, {len(lines('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
