@@ -215,7 +215,7 @@ async def _run(
     from cache import SnapshotError
     from gateway.trace import TraceError
 
-    faults = (RunDirectoryError, TraceError, SnapshotError, GatewayUnreachableError)
+    faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError)
     try:
         about = await run_plan(
             plan,
@@ -226,6 +226,9 @@ async def _run(
             failed_too=failed_too,
             catalog=catalog,
         )
+    except TraceError as error:
+        click.echo(f"finbench: {error}; {_left_in(folder)}", err=True)
+        return 1
     except (*faults, AgentSettingsError, OSError) as error:
         click.echo(f"finbench: {error}", err=True)
         return 1

@@ -1,10 +1,12 @@
 """Runs that are killed and go on: at the end nothing shows it but the time that it took."""
 
+import asyncio
 import json
 import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from bench.resume import settle
 from bench.run_dir import RunDirectory, RunDirectoryError
+from gateway.trace import TraceError
 from tests.bench.test_cli import FINBENCH, finbench
 from tests.bench.test_metrics import episode as recorded
 
@@ -87,6 +90,168 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
     assert counted("cut") == counted("whole")
     if Path("cut/abandoned.jsonl").exists():
         print(f"{kills} kills, {len(lines('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
+
+
+LIMITED = """
+import resource, sys
+most = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+from bench.cli import main
+main()
+"""
+
+
+def on_a_full_disk(most: int, *command: str) -> subprocess.CompletedProcess[str]:
+    """The command where no file grows over `most` bytes."""
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED, str(most), *command],
+        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
+    run = ("run", "starter", "--episodes", "144", *SNAPSHOT)
+    recorded = finbench(*run, "--mode", "record", "--upstream", "simulated", "--out", "r")
+    assert recorded.returncode == 0, recorded.stderr
+    assert finbench(*run, "--mode", "offline", "--out", "whole").returncode == 0
+    run = (*run, "--mode", "offline", "--out", "out")
+
+    nothing = on_a_full_disk(100, *run)  # less than run.json
+    assert nothing.returncode == 1
+    assert "File too large; nothing was finished, so nothing is left" in nothing.stderr
+    assert not Path("out").exists()
+
+    some = on_a_full_disk(40_000, *run)
+    assert some.returncode == 1
+    assert "File too large; what was finished is in out, --resume goes on" in some.stderr
+    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+
+    finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
+    less = on_a_full_disk(10_000, *run, "--resume")
+    assert less.returncode == 1
+    assert "Traceback" not in nothing.stderr + some.stderr + less.stderr
+    for name, text in finished.items():
+        assert Path(f"out/{name}.jsonl").read_bytes().startswith(text)
+
+    done = finbench(*run, "--resume")
+    assert done.returncode == 0, done.stderr
+    about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("out", "whole"))
+    assert (about["ended"], about["digest"]) == ("complete", whole["digest"])
+    assert not list(Path("out").glob("*.part"))
+
+
+def whole_lines(file: str) -> bytes:
+    text = Path(file).read_bytes()
+    return text[: text.rfind(b"\n") + 1]
+
+
+def test_records_that_can_not_be_moved_away_stay_where_they_are(tmp_path: Path) -> None:
+    (tmp_path / "calls.jsonl").write_text(f"{call('a', '1')}\n{call('gone', '2')}\n")
+    (tmp_path / "episodes.jsonl").write_text(episode("a", ("1", True, None)))
+    (tmp_path / "abandoned.jsonl").write_text(f"{call('old', '0')}\n" + '{"torn')
+    (tmp_path / "calls.part").mkdir()
+    whole = (tmp_path / "calls.jsonl").read_bytes()
+    with pytest.raises(OSError, match="directory"):
+        settle(tmp_path, failed_too=False)
+    assert (tmp_path / "calls.jsonl").read_bytes() == whole
+    (tmp_path / "calls.part").rmdir()
+    settle(tmp_path, failed_too=False)
+    moved = [record["episode"] for record in lines(str(tmp_path / "abandoned.jsonl"))]
+    assert moved == ["old", "gone"], "each once, none glued to what was torn"
+
+
+@pytest.mark.anyio
+async def test_a_save_that_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("bench.run_dir.METRICS_EVERY_S", 0.01)
+    folder = tmp_path / "run"
+    async with RunDirectory.open(folder, {"agent": "a"}) as run:
+        before = (folder / "metrics.json").read_bytes()
+        (folder / "metrics.part").mkdir()
+        run.episodes.put(recorded())
+        while run.failed_saves < 3:
+            await asyncio.sleep(0.005)
+        assert run.unsaved is not None
+        assert "metrics.json" in run.unsaved
+        assert (folder / "metrics.json").read_bytes() == before
+        assert len(caplog.records) == 1, "it is told of once"
+        with pytest.raises(TraceError, match=r"metrics\.json"):
+            await run.complete({})
+        assert json.loads((folder / "run.json").read_text())["ended"] == "interrupted"
+        (folder / "metrics.part").rmdir()
+        while run.unsaved is not None:
+            await asyncio.sleep(0.005)
+        await run.complete({"episodes": 1})
+        about = json.loads((folder / "run.json").read_text())
+        assert (about["ended"], about["episodes"]) == ("complete", 1)
+        assert about["failed_saves"] >= 3
+    assert json.loads((folder / "metrics.json").read_text())["episodes"] == 1
+
+
+@pytest.mark.anyio
+async def test_a_run_of_which_records_are_missing_is_not_complete(tmp_path: Path) -> None:
+    async with RunDirectory.open(tmp_path / "run", {}) as run:
+        run.episodes.put(recorded())
+        await run.save()
+        (tmp_path / "run/episodes.jsonl").write_bytes(b"")
+        with pytest.raises(TraceError, match=r"episodes\.jsonl holds 0 of 1 records"):
+            await run.complete({})
+
+
+def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\n"
+        "from bench.agents import Turn\n"
+        "class Agent:\n"
+        "    name = 'blocking'\n"
+        "    async def act(self, episode):\n"
+        "        if not Path('room').exists():\n"
+        "            Path('out/run.part').mkdir(exist_ok=True)\n"
+        "        return Turn(answer='x')\n"
+    )
+    run = ("run", "starter", "--agent", "mine:Agent", "--top-k", "0", "--upstream", "simulated")
+    failed = finbench(*run, "--out", "out")
+    assert failed.returncode == 1
+    assert "out/run.json: Is a directory; what was finished is in out, --resume goes on" in (
+        failed.stderr
+    )
+    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+    Path("out/run.part").rmdir()
+    Path("room").touch()
+    done = finbench(*run, "--out", "out", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "72 episodes, 72 of them before" in done.stdout
+
+
+@pytest.mark.parametrize("left", [(), ("calls.jsonl", "episodes.jsonl", "run.part")])
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_was_stopped_before_it_began_stands_in_nobodys_way(
+    left: tuple[str, ...], resume: bool
+) -> None:
+    Path("out").mkdir()
+    for name in left:
+        Path("out", name).touch()
+    run = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out", "out")
+    done = finbench(*run, *(("--resume",) if resume else ()))
+    assert done.returncode == 0, done.stderr
+
+
+def test_records_without_their_settings_do_not_go_on() -> None:
+    run = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out", "out")
+    assert finbench(*run).returncode == 0
+    for text in (None, "", '{"agent": "scri'):
+        Path("out/run.json").unlink(missing_ok=True)
+        if text is not None:
+            Path("out/run.json").write_text(text)
+        refused = finbench(*run, "--resume")
+        assert refused.returncode == 1
+        assert "run.json: " in refused.stderr
+        assert len(lines("out/episodes.jsonl")) == 2
 
 
 def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
