@@ -3,8 +3,8 @@
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,21 +129,34 @@ async def open_agent(settings: AgentSettings, catalog: Catalog) -> AsyncIterator
         think_s, rates = settings.think_s, settings.rates
         yield ScriptedAgent(names, seed=settings.seed, rates=rates, think_s=think_s)
     else:
-        yield _own(settings.name)
+        with _importable(os.getcwd()):
+            yield _own(settings.name)
+
+
+@contextmanager
+def _importable(folder: str) -> Iterator[None]:
+    """Modules in a folder can be imported while the context is open, also late; none of them takes
+    the place of one that is installed.
+    """
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # an agent may have taken it out
+            sys.path.remove(folder)
 
 
 def _own(name: str) -> Agent:
-    """An agent of the user's own; its module is looked for in the working directory too."""
+    """An agent of the user's own."""
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, os.getcwd())
     try:
         agent: Agent = getattr(importlib.import_module(module), attribute)()
+    except KeyboardInterrupt:
+        raise
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise AgentSettingsError(f"agent {name}: {error}") from error
-    except Exception as error:  # whatever its module or constructor does
+    except BaseException as error:  # whatever its module or constructor does
         raise AgentSettingsError(f"agent {name}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
     if not callable(getattr(agent, "act", None)):
         raise AgentSettingsError(f"agent {name}: it has no method `act`")
     if not isinstance(getattr(agent, "name", None), str):

@@ -1,6 +1,7 @@
 """Agents by name, and the settings that a run takes from the command line."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,19 @@ class CtrlC:
 """
 
 
+LAZY = """
+from bench.agents import Turn
+
+class Agent:
+    name = "lazy"
+
+    async def act(self, episode):
+        import beside, statistics
+        from parts.inner import INNER
+        return Turn(answer=f"{beside.WORD} {INNER} {statistics.mean([1, 3])}")
+"""
+
+
 def run(*options: str) -> Any:
     return CliRunner().invoke(main, ["run", "starter", "--upstream", "simulated", *options])
 
@@ -73,9 +87,27 @@ def test_an_agent_of_ones_own_is_offered_what_the_search_finds(tmp_path: Path) -
     assert record["candidate_tools"] == record["labelled_tools"]
 
 
+def test_an_agent_may_import_its_siblings_late_and_they_shadow_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lazy.py").write_text(LAZY)
+    (tmp_path / "beside.py").write_text("WORD = 'sibling'")
+    for name in ("statistics.py", "bench.py"):
+        (tmp_path / name).write_text("raise RuntimeError('shadowed')")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/inner.py").write_text("INNER = 'inner'")
+    before = list(sys.path)
+    for name in ("beside", "parts", "parts.inner", "lazy"):
+        sys.modules.pop(name, None)
+    done = run("--agent", "lazy:Agent", "--top-k", "0", "--episodes", "2", "--out", "out")
+    assert done.exit_code == 0, done.output
+    records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+    assert {record["execution_result"] for record in records} == {"sibling inner 2"}
+    assert sys.path == before
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
+        ("exits:Agent", "exits:Agent: SystemExit: 3"),
         ("mine:Nobody", "mine:Nobody: module 'mine' has no attribute 'Nobody'"),
         ("nowhere:Agent", "nowhere:Agent: No module named 'nowhere'"),
         ("mine:NoName", "it has no `name`"),
@@ -89,6 +121,7 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
 ) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     (tmp_path / "torn.py").write_text("class Agent(:")
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)")
     done = run("--agent", name, "--out", "out")
     assert done.exit_code == 1
     assert said in done.output
