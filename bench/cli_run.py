@@ -211,7 +211,7 @@ async def _run(
     from bench.client import GatewayUnreachableError
     from bench.run import run as run_plan
     from bench.run_dir import RunDirectoryError
-    from bench.tables import closing, report
+    from bench.tables import closing, if_seen, report
     from cache import SnapshotError
     from gateway.trace import TraceError
 
@@ -239,8 +239,9 @@ async def _run(
     if as_json:
         echo_json({**metrics, "digest": about["digest"], "snapshot": about["snapshot"]})
     else:
-        report(metrics, about)
-        closing(about, folder, driver=about["driver"])
+        with if_seen():
+            report(metrics, about)
+            closing(about, folder, driver=about["driver"])
     return 0
 
 

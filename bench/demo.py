@@ -17,7 +17,7 @@ from bench.run import RunPlan, run
 from bench.run_dir import RunDirectoryError
 from bench.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
-from bench.tables import closing, report
+from bench.tables import closing, if_seen, report
 from gateway import GatewaySettings
 from gateway.trace import TraceError
 
@@ -49,8 +49,10 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
         except (RunDirectoryError, TraceError, ServerNotReadyError) as error:
             click.echo(f"finbench: {error}", err=True)
             return 1
-    report(orjson.loads((out / "metrics.json").read_bytes()), about)
-    closing(about, out, gateway=health, driver=about["driver"])
+    metrics = orjson.loads((out / "metrics.json").read_bytes())
+    with if_seen():
+        report(metrics, about)
+        closing(about, out, gateway=health, driver=about["driver"])
     return 0
 
 

@@ -134,7 +134,7 @@ class Live:
         """Whatever fails in here ends the view and nothing else."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - rich exits on a broken pipe
             if not self._is_dark:
                 log.warning("the live view is off, the run goes on: %s", words_of(error))
             self._is_dark = True

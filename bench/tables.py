@@ -1,6 +1,9 @@
 """What a run came to, as tables and lines on standard output."""
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,23 @@ _OF = {
     "TESR_text": "by words in the output",
     "CER_text": "by words in the output",
 }
+
+
+@contextmanager
+def if_seen() -> Iterator[None]:
+    """Shows what a finished run came to. Where that fails, since the terminal is gone or can't
+    write a letter, standard error says so: the run is what it is.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except (OSError, ValueError, SystemExit) as error:  # rich exits on a broken pipe
+        with suppress(OSError, ValueError):
+            print(f"finbench: the tables can't be shown: {error}", file=sys.stderr)  # noqa: T201
+        with suppress(OSError, ValueError):  # what waits to be written would fail once more at exit
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
 
 
 def percent(share: float | None) -> str:
