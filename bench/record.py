@@ -67,9 +67,9 @@ class ToolCallRecord:
 class ModelCallRecord:
     """One request to a model: before which round (from 1), what for, what it took.
 
-    `purpose` is `act`, `constraints`, `reduce` or `final`; `attempts` counts how often it was
-    tried, also where time or connection failed before anything was sent; `finish` is the model's
-    reason to stop, `error` why there is no answer.
+    `purpose` is `act`, `constraints`, `reduce` or `final`, of a judge's `judge`; a judge's step is
+    0. `attempts` counts how often it was tried, also where time or connection failed before
+    anything was sent; `finish` is the model's reason to stop, `error` why there is no answer.
     """
 
     step: Whole
@@ -101,7 +101,8 @@ class Judgement:
 
     `kind` is the answer type by the gold answer; `scores` are those of the judge's valid answers,
     each 0, 0.5 or 1 (FinToolBench asks three times), `invalid` counts the others; `tools` are the
-    verdicts on the tools of the last round.
+    verdicts on the tools of the last round. `model_calls` are the judge's own requests to a model,
+    which are none of the agent's.
     """
 
     judge: str
@@ -109,6 +110,7 @@ class Judgement:
     scores: list[Figure] = field(default_factory=list)
     invalid: Whole = 0
     tools: list[ToolVerdict] = field(default_factory=list)
+    model_calls: list[ModelCallRecord] = field(default_factory=list)
 
 
 @dataclass

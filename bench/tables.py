@@ -83,6 +83,13 @@ def report(metrics: dict[str, Any], about: dict[str, Any]) -> None:
     console.print("failed: " + (", ".join(f"{c} {n}" for c, n in traffic["errors"].items()) or "0"))
     endings = metrics["usage"]["endings"]
     console.print("endings: " + ", ".join(f"{ending} {n}" for ending, n in endings.items()))
+    for who, used in (("agent", metrics["usage"]), ("judge", metrics["usage"]["judge"])):
+        if (asked := used["model_calls"])["calls"]:
+            tokens = used["tokens"]
+            console.print(
+                f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
+                f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
+            )
     for ending, text in about.get("first_errors", {}).items():
         console.print(f"the first {ending}: {text}")
     for title, rows in (("slowest", "slowest"), ("most failing", "most_failing")):

@@ -180,7 +180,7 @@ def _evaluations(judgement: Judgement) -> dict[str, str | float]:
             found.append({"name": name, "label": label, "score": float(label == "match")})
     common = {
         "annotator_kind": "CODE" if judgement.judge == "rules" else "LLM",
-        "metadata": json_text(judgement),
+        "metadata": json_text({n: v for n, v in vars(judgement).items() if n != "model_calls"}),
     }
     return {
         f"evaluations.{index}.evaluation.{field}": value

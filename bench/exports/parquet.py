@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.exports.source import ExportError, Run, json_text, text_of
 from bench.exports.target import new_folder
-from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
+from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
 from gateway import CallRecord
 
 GROUP_BYTES = 8 * 2**20
@@ -110,6 +110,7 @@ def _episodes(pa: Any) -> dict[str, Any]:
         "scores": pa.list_(number),
         "invalid": whole,
         "tools": _list_of(pa, verdict),
+        "model_calls": _list_of(pa, model_call),
     }
     return {
         **dict.fromkeys(("episode", "id"), text),
@@ -142,13 +143,17 @@ def _episode(record: EpisodeRecord) -> dict[str, Any]:
         "started_at": _ms(record.started_at),
         "tool_calls": [_tool_call(call) for call in record.tool_calls],
         "model_calls": [_model_call(call) for call in record.model_calls],
-        "judgement": None if judgement is None else asdict(judgement),
+        "judgement": None if judgement is None else _judgement(judgement),
     }
 
 
 def _tool_call(call: ToolCallRecord) -> dict[str, Any]:
     texts = {"parameters": json_text(call.parameters), "output": text_of(call.output)}
     return vars(call) | texts | {"at": _ms(call.at)}
+
+
+def _judgement(judgement: Judgement) -> dict[str, Any]:
+    return asdict(judgement) | {"model_calls": list(map(_model_call, judgement.model_calls))}
 
 
 def _model_call(call: ModelCallRecord) -> dict[str, Any]:

@@ -28,42 +28,54 @@ class LlmJudge:
         self._repeats = repeats
 
     async def judge(self, record: EpisodeRecord) -> Judgement:
-        (kind, scores), tools = await asyncio.gather(self._answer(record), self._tools(record))
+        asked: list[ModelCallRecord] = []
+        (kind, scores), tools = await asyncio.gather(
+            self._answer(record, asked), self._tools(record, asked)
+        )
         valid = [score for score in scores if score is not None]
-        return Judgement(self.name, kind, valid, len(scores) - len(valid), tools)
+        return Judgement(self.name, kind, valid, len(scores) - len(valid), tools, asked)
 
-    async def _answer(self, record: EpisodeRecord) -> tuple[str, list[float | None]]:
+    async def _answer(
+        self, record: EpisodeRecord, asked: list[ModelCallRecord]
+    ) -> tuple[str, list[float | None]]:
         """The kind of answer, and a score of each request, None for an invalid one."""
         kind = answer_kind(record.ground_truth)
         if kind == "none":
             return kind, []
-        asked = {
+        about = {
             "question": record.question,
             "gold": record.ground_truth,
             "answer": record.execution_result,
             "kind": kind,
         }
         prompt = answer_prompt(kind)
-        replies = await asyncio.gather(*(self._ask(prompt, asked) for _ in range(self._repeats)))
+        replies = await asyncio.gather(
+            *(self._ask(prompt, about, asked) for _ in range(self._repeats))
+        )
         return kind, [None if text is None else read_score(text, kind) for text in replies]
 
-    async def _tools(self, record: EpisodeRecord) -> list[ToolVerdict]:
+    async def _tools(
+        self, record: EpisodeRecord, asked: list[ModelCallRecord]
+    ) -> list[ToolVerdict]:
         called = dict.fromkeys(call.tool_name for call in record.last_round)
         tools = [tool for name in called if (tool := self._catalog.get(name)) is not None]
         if not tools:
             return []
         fields = ("name", "description", "timeliness", "intent_type", "regulatory_domains")
         told = [{field: getattr(tool, field) for field in fields} for tool in tools]
-        text = await self._ask(TOOLS, {"question": record.question, "tools": told})
+        text = await self._ask(TOOLS, {"question": record.question, "tools": told}, asked)
         return [] if text is None else read_verdicts(text, [tool.name for tool in tools])
 
-    async def _ask(self, prompt: str, asked: dict[str, Any]) -> str | None:
-        """What the model replies; None where it does not."""
+    async def _ask(
+        self, prompt: str, about: dict[str, Any], asked: list[ModelCallRecord]
+    ) -> str | None:
+        """What the model replies; None where it does not. The request is noted in `asked`."""
         messages = [
             {"role": "system", "content": prompt},
-            {"role": "user", "content": _json(asked)},
+            {"role": "user", "content": _json(about)},
         ]
         request = ModelCallRecord(0, "judge", self._model.model, at=0.0, elapsed_ms=0.0)
+        asked.append(request)
         try:
             return (await self._model.complete(messages, record=request)).content
         except ModelError:

@@ -3,35 +3,35 @@ that two runs in which the same happened have the same figures.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from bench.metrics.spread import spread
-from bench.record import EpisodeRecord, ToolCallRecord
+from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
 from gateway.quantile import Quantiles
 
 TOKENS = ("input", "cached", "output")
 """`cached` are those of the input that the endpoint had in its cache."""
 
 
-class Usage:
-    """Counts over episodes. Token quantiles are over the episodes that asked a model."""
+class Requests:
+    """Requests to models. Token quantiles are over the episodes that made some."""
+
+    __slots__ = ("attempts", "failed", "purposes", "tokens", "tokens_an_episode")
 
     def __init__(self) -> None:
-        self.endings: Counter[str] = Counter()
-        self.rounds: Counter[int] = Counter()
         self.purposes: Counter[str] = Counter()
         self.failed = 0
         self.attempts = 0
         self.tokens = [0, 0, 0]
         self.tokens_an_episode = (Quantiles(), Quantiles(), Quantiles())
 
-    def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
-        self.endings[record.ending] += 1
-        self.rounds[last_round[0].step if last_round else 0] += 1
-        if not record.model_calls:
+    def add(self, calls: Sequence[ModelCallRecord]) -> None:
+        """Those of one episode."""
+        if not calls:
             return
         took = [0, 0, 0]
-        for call in record.model_calls:
+        for call in calls:
             self.purposes[call.purpose] += 1
             self.failed += call.error is not None
             self.attempts += call.attempts
@@ -42,9 +42,7 @@ class Usage:
             self.tokens[place] += tokens
             self.tokens_an_episode[place].add(tokens)
 
-    def merge(self, other: "Usage") -> None:
-        self.endings.update(other.endings)
-        self.rounds.update(other.rounds)
+    def merge(self, other: "Requests") -> None:
         self.purposes.update(other.purposes)
         self.failed += other.failed
         self.attempts += other.attempts
@@ -54,8 +52,6 @@ class Usage:
 
     def result(self) -> dict[str, Any]:
         return {
-            "endings": dict(sorted(self.endings.items())),
-            "rounds": spread(self.rounds),
             "model_calls": {
                 "calls": self.purposes.total(),
                 "failed": self.failed,
@@ -67,6 +63,38 @@ class Usage:
                 name: _whole(quantiles.result())
                 for name, quantiles in zip(TOKENS, self.tokens_an_episode, strict=True)
             },
+        }
+
+
+class Usage:
+    """Counts over episodes: what agents asked of models, and apart from it what judges did."""
+
+    def __init__(self) -> None:
+        self.endings: Counter[str] = Counter()
+        self.rounds: Counter[int] = Counter()
+        self.agent = Requests()
+        self.judge = Requests()
+
+    def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
+        self.endings[record.ending] += 1
+        self.rounds[last_round[0].step if last_round else 0] += 1
+        self.agent.add(record.model_calls)
+        if record.judgement is not None:
+            self.judge.add(record.judgement.model_calls)
+
+    def merge(self, other: "Usage") -> None:
+        self.endings.update(other.endings)
+        self.rounds.update(other.rounds)
+        self.agent.merge(other.agent)
+        self.judge.merge(other.judge)
+
+    def result(self) -> dict[str, Any]:
+        """The agent's as they stand, the judge's under `judge`."""
+        return {
+            "endings": dict(sorted(self.endings.items())),
+            "rounds": spread(self.rounds),
+            **self.agent.result(),
+            "judge": self.judge.result(),
         }
 
 

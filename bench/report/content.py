@@ -175,10 +175,11 @@ def _big_rest(
     if traffic["cache_hit_rate"] is not None:
         of = f"of {traffic['answered']:,} answered"
         yield Number("From the cache", percent(traffic["cache_hit_rate"]), of)
-    if facts.by_model:
-        tokens = [(use.input_tokens, use.output_tokens) for use in facts.by_model.values()]
-        into, out = (sum(column) for column in zip(*tokens, strict=True))
-        yield Number("Tokens", _compact(into + out), f"{into:,} in, {out:,} out")
+    for name, uses in (("Tokens", facts.by_model), ("Tokens of the judge", facts.by_judge)):
+        if uses:
+            tokens = [(use.input_tokens, use.output_tokens) for use in uses.values()]
+            into, out = (sum(column) for column in zip(*tokens, strict=True))
+            yield Number(name, _compact(into + out), f"{into:,} in, {out:,} out")
 
 
 def _metrics(
@@ -246,7 +247,7 @@ def _sources(facts: Facts) -> Iterator[tuple[str, ...]]:
 
 
 def _models(facts: Facts) -> Iterator[tuple[str, ...]]:
-    for (model, purpose), use in sorted(facts.by_model.items()):
+    for (model, purpose), use in (*sorted(facts.by_model.items()), *sorted(facts.by_judge.items())):
         counts = (use.calls, use.attempts, use.failed)
         tokens = (use.input_tokens, use.cached_tokens, use.output_tokens)
         yield model, purpose, *(f"{n:,}" for n in (*counts, *tokens)), *_latency(use, 0.5, 0.99)

@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.metrics import RunMetrics
 from bench.metrics.outcome import Outcome
-from bench.record import Ending, EpisodeRecord
+from bench.record import Ending, EpisodeRecord, ModelCallRecord
 from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
 from gateway import CallRecord, ErrorCode
@@ -47,6 +47,10 @@ class Use:
         self.latency_ms.add(elapsed_ms)
 
 
+Uses = defaultdict[tuple[str, str], Use]
+"""By model and purpose."""
+
+
 class Facts:
     """Fed with both streams of a run."""
 
@@ -56,7 +60,8 @@ class Facts:
         self.trajectories = Trajectories(trajectories)
         self.by_source: defaultdict[str, Use] = defaultdict(Use)
         self.by_host: defaultdict[str, Use] = defaultdict(Use)
-        self.by_model: defaultdict[tuple[str, str], Use] = defaultdict(Use)
+        self.by_model: Uses = defaultdict(Use)
+        self.by_judge: Uses = defaultdict(Use)
         self.errors: Counter[tuple[str, str]] = Counter()
         self.endings: Counter[str] = Counter()
         self.calls_an_episode: Counter[tuple[int, bool]] = Counter()
@@ -87,14 +92,20 @@ class Facts:
         passed = outcome.passed
         self.calls_an_episode[min(len(episode.tool_calls), MOST_CALLS), passed] += 1
         self.endings[known(episode.ending, _ENDINGS)] += 1
-        for request in episode.model_calls:
-            use = self.by_model[request.model, request.purpose]
+        self._add_requests(self.by_model, episode.model_calls)
+        if episode.judgement is not None:
+            self._add_requests(self.by_judge, episode.judgement.model_calls)
+        self.trajectories.add(episode, passed=passed, infrastructure=outcome.infrastructure)
+
+    @staticmethod
+    def _add_requests(to: Uses, requests: Iterable[ModelCallRecord]) -> None:
+        for request in requests:
+            use = to[request.model, request.purpose]
             use.add(request.elapsed_ms, ok=request.error is None)
             use.attempts += request.attempts
             use.input_tokens += request.input_tokens
             use.cached_tokens += request.cached_tokens
             use.output_tokens += request.output_tokens
-        self.trajectories.add(episode, passed=passed, infrastructure=outcome.infrastructure)
 
 
 def known(name: str | None, names: Iterable[str]) -> str:

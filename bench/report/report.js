@@ -183,7 +183,7 @@
     const table = el(
       "table",
       {},
-      el("caption", {}, "Requests to the model, in tokens"),
+      el("caption", {}, "Requests to models, in tokens"),
       el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell) => el("td", {}, `${cell}`))))),
     );

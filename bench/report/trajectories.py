@@ -78,7 +78,10 @@ def _shown(episode: EpisodeRecord, passed: bool, infrastructure: bool) -> dict[s
         "labelled": [_text(name) for name in episode.labelled_tools],
         "responses": [_text(text) for text in episode.response],
         "calls": [_call(call) for call in episode.tool_calls],
-        "requests": [_request(request) for request in episode.model_calls],
+        "requests": [
+            _request(request)
+            for request in (*episode.model_calls, *(judged.model_calls if judged else ()))
+        ],
         "judgement": judged
         and {
             "judge": _text(judged.judge),

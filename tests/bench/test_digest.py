@@ -38,6 +38,15 @@ def test_two_offline_runs_have_one_digest_and_another_seed_has_another() -> None
     assert run("third", "--mode", "offline", "--seed", "8")["digest"] != one["digest"]
 
 
+def test_when_a_judge_was_asked_and_how_long_it_took_makes_no_other_digest(tmp_path: Path) -> None:
+    digests = set()
+    for at, tokens in ((1.0, 5), (2.0, 5), (2.0, 6)):
+        asked = {"purpose": "judge", "at": at, "elapsed_ms": at, "output_tokens": tokens}
+        judgement = {"judge": "llm:m", "model_calls": [asked]}
+        digests.add(write(tmp_path, [], [{"episode": "e", "judgement": judgement}]))
+    assert len(digests) == 2
+
+
 def calls(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(out, "calls.jsonl").read_text().splitlines()]
 

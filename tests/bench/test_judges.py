@@ -22,7 +22,7 @@ from bench.record import EpisodeRecord, ToolCallRecord, ToolVerdict
 from bench.suite import Task
 from bench.suites import load_suite
 from manifests import Catalog
-from tests.bench.played_model import Aside, PlayedModel, opened, playing, says
+from tests.bench.played_model import INPUT, OUTPUT, Aside, PlayedModel, opened, playing, says
 
 pytestmark = pytest.mark.anyio
 
@@ -433,6 +433,8 @@ async def test_a_model_is_asked_as_often_as_told_and_once_about_tools(catalog: C
     assert (judgement.kind, judgement.invalid) == ("free_text", 0)
     assert sorted(judgement.scores) == [0, 0.5, 1]
     assert judgement.tools == [ToolVerdict("article_epu_index", False, True, True)]
+    spent = [(one.purpose, one.input_tokens, one.output_tokens) for one in judgement.model_calls]
+    assert spent == [("judge", INPUT, OUTPUT)] * 4
     told = [[m["content"] for m in body["messages"]] for body in played.asides]
     answers = [json.loads(user) for system, user in told if "judge-answer" in system]
     assert answers == [{"question": "Q?", "gold": "yes", "answer": "yes!", "kind": "free_text"}] * 3
@@ -457,6 +459,8 @@ async def test_invalid_replies_and_failures_are_counted_and_never_raised(catalog
         played.aside = {"judge-answer": scoring(400, 500, 500), "judge-tools": scoring(503)}
         judgement = await judged(played, catalog, record)
         assert (judgement.scores, judgement.invalid, judgement.tools) == ([], 3, [])
+        assert [one.attempts for one in judgement.model_calls] == [1] * 4
+        assert all("answered" in (one.error or "") for one in judgement.model_calls)
 
 
 async def test_nothing_is_asked_where_nothing_can_be_judged(catalog: Catalog) -> None:

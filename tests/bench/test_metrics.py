@@ -304,6 +304,28 @@ def test_usage_counts_endings_rounds_requests_and_tokens() -> None:
     assert only["output"]["p99"] == pytest.approx(30, rel=0.02)
 
 
+def test_what_a_judge_asked_is_counted_apart_from_what_the_agent_did() -> None:
+    requests = [asked("judge", 300, 0, 5), asked("judge", error="429")]
+    judged = Judgement("llm:j", "numeric", [1.0], invalid=1, model_calls=requests)
+    one = replace(episode(), model_calls=[asked("act", 100, 0, 1)], judgement=judged)
+    usage = measured(one, replace(episode(), judgement=Judgement("rules", "none")))["usage"]
+    assert usage["tokens"] == {"input": 100, "cached": 0, "output": 1}
+    assert usage["judge"]["tokens"] == {"input": 300, "cached": 0, "output": 5}
+    assert usage["judge"]["model_calls"] == {
+        "calls": 2,
+        "failed": 1,
+        "attempts": 4,
+        "purposes": {"judge": 2},
+    }
+    assert one.tokens == 101, "a limit on tokens is the agent's"
+    twice = RunMetrics()
+    for _ in range(2):
+        part = RunMetrics()
+        part.add(one)
+        twice.merge(part)
+    assert twice.result()["usage"]["judge"]["tokens"]["input"] == 600
+
+
 def test_tool_use_tells_what_was_offered_and_labelled() -> None:
     named = {name: replace(made(1), tool_name=name) for name in "abcx"}
 
