@@ -80,8 +80,8 @@ def settle(path: Path, *, failed_too: bool) -> Settled:
         told = sum(bool(call.call_id) for call in record.tool_calls)
         if made[record.episode] >= told and not (failed_too and _is_infrastructure(record)):
             settled.finished.add(record.episode)
-    for file, kind in ((calls, _CALL), (episodes, _EPISODE)):
-        settled.abandoned += _keep(file, kind, settled.finished)
+    settled.abandoned += _keep(calls, _CALL, settled.finished)
+    settled.abandoned += _keep(episodes, _EPISODE, settled.finished)
     return settled
 
 

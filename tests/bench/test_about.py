@@ -41,8 +41,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def texts(file: Path) -> Iterator[tuple[str, str]]:
-    """The file with each field, down to those of its first call, replaced by something odd."""
+def texts(file: Path, each: int) -> Iterator[tuple[str, str]]:
+    """The file with each field, down to those of its first call, replaced by so many odd values."""
     first, *others = (
         file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
     )
@@ -54,7 +54,7 @@ def texts(file: Path) -> Iterator[tuple[str, str]]:
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             places += [[name, 0], *([name, 0, inner] for inner in value[0])]
     for number, place in enumerate(places):
-        for odd in (ODD[(3 * number + n) % len(ODD)] for n in range(3)):
+        for odd in (ODD[(each * number + n) % len(ODD)] for n in range(each)):
             changed = json.loads(first)
             within = changed
             for step in place[:-1]:
@@ -68,10 +68,11 @@ def texts(file: Path) -> Iterator[tuple[str, str]]:
         yield odd[:20], "\n".join([odd, *others, ""])
 
 
+@pytest.mark.parametrize("each", [1, pytest.param(len(ODD), marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", ["run.json", "episodes.jsonl", "calls.jsonl"])
-def test_no_content_of_a_file_breaks_a_command(name: str, whole: Path) -> None:
+def test_no_content_of_a_file_breaks_a_command(name: str, each: int, whole: Path) -> None:
     shutil.copytree(whole, "whole")
-    for number, (what, text) in enumerate(texts(whole / name)):
+    for number, (what, text) in enumerate(texts(whole / name, each)):
         shutil.rmtree("out", ignore_errors=True)
         shutil.copytree(whole, "out")
         Path("out", name).write_text(text)

@@ -126,26 +126,26 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     recorded = finbench(*run, "--mode", "record", "--upstream", "simulated", "--out", "r")
     assert recorded.returncode == 0, recorded.stderr
     assert finbench(*run, "--mode", "offline", "--out", "whole").returncode == 0
-    run = (*run, "--mode", "offline", "--out", "out")
+    offline = (*run, "--mode", "offline", "--out", "out")
 
-    nothing = on_a_full_disk(100, *run)  # less than run.json
+    nothing = on_a_full_disk(100, *offline)  # less than run.json
     assert nothing.returncode == 1
     assert "File too large; nothing was finished, so nothing is left" in nothing.stderr
     assert not Path("out").exists()
 
-    some = on_a_full_disk(40_000, *run)
+    some = on_a_full_disk(40_000, *offline)
     assert some.returncode != 0
     assert "what was finished is in out, --resume goes on" in some.stderr
     assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
 
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
-    less = on_a_full_disk(10_000, *run, "--resume")
+    less = on_a_full_disk(10_000, *offline, "--resume")
     assert less.returncode != 0
     assert "Traceback" not in nothing.stderr + some.stderr + less.stderr
     for name, text in finished.items():
         assert Path(f"out/{name}.jsonl").read_bytes().startswith(text)
 
-    done = finbench(*run, "--resume")
+    done = finbench(*offline, "--resume")
     assert done.returncode == 0, done.stderr
     about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("out", "whole"))
     assert (about["ended"], about["digest"]) == ("complete", whole["digest"])
