@@ -7,7 +7,8 @@ the upstream is a double, and it speaks HTTP.
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,14 @@ class Stepping:
         """So much time passes."""
         self.wall += seconds
         self.passed += seconds
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock of this process ahead by so many seconds, in place of a wait."""
+    now, ahead = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: now() + sum(ahead))
+    return ahead.append
 
 
 @dataclass

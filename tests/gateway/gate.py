@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 
 from adapters.double import Faults
 from tests.conftest import Road
+from tests.waiting import PATIENCE_S
 
 ANSWER = re.compile(rb"(?=HTTP/\d\.\d \d{3} )")
 
@@ -36,13 +37,13 @@ class Gate:
             text = text.replace(name, key)
         return text
 
-    async def answers(self, sent: bytes, within_s: float = 30) -> bytes:
+    async def answers(self, sent: bytes, within_s: float = PATIENCE_S) -> bytes:
         """All that comes back until the connection closes."""
         async with self.connected() as (reader, writer):
             writer.write(self.filled(sent))
             return await self.rest(reader, within_s)
 
-    async def rest(self, reader: asyncio.StreamReader, within_s: float = 30) -> bytes:
+    async def rest(self, reader: asyncio.StreamReader, within_s: float = PATIENCE_S) -> bytes:
         came = bytearray()
         try:
             async with asyncio.timeout(within_s):
@@ -89,15 +90,6 @@ class Seen(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._records.append(record)
-
-
-async def until(true: Callable[[], bool], within_s: float = 30) -> float:
-    """Wait until it is so; how long that took."""
-    start = asyncio.get_running_loop().time()
-    async with asyncio.timeout(within_s):
-        while not true():
-            await asyncio.sleep(0.01)
-    return asyncio.get_running_loop().time() - start
 
 
 def end_of(came: bytes, ends: str) -> str:

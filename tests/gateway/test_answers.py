@@ -14,13 +14,13 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from adapters.double import Faults
 from cache import CacheControl
 from gateway import CallContext, Gateway, Result, http
 from gateway.answers import PAUSE_S
 from manifests import Catalog, FreshnessOverride
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Door, Stepping, open_road
+from tests.waiting import PATIENCE_S, Held, until
 
 pytestmark = pytest.mark.anyio
 
@@ -42,12 +42,14 @@ class Origin:
     requests: int = 0
     status: int = 200
     latency_s: float = 0.0
+    holds: bool = False
     answered: list[int] = field(default_factory=list)
 
     async def handle(self, _: web.Request) -> web.Response:
         self.requests += 1
         number = self.requests
         await asyncio.sleep(self.latency_s)
+        await until(lambda: not self.holds)
         self.answered.append(number)
         return web.json_response({"number": number}, status=self.status)
 
@@ -69,43 +71,42 @@ def number(result: Result) -> tuple[str, int]:
     return str(result.source), result.value["number"]
 
 
-async def eventually(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_stale_answer_comes_at_once_and_a_newer_one_behind_it(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog, tmp_path: Path, later: Callable[[float], None]
 ) -> None:
-    faster = aging(catalog, fresh_s=0.3, stale_while_revalidate_s=30.0)
+    faster = aging(catalog, fresh_s=300.0, stale_while_revalidate_s=30_000.0)
     async with numbered(faster, tmp_path) as (gateway, origin):
         assert number(await gateway.call(*COIN)) == ("live", 1)
         assert number(await gateway.call(*COIN)) == ("cached", 1)
-        await asyncio.sleep(0.3)
-        origin.latency_s = 0.1
+        later(300)
+        origin.holds = True
         stale = [await gateway.call(*COIN) for _ in range(5)]
         assert {number(result) for result in stale} == {("stale", 1)}
-        assert all(result.age_s >= 0.3 and result.attempts == 0 for result in stale)
-        await eventually(lambda: gateway.answers.under_way == 0)
+        assert all(result.age_s >= 300 and result.attempts == 0 for result in stale)
+        origin.holds = False
+        await until(lambda: gateway.answers.under_way == 0)
         assert number(await gateway.call(*COIN)) == ("cached", 2)
         assert origin.requests == 2, "one refresh for five stale answers"
 
 
 async def test_a_stale_answer_stands_in_for_an_error_for_a_while_and_not_longer(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog,
+    tmp_path: Path,
+    later: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    faster = aging(catalog, fresh_s=0.1, stale_while_revalidate_s=0.0, stale_if_error_s=1.0)
+    monkeypatch.setattr("gateway.answers.PAUSE_S", 500.0)
+    faster = aging(catalog, fresh_s=100.0, stale_while_revalidate_s=0.0, stale_if_error_s=1e3)
     async with numbered(faster, tmp_path) as (gateway, origin):
         await gateway.call(*COIN)
-        await asyncio.sleep(0.15)
+        later(150)
         origin.status = 503
         result = await gateway.call(*COIN)
         assert (number(result), result.attempts) == (("stale", 1), 1)
         again = await gateway.call(*COIN)
         assert (number(again), again.attempts) == (("stale", 1), 0)
         assert origin.requests == 2, "an upstream that has just failed is left in peace"
-        await asyncio.sleep(1.0)
+        later(1_000)
         late = await gateway.call(*COIN)
         assert late.error is not None
         assert late.error.code == "upstream_error"
@@ -136,23 +137,29 @@ async def test_a_stale_answer_stands_in_for_a_caller_that_can_wait_no_longer(
 
 
 async def test_a_failed_refresh_is_not_tried_again_at_once(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog,
+    tmp_path: Path,
+    later: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    faster = aging(catalog, fresh_s=0.05, stale_while_revalidate_s=60.0)
+    monkeypatch.setattr("gateway.answers.PAUSE_S", 500.0)
+    faster = aging(catalog, fresh_s=100.0, stale_while_revalidate_s=6_000.0)
     async with numbered(faster, tmp_path) as (gateway, origin):
         await gateway.call(*COIN)
-        await asyncio.sleep(0.1)
+        later(150)
         origin.status = 503
         for _ in range(20):
             assert number(await gateway.call(*COIN)) == ("stale", 1)
-            await asyncio.sleep(0.01)
-        assert origin.requests == 2
+            await until(lambda: origin.requests == 2 and gateway.answers.under_way == 0)
+        later(500)
+        assert number(await gateway.call(*COIN)) == ("stale", 1)
+        await until(lambda: origin.requests == 3)
 
 
 async def test_another_process_may_have_put_a_newer_answer_on_disk(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog, tmp_path: Path, later: Callable[[float], None]
 ) -> None:
-    faster = aging(catalog, fresh_s=0.2, stale_while_revalidate_s=0.0)
+    faster = aging(catalog, fresh_s=200.0, stale_while_revalidate_s=0.0)
     origin = Origin()
     async with (
         upstream(origin.handle) as url,
@@ -160,14 +167,16 @@ async def test_another_process_may_have_put_a_newer_answer_on_disk(
         Gateway.open(one.settings, catalog=faster) as other,
     ):
         assert number(await one.gateway.call(*COIN)) == ("live", 1)
-        await asyncio.sleep(0.25)
+        later(250)
         assert number(await other.call(*COIN)) == ("live", 2)
-        await eventually(lambda: other.answers.state()["disk"]["queued"] == 0)
+        await until(lambda: other.answers.state()["disk"]["queued"] == 0)
         assert number(await one.gateway.call(*COIN)) == ("cached", 2)
 
 
-async def test_what_a_caller_asks_for_in_python(catalog: Catalog, tmp_path: Path) -> None:
-    async with numbered(catalog, tmp_path) as (gateway, origin):
+async def test_what_a_caller_asks_for_in_python(
+    catalog: Catalog, tmp_path: Path, later: Callable[[float], None]
+) -> None:
+    async with numbered(aging(catalog, fresh_s=600.0), tmp_path) as (gateway, origin):
 
         async def ask(**asked: Any) -> Result:
             return await gateway.call(*COIN, CallContext(cache=CacheControl(**asked)))
@@ -178,11 +187,11 @@ async def test_what_a_caller_asks_for_in_python(catalog: Catalog, tmp_path: Path
         assert number(await ask(no_store=True)) == ("live", 1)
         assert number(await ask()) == ("live", 2), "the first answer was not kept"
         assert number(await ask(only_if_cached=True)) == ("cached", 2)
-        assert number(await ask(max_age_s=10.0)) == ("cached", 2)
+        assert number(await ask(max_age_s=100.0)) == ("cached", 2)
         assert number(await ask(no_cache=True)) == ("live", 3)
         assert number(await ask(min_fresh_s=1_000.0)) == ("live", 4)
-        await asyncio.sleep(0.1)
-        assert number(await ask(max_age_s=0.05)) == ("live", 5)
+        later(100)
+        assert number(await ask(max_age_s=100.0)) == ("live", 5)
         assert number(await ask(max_stale_s=1.0)) == ("cached", 5)
         assert origin.requests == 5
 
@@ -210,11 +219,14 @@ async def test_what_a_caller_asks_for_over_http(door: Door) -> None:
 
 @pytest.mark.parametrize("crowd_of", [2_000, pytest.param(10_000, marks=pytest.mark.soak)])
 async def test_100_callers_a_key_with_random_cancellation(
-    catalog: Catalog, tmp_path: Path, crowd_of: int
+    catalog: Catalog, tmp_path: Path, later: Callable[[float], None], crowd_of: int
 ) -> None:
-    faster = aging(catalog, fresh_s=2.0, stale_while_revalidate_s=60.0)
-    luck, keys = random.Random(4), crowd_of // 100
-    async with open_road(faster, tmp_path, Faults(latency_s=0.5)) as road:
+    faster = aging(catalog, fresh_s=2e3, stale_while_revalidate_s=60e3)
+    luck, keys, held = random.Random(4), crowd_of // 100, Held()
+    async with (
+        upstream(held.handle) as url,
+        open_road(faster, tmp_path, rapidapi_base_url=url, pending=crowd_of) as road,
+    ):
 
         async def caller(key: int) -> str:
             await asyncio.sleep(luck.uniform(0, 0.2))
@@ -224,13 +236,15 @@ async def test_100_callers_a_key_with_random_cancellation(
 
         async def crowd() -> list[str]:
             callers = [asyncio.create_task(caller(n % keys)) for n in range(crowd_of)]
-            await asyncio.sleep(0.25)  # a call that nobody else waits for ends with its caller
+            # A call that nobody else waits for ends with its caller, so all are there first.
+            await until(lambda: road.gateway.answers.pending == crowd_of or held.released.is_set())
             cancelled = luck.sample(callers, crowd_of // 2)
             for n, victim in enumerate(cancelled):
                 victim.cancel()
                 if n % 50 == 0:
                     await asyncio.sleep(0.002)
-            async with asyncio.timeout(20):
+            held.released.set()
+            async with asyncio.timeout(PATIENCE_S):
                 ends = await asyncio.gather(*callers, return_exceptions=True)
             failures = [e for e in ends if isinstance(e, Exception)]
             assert failures == []
@@ -238,20 +252,23 @@ async def test_100_callers_a_key_with_random_cancellation(
 
         answered = await crowd()
         assert len(answered) >= crowd_of // 2
-        assert road.double.requests.total() == keys, "one upstream call a key"
-        await asyncio.sleep(2.0)
+        assert held.asked == keys, "one upstream call a key"
+        later(2e3)
         answered = await crowd()
         assert set(answered) <= {"stale", "cached"}
-        await eventually(lambda: road.gateway.answers.under_way == 0)
-        assert road.double.requests.total() == 2 * keys, "and one a refresh"
+        await until(lambda: road.gateway.answers.under_way == 0)
+        assert held.asked == 2 * keys, "and one a refresh"
 
 
 async def test_when_the_leader_fails_all_get_its_error_and_nobody_tries_again(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     async with numbered(catalog, tmp_path) as (gateway, origin):
-        origin.status, origin.latency_s = 503, 0.1
-        results = await asyncio.gather(*(gateway.call(*COIN) for _ in range(500)))
+        origin.status, origin.holds = 503, True
+        calls = [asyncio.create_task(gateway.call(*COIN)) for _ in range(500)]
+        await until(lambda: gateway.answers.pending == 500)
+        origin.holds = False
+        results = await asyncio.gather(*calls)
         errors = {(r.error.code, r.error.message, r.attempts) for r in results if r.error}
         assert errors == {("upstream_error", "the upstream answered 503", 1)}
         assert origin.requests == 1
@@ -373,11 +390,11 @@ async def test_a_gateway_closes_while_callers_are_on_every_part_of_the_road(
         return result
 
     for attempt in range(3):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             async with numbered(catalog, tmp_path / str(attempt)) as (gateway, origin):
                 origin.latency_s = 0.01
                 callers = [asyncio.create_task(calls(gateway, n)) for n in range(50)]
-                await asyncio.sleep(0.3)
+                await until(lambda: origin.requests > 200)
                 left = asyncio.create_task(gateway.call(*COIN))
             ended = await asyncio.gather(*callers, left, return_exceptions=True)
         for result in ended:  # cancelled on the road, or told at its beginning

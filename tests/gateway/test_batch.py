@@ -10,12 +10,15 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from gateway.keys import add
 from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Door
 from tests.gateway.test_mcp import open_door, play, under_way
 from tests.gateway.test_openapi import serving
+from tests.waiting import PATIENCE_S, settled, until
 
 pytestmark = pytest.mark.anyio
 
@@ -149,7 +152,7 @@ async def test_the_query_and_the_head_ask_the_same_of_all_calls(door: Door) -> N
 async def test_so_many_calls_are_under_way_at_once_and_no_more(door: Door) -> None:
     play(door.road, hang_rate=1.0)
     body = lines(coin(f"c{n}") for n in range(50))
-    waiting = asyncio.create_task(batch(door, body, "?concurrency=7&timeout_s=1.5"))
+    waiting = asyncio.create_task(batch(door, body, "?concurrency=7&timeout_s=60"))
     await under_way(door.road, 7)
     await asyncio.sleep(0.1)
     assert door.road.gateway.answers.under_way == 7
@@ -168,7 +171,7 @@ async def test_answers_are_read_while_calls_are_sent(door: Door) -> None:
 
     turns.put_nowait("c0")
     url = f"{door.url}/v1/calls"
-    async with asyncio.timeout(10), door.client.post(url, data=body()) as got:
+    async with asyncio.timeout(PATIENCE_S), door.client.post(url, data=body()) as got:
         for n in range(20):
             answer = json.loads(await got.content.readline())
             assert (answer["id"], answer["data"]["symbol"]) == (n + 1, f"c{n}")
@@ -184,9 +187,8 @@ async def test_a_client_that_goes_away_ends_only_what_it_alone_wanted(door: Door
     await under_way(door.road, 3)
     waiting.cancel()
     await under_way(door.road, 1)
-    await asyncio.sleep(0.05)
+    await until(lambda: door.road.gateway.outcomes == {"cancelled": 3})
     assert not other.done()
-    assert door.road.gateway.outcomes == {"cancelled": 3}
     other.cancel()
     await under_way(door.road, 0)
     play(door.road)
@@ -200,11 +202,10 @@ async def test_a_client_that_does_not_read_is_not_read_from(door: Door) -> None:
     head = f"POST /v1/calls HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n"
     block = lines([HIST] * 500)
     writer.write(head.encode() + b"".join([b"%x\r\n%b\r\n" % (len(block), block)] * 40))
-    outcomes, made = door.road.gateway.outcomes, -1
-    while outcomes["cached"] != made:
-        made = outcomes["cached"]
-        await asyncio.sleep(0.3)
-    assert 0 < made * len(json.dumps(whole)) < 24 * 2**20  # what sockets hold
+    outcomes = door.road.gateway.outcomes
+    await until(lambda: outcomes["cached"])
+    made = await settled(lambda: outcomes["cached"])
+    assert made * len(json.dumps(whole)) < 24 * 2**20  # what sockets hold
     assert made < 8_000
     assert (await door.call("get_coin", {"uuid": "x"}))[0] == 200  # others are served meanwhile
     writer.write(b"0\r\n\r\n")
@@ -229,10 +230,7 @@ async def test_a_client_that_goes_away_amid_its_answers_is_no_error(
             got = await leaving.post(f"{door.url}/v1/calls", data=BytesIO(lines([HIST] * 5_000)))
             await got.content.readline()
             got.close()
-    made = -1
-    while door.road.gateway.outcomes["cached"] != made:
-        made = door.road.gateway.outcomes["cached"]
-        await asyncio.sleep(0.1)
+    made = await settled(lambda: door.road.gateway.outcomes["cached"])
     assert made < 12_000
     assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
 
@@ -240,16 +238,25 @@ async def test_a_client_that_goes_away_amid_its_answers_is_no_error(
 async def test_limits_of_a_client_are_waited_for(catalog: Catalog, tmp_path: Path) -> None:
     key, _ = add(tmp_path / "clients.json", "few", per_second=40, at_once=3)
     head = {"Authorization": f"Bearer {key}"}
-    async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
-        play(door.road, latency_s=0.05)
+    at_once = most = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await until(lambda: most == 3)
+        await asyncio.sleep(0.005)
+        at_once -= 1
+        return web.json_response({"a": 1})
+
+    settings = {"clients_file": tmp_path / "clients.json"}
+    async with (
+        upstream(handler) as url,
+        open_door(catalog, tmp_path, rapidapi_base_url=url, **settings) as door,
+    ):
         body = lines(coin(f"c{n}") for n in range(70))
         started = time.perf_counter()
-        waiting = asyncio.create_task(batch(door, body, **head))
-        most = 0
-        while not waiting.done():
-            await asyncio.sleep(0.005)
-            most = max(most, door.road.gateway.answers.under_way)
-        _, answers = await waiting
+        _, answers = await batch(door, body, **head)
         assert time.perf_counter() - started > 30 / 40  # 40 at once, the others 40 a second
         assert most == 3
     assert len(answers) == 70

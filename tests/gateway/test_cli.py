@@ -6,13 +6,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import PATIENCE_S, block_until
 
 FINPORT = (sys.executable, "-m", "gateway.cli")
 
@@ -138,7 +139,7 @@ def test_serve_answers_traces_and_stops_when_told(tmp_path: Path, how: signal.Si
         workers = _children(process.pid)
         assert workers
         process.send_signal(how)
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, stderr) == (0, "")
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
     assert [json.loads(line)["source"] for line in trace.read_text().splitlines()] == [
@@ -154,11 +155,7 @@ def test_a_killed_gateway_leaves_no_worker_behind(tmp_path: Path) -> None:
         assert workers
         process.kill()
         process.wait()
-    for _ in range(100):
-        if not any(Path(f"/proc/{worker}").exists() for worker in workers):
-            return
-        time.sleep(0.05)
-    pytest.fail("a worker outlived its gateway")
+    block_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

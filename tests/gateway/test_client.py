@@ -16,6 +16,7 @@ from gateway.clients import Client
 from gateway.errors import ErrorCode
 from gateway.keys import KeyEntry
 from gateway.refusal import Refusal
+from tests.waiting import PATIENCE_S
 
 
 def entry_of(**limits: Any) -> KeyEntry:
@@ -185,7 +186,7 @@ async def test_a_turn_that_meets_a_caller_who_leaves_goes_on(leaves_first: bool)
     await asyncio.sleep(0)
     for step in (leaver.cancel, client.end) if leaves_first else (client.end, leaver.cancel):
         step()
-    await asyncio.wait_for(stayer, 5)
+    await asyncio.wait_for(stayer, PATIENCE_S)
     assert leaver.cancelled()
     assert (client.in_flight, client.waiting) == (1, 0)
 
@@ -201,7 +202,7 @@ async def test_those_who_wait_come_before_those_who_do_not() -> None:
     now[0] += 0.015
     assert refusal(client.begin)[2] == pytest.approx(0.025, abs=2e-3)
     now[0] += 0.02
-    await asyncio.wait_for(asyncio.gather(*waits), 5)
+    await asyncio.wait_for(asyncio.gather(*waits), PATIENCE_S)
     assert client.waiting == 0
 
 
@@ -240,7 +241,7 @@ async def test_a_client_that_is_revoked_begins_nothing_any_more() -> None:
         assert refusal(client.begin)[0] is ErrorCode.UNAUTHORIZED
         for wait in (*waits, client.wait_turn()):
             with pytest.raises(Refusal, match="was revoked"):
-                await asyncio.wait_for(wait, 5)
+                await asyncio.wait_for(wait, PATIENCE_S)
         client.end()
         assert (client.waiting, client.in_flight) == (0, 0)
 
@@ -252,7 +253,7 @@ async def test_a_limit_that_is_lifted_lets_those_in_who_wait() -> None:
     waits = [asyncio.create_task(client.wait_turn()) for _ in range(2)]
     await asyncio.sleep(0)
     client.change(entry_of(at_once=2))
-    await asyncio.wait_for(waits[0], 5)
+    await asyncio.wait_for(waits[0], PATIENCE_S)
     assert (client.in_flight, client.waiting) == (2, 1)
     client.end()
-    await asyncio.wait_for(waits[1], 5)
+    await asyncio.wait_for(waits[1], PATIENCE_S)

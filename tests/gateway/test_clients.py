@@ -22,6 +22,7 @@ from gateway.refusal import Refusal
 from gateway.settings import GatewaySettings, SettingsError
 from manifests import Catalog
 from manifests.selection import Selection
+from tests.waiting import until
 
 PLANTED = "planted-client-key-0815"
 CHECK_S = 0.01
@@ -47,12 +48,6 @@ def put(file: Path, text: bytes) -> None:
     part = file.with_name("part")
     part.write_bytes(text)
     part.replace(file)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not true():
-            await asyncio.sleep(CHECK_S / 2)
 
 
 def test_without_any_key_none_is_needed(tmp_path: Path) -> None:

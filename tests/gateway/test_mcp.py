@@ -23,6 +23,7 @@ from gateway.doors import mcp
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY
 from manifests import Catalog, Selection
 from tests.conftest import Door, Road, open_road
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -83,9 +84,7 @@ def play(road: Road, **faults: Any) -> None:
 
 async def under_way(road: Road, number: int) -> None:
     """Until so many executions are under way upstream."""
-    with anyio.fail_after(5):
-        while road.gateway.answers.under_way != number:
-            await asyncio.sleep(0.005)
+    await until(lambda: road.gateway.answers.under_way == number)
 
 
 @asynccontextmanager

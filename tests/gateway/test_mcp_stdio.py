@@ -20,7 +20,10 @@ from adapters.double import Faults
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
 from gateway.doors.mcp_stdio import McpStdio
 from gateway.guard import Caller
-from tests.conftest import Road
+from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import Road, open_road
+from tests.waiting import PATIENCE_S, Held, until
 
 FINPORT_MCP = ("-m", "gateway.cli", "mcp", "--upstream", "simulated")
 COIN = {"name": "get_coin", "arguments": {"uuid": "x"}}
@@ -44,7 +47,7 @@ def lines(*messages: object) -> bytes:
 def started(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, *FINPORT_MCP, *options],
-        env={**os.environ, "FINPORT_CACHE_DIR": str(folder)},
+        env={**os.environ, "FINPORT_CACHE_DIR": str(folder), "FINPORT_DRAIN_S": "600"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -142,7 +145,7 @@ def test_a_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> Non
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["id"] == 1
     process.send_signal(number)
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE_S) == 0
     output, log = process.communicate()
     assert output == b""
     assert b"Traceback" not in log
@@ -157,7 +160,7 @@ def test_a_signal_ends_it_while_nobody_reads_what_it_says(tmp_path: Path) -> Non
     process.stdin.flush()
     process.stdout.read(1)
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE_S) == 0
     process.communicate()
 
 
@@ -168,7 +171,7 @@ def test_it_ends_quietly_when_nobody_reads_it(tmp_path: Path) -> None:
     process.stdout.close()
     process.stdin.write(lines(*(call(n) for n in range(100))))
     process.stdin.flush()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stderr is not None
     assert b"Traceback" not in process.stderr.read()
     process.stdin.close()
@@ -216,7 +219,8 @@ class Pipe:
         await anyio.to_thread.run_sync(write)
 
     async def read(self) -> dict[str, Any]:
-        message: dict[str, Any] = json.loads(await asyncio.wait_for(self.output.readline(), 10))
+        line = await asyncio.wait_for(self.output.readline(), PATIENCE_S)
+        message: dict[str, Any] = json.loads(line)
         return message
 
     async def read_some(self, number: int) -> dict[object, Any]:
@@ -237,7 +241,7 @@ async def opened(road: Road) -> AsyncIterator[Pipe]:
         yield pipe
     finally:
         os.close(theirs[1])
-        await asyncio.wait({pipe.serving}, timeout=10)
+        await asyncio.wait({pipe.serving}, timeout=PATIENCE_S)
         assert pipe.serving.done()
         transport.close()
         for end in (theirs[0], ours[1]):
@@ -256,9 +260,7 @@ def play(road: Road, **faults: Any) -> None:
 
 
 async def under_way(road: Road, number: int) -> None:
-    with anyio.fail_after(5):
-        while road.gateway.answers.under_way != number:
-            await asyncio.sleep(0.005)
+    await until(lambda: road.gateway.answers.under_way == number)
 
 
 @pytest.mark.anyio
@@ -279,28 +281,39 @@ async def test_a_notification_ends_the_work_upstream(pipe: Pipe) -> None:
 
 @pytest.mark.anyio
 async def test_requests_are_answered_side_by_side(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.doors.mcp.PROGRESS_S", 0.05)
-    play(pipe.road, latency_s=0.3)
-    pipe.send(
-        call("slow", _meta={"progressToken": 0}),
-        call("slow"),  # an id that is in use
-        {"jsonrpc": "2.0", "id": "new", "method": "server/discover", "params": {"_meta": META}},
-        {"jsonrpc": "2.0", "id": "none", "method": "nothing"},
-    )
-    first = await pipe.read()
-    assert (first["id"], first["error"]["code"]) == ("slow", -32600)
-    answers = await pipe.read_some(2)
-    assert answers["new"]["result"]["resultType"] == "complete"
-    assert answers["none"]["error"]["code"] == -32601
-    told = [await pipe.read() for _ in range(3)]
-    assert [m["method"] for m in told] == ["notifications/progress"] * 3
-    assert [m["params"]["progressToken"] for m in told] == [0] * 3
-    last = await pipe.read()
-    while "method" in last:
+    held = Held()
+    async with (
+        upstream(held.handle) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url) as road,
+        opened(road) as pipe,
+    ):
+        pipe.send(
+            call("slow", _meta={"progressToken": 0}),
+            call("slow"),  # an id that is in use
+            {"jsonrpc": "2.0", "id": "new", "method": "server/discover", "params": {"_meta": META}},
+            {"jsonrpc": "2.0", "id": "none", "method": "nothing"},
+        )
+        told, answers = list[dict[str, Any]](), dict[object, Any]()
+        while len(told) < 3 or len(answers) < 3:
+            message = await pipe.read()
+            if "method" in message:
+                told.append(message)
+            else:
+                answers[message["id"]] = message
+        assert answers["slow"]["error"]["code"] == -32600
+        assert answers["new"]["result"]["resultType"] == "complete"
+        assert answers["none"]["error"]["code"] == -32601
+        assert {m["method"] for m in told} == {"notifications/progress"}
+        assert {m["params"]["progressToken"] for m in told} == {0}
+        held.released.set()
         last = await pipe.read()
-    assert last["result"]["structuredContent"]["ok"] is True
+        while "method" in last:
+            last = await pipe.read()
+        assert last["id"] == "slow"
+        assert last["result"]["structuredContent"]["ok"] is True
 
 
 @pytest.mark.anyio

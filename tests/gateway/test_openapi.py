@@ -184,7 +184,7 @@ async def test_errors_of_upstreams_are_described_as_well(door: Door) -> None:
     seen = set()
     for number, kind in enumerate(rates):
         object.__setattr__(door.road.double, "faults", Faults(rates={kind: 1.0}))  # type: ignore[dict-item]
-        url = f"{door.url}/v1/tools/get_coin?timeout_s=2"
+        url = f"{door.url}/v1/tools/get_coin?timeout_s=60"
         async with door.client.post(url, json={"uuid": f"c{number}"}) as got:
             said.check("/v1/tools/{name}", "POST", got.status, got.headers, await got.read())
             seen.add(got.status)

@@ -29,6 +29,7 @@ from gateway.settings import SettingsError
 from gateway.spans import ToolSpans
 from manifests import Catalog
 from tests.conftest import PLANTED_KEY
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -138,7 +139,7 @@ async def test_a_cancelled_call_has_its_span(
     async with open_gateway(catalog, tmp_path, SimpleSpanProcessor(exporter)) as (gateway, double):
         double.play("*", Fault.HANG)
         call = asyncio.create_task(gateway.call(*COIN))
-        await asyncio.sleep(0.05)
+        await until(double.requests.total)
         call.cancel()
         await asyncio.wait([call])
         span = only(exporter)
@@ -216,20 +217,24 @@ async def test_the_last_spans_are_exported_at_the_end(
 
 class Hanging(SpanExporter):
     def __init__(self) -> None:
+        self.entered = threading.Event()
         self.released = threading.Event()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:  # noqa: ARG002 - of SpanExporter
-        self.released.wait(30)
+        self.entered.set()
+        self.released.wait(3 * PATIENCE_S)
         return SpanExportResult.SUCCESS
 
 
+@pytest.mark.parametrize("patience_s", [0.3, 2 * PATIENCE_S])
 async def test_an_exporter_that_hangs_holds_up_neither_loop_nor_end(
     catalog: Catalog,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    patience_s: float,
 ) -> None:
-    monkeypatch.setattr("gateway.spans.FLUSH_S", 0.3)
+    monkeypatch.setattr("gateway.spans.FLUSH_S", patience_s)
     exporter = Hanging()
     processor = BatchSpanProcessor(exporter, schedule_delay_millis=60_000)
     settings = GatewaySettings(cache_dir=tmp_path)
@@ -240,12 +245,12 @@ async def test_an_exporter_that_hangs_holds_up_neither_loop_nor_end(
             async with opened as gateway:
                 await gateway.call("no_such_tool", {})
             closing = asyncio.create_task(parts.aclose())
-            await asyncio.sleep(0)
-            started = time.perf_counter()
-            await asyncio.sleep(0.05)
-            assert time.perf_counter() - started < 0.2
-            await asyncio.wait_for(closing, 2)
-        assert "could not be exported within 0.3 s" in caplog.text
+            await until(exporter.entered.is_set)
+            if patience_s > PATIENCE_S:
+                assert not closing.done(), "the loop goes on while the end waits"
+                exporter.released.set()
+            await asyncio.wait_for(closing, PATIENCE_S)
+        assert ("could not be exported within 0.3 s" in caplog.text) == (patience_s == 0.3)
     finally:
         exporter.released.set()
 

@@ -23,6 +23,7 @@ from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road
 from tests.gateway.test_cli import served
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -41,14 +42,14 @@ async def produce(lines: JsonLines, most: list[int]) -> None:
 
 async def test_producers_that_wait_all_go_on_and_keep_to_the_bound(tmp_path: Path) -> None:
     most: list[int] = []
-    async with asyncio.timeout(10), JsonLines.open(tmp_path / "lines") as lines:
+    async with asyncio.timeout(PATIENCE_S), JsonLines.open(tmp_path / "lines") as lines:
         await asyncio.gather(*(produce(lines, most) for _ in range(PRODUCERS)))
     assert (tmp_path / "lines").read_bytes().count(b"\n") == PRODUCERS * EACH
     assert max(most) < BOUND + 2 * len(RECORD["text"])
 
 
 async def test_a_producer_that_is_cancelled_in_line_keeps_nobody_waiting(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), JsonLines.open(tmp_path / "lines") as lines:
+    async with asyncio.timeout(PATIENCE_S), JsonLines.open(tmp_path / "lines") as lines:
         tasks = [asyncio.create_task(produce(lines, [])) for _ in range(PRODUCERS)]
         await asyncio.sleep(0)
         assert lines.full
@@ -63,7 +64,7 @@ async def test_a_producer_that_is_cancelled_in_line_keeps_nobody_waiting(tmp_pat
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 async def test_producers_in_line_are_told_when_writing_fails() -> None:
     async def write() -> None:
-        async with asyncio.timeout(10), JsonLines.open(FULL) as lines:
+        async with asyncio.timeout(PATIENCE_S), JsonLines.open(FULL) as lines:
             producers = [produce(lines, []) for _ in range(PRODUCERS)]
             results = await asyncio.gather(*producers, return_exceptions=True)
             assert TraceError in {type(result) for result in results}

@@ -25,7 +25,7 @@ from gateway.trace import JsonLines
 from manifests import Catalog
 from manifests.selection import Selection
 from tests.conftest import PLANTED_KEY, open_road
-from tests.gateway.gate import ANSWER, Gate, Seen, end_of, hanging, memory, until
+from tests.gateway.gate import ANSWER, Gate, Seen, end_of, hanging, memory
 from tests.gateway.ways import (
     CHUNKED,
     COIN,
@@ -42,6 +42,7 @@ from tests.gateway.ways import (
     message,
     once,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +19,8 @@ import pytest
 
 from gateway.listening import bound_socket
 from gateway.workers import Plan
-from tests.gateway.test_serve import Server, answer, coin, refusal, server
+from tests.gateway.test_serve import Server, answer, coin, is_listening, refusal, server
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +58,7 @@ class Load:
         tasks = [asyncio.create_task(load._client(number)) for number in range(clients)]
         try:
             yield load
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 await asyncio.gather(*tasks)
         finally:
             for task in tasks:
@@ -114,22 +115,13 @@ def is_there(pid: int) -> bool:
     return False
 
 
-async def until(condition: Callable[[], bool], within_s: float = 10) -> float:
-    """How long it took until a condition held."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() < began + within_s
-        await asyncio.sleep(0.02)
-    return time.monotonic() - began
-
-
 async def ended_and_replaced(served: Server, victim: int, how: signal.Signals, load: Load) -> int:
     """The process that serves in place of one that was told to end, or killed."""
     supervisor = served.process.pid
     before = children(supervisor)
     os.kill(victim, how)
     await until(lambda: not is_there(victim))
-    assert await until(lambda: len(children(supervisor)) == len(before)) < 1
+    await until(lambda: len(children(supervisor)) == len(before))
     (successor,) = children(supervisor) - before
     await until(lambda: load.pids[successor] > 0)
     return successor
@@ -147,14 +139,14 @@ async def test_a_worker_told_to_end_and_then_all_lose_no_call(tmp_path: Path) ->
             assert not load.refused
             served.tell(signal.SIGTERM)
             began = time.monotonic()
-            code, stderr = await served.ended(10)
+            code, stderr = await served.ended()
             ended_s = time.monotonic() - began
         tell(f"SIGTERM to one of two, then to all, which took {ended_s:.2f} s: {load}")
         assert not load.lost
         assert load.statuses == {200: load.sent}
         assert load.refused == CLIENTS
         assert load.told_to_close >= CLIENTS
-        assert (code, ended_s < 5) == (0, True)
+        assert code == 0
         assert re.search(rf"worker 0 \(process {first}\) ended with status 0\n$", stderr)
     files = [tmp_path / f"calls.{index}.jsonl" for index in (0, 1)]
     records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -178,7 +170,7 @@ async def test_a_killed_worker_takes_only_its_calls_along(tmp_path: Path) -> Non
         assert load.statuses == {200: load.sent - len(load.lost)}
         assert not load.refused
         served.tell(signal.SIGINT)
-        code, stderr = await served.ended(5)
+        code, stderr = await served.ended()
         assert (code, f"(process {victim}) was ended by signal 9" in stderr) == (0, True)
 
 
@@ -191,10 +183,10 @@ async def test_figures_of_all_workers_add_up_in_one_scrape(tmp_path: Path) -> No
         assert os.access(folder, os.W_OK)
         began = time.monotonic()
         while (counted := await _counted(served.url)) != load.sent:
-            assert time.monotonic() < began + 5, (counted, load.sent)
+            assert time.monotonic() < began + PATIENCE_S, (counted, load.sent)
             await asyncio.sleep(0.1)
         served.stdin.close()
-        assert await served.ended(5) == (0, "")
+        assert await served.ended() == (0, "")
         assert not os.access(folder, os.F_OK)
 
 
@@ -210,37 +202,37 @@ async def _counted(url: str) -> int:
 
 
 async def test_no_worker_is_left_behind_by_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    options = ("--workers", "2", "--simulated-latency-s", "1")
+    options = ("--workers", "2", "--simulated-latency-s", "2")
     async with server(tmp_path, *options) as served:
         workers = children(served.process.pid)
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(coin("x"))
-        await asyncio.sleep(0.2)
+        await served.called()
         served.process.kill()
         status, head, _ = await answer(reader)  # what was accepted is answered all the same
         assert (status, "connection: close" in head) == (200, True)
         writer.close()
-        await until(lambda: not any(map(is_there, workers)), 5)
+        await until(lambda: not any(map(is_there, workers)))
 
 
 async def test_the_second_signal_ends_all_at_once(tmp_path: Path) -> None:
-    options = ("--workers", "2", "--simulated-latency-s", "30")
-    async with server(tmp_path, *options) as served:
+    told = {"FINPORT_DRAIN_S": "600", "FINPORT_SIMULATED_LATENCY_S": "600"}
+    async with server(tmp_path, "--workers", "2", **told) as served:
         workers = children(served.process.pid)
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(coin("x"))
-        await asyncio.sleep(0.2)
+        await served.called()
         for worker in workers:  # as a service manager does that tells every process
             os.kill(worker, signal.SIGTERM)
         served.tell(signal.SIGTERM)
-        await asyncio.sleep(0.3)
+        await until(lambda: not is_listening(served.port))
         assert any(map(is_there, workers))
         served.tell(signal.SIGTERM)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await answer(reader)
         writer.close()
-        told = "finport: told twice to end: calls under way are lost\n"
-        assert await served.ended(3) == (1, told)
+        said = "finport: told twice to end: calls under way are lost\n"
+        assert await served.ended() == (1, said)
         assert not any(map(is_there, workers))
 
 
@@ -248,12 +240,10 @@ async def test_workers_that_cannot_start_end_the_server_with_the_reason_once(
     tmp_path: Path,
 ) -> None:
     options = ("--workers", "3", "--mode", "offline", "--snapshot", str(tmp_path / "none.snap"))
-    began = time.monotonic()
     code, stdout, stderr = await refusal(tmp_path, *options)
     assert (code, stdout) == (1, "")
     assert stderr.startswith("finport: ")
     assert stderr.count("none.snap") == stderr.count("\n") == 1
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -273,7 +263,7 @@ async def test_workers_that_die_again_and_again_end_the_server() -> None:
             stderr=asyncio.subprocess.PIPE,
             pass_fds=(listening.fileno(),),
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             _, stderr = await process.communicate()
     reason = b"5 times in a row: a worker ended with status 2 before it was ready\n"
     assert process.returncode == 1
@@ -307,7 +297,7 @@ async def test_a_minute_of_workers_told_to_end_and_killed(tmp_path: Path) -> Non
                 else:
                     killed.add(victim)
             served.tell(signal.SIGTERM)
-            code, _ = await served.ended(10)
+            code, _ = await served.ended()
         tell(f"{dict(rounds)} among 100 clients: {load}")
         assert code == 0
         assert set(load.lost) <= killed
@@ -324,7 +314,7 @@ async def test_twenty_servers_told_to_end_lose_no_call(tmp_path: Path, workers: 
             async with Load.on(served.port, 100) as load:
                 await asyncio.sleep(random.uniform(0.1, 1.5))
                 served.tell(signal.SIGTERM)
-                assert (await served.ended(10))[0] == 0
+                assert (await served.ended())[0] == 0
             every.append(load)
     tell("\n".join(map(str, every)))
     assert not any(load.lost for load in every)
