@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from cache import Snapshot, merge
 from tests.gateway.test_cli import FINPORT, finport, post, served
+from tests.waiting import block_until
 
 
 def calls(path: Path, numbers: list[int]) -> Path:
@@ -69,14 +69,16 @@ def test_the_same_answers_by_two_processes_in_different_order_are_one_snapshot(
     assert (report["whole"], len(report["problems"])) == (False, 1)
 
 
+SLOWLY = ("--upstream", "simulated", "--simulated-latency-s", "0.5", "--concurrency", "4")
+"""So that a recording is not over before it is interrupted."""
+
+
 def test_an_interrupted_recording_goes_on(tmp_path: Path) -> None:
     wanted = calls(tmp_path / "calls.jsonl", list(range(300)))
-    command = [*FINPORT, "snapshot", "record", "--out", "s.snap", "--calls", str(wanted)]
-    command += ["--upstream", "simulated", "--simulated-latency-s", "0.05", "--concurrency", "4"]
+    command = [*FINPORT, "snapshot", "record", "--out", "s.snap", "--calls", str(wanted), *SLOWLY]
     journal = tmp_path / "s.snap.journal"
     with subprocess.Popen(command, env={**os.environ, "FINPORT_CACHE_DIR": "c"}) as process:
-        while not grown(journal, 20_000):
-            time.sleep(0.01)
+        block_until(lambda: grown(journal, 2_000))
         process.kill()
     before = merge([journal], tmp_path / "before").rows
     assert 0 < before < 300
@@ -93,12 +95,10 @@ def test_an_interrupted_recording_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_recording_that_is_told_to_stop_goes_on_too(tmp_path: Path, how: signal.Signals) -> None:
     wanted = calls(tmp_path / "calls.jsonl", list(range(200)))
-    command = [*FINPORT, "snapshot", "record", "--out", "s.snap", "--calls", str(wanted)]
-    command += ["--upstream", "simulated", "--simulated-latency-s", "0.05", "--concurrency", "4"]
+    command = [*FINPORT, "snapshot", "record", "--out", "s.snap", "--calls", str(wanted), *SLOWLY]
     environment = {**os.environ, "FINPORT_CACHE_DIR": "c"}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        while not grown(tmp_path / "s.snap.journal", 20_000):
-            time.sleep(0.01)
+        block_until(lambda: grown(tmp_path / "s.snap.journal", 2_000))
         process.send_signal(how)
         _, told = process.communicate()
     assert process.returncode != 0
@@ -225,7 +225,7 @@ def test_what_a_killed_gateway_had_answered_is_recorded(tmp_path: Path) -> None:
         askers = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
         for asker in askers:
             asker.start()
-        time.sleep(1.0)
+        block_until(lambda: len(answered) > 50)
         process.kill()
         for asker in askers:
             asker.join()

@@ -16,6 +16,7 @@ from gateway.settings import SettingsError
 from manifests import Catalog, Manifest
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import PLANTED_KEY, Road, open_road
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -96,18 +97,21 @@ async def test_recorded_errors_replay_as_the_same_typed_error(
     async def handler(request: web.Request) -> web.Response:
         name = request.path.rsplit("/", 1)[-1]
         if name == "hang":
-            await asyncio.sleep(30)
+            await asyncio.sleep(2 * PATIENCE_S)
         body = {"message": "You are not subscribed to this API."} if name == "c" else {}
         headers = {"Retry-After": "7"} if name == "busy" else {}
         return web.json_response(body, status=statuses.get(name, 200), headers=headers)
 
     names = ["a", "c", "d", "hang", "fine", "busy"]  # after which the host is left alone
-    context = CallContext(deadline_s=0.5)
+
+    def context(name: str) -> CallContext:
+        return CallContext(deadline_s=1.5 if name == "hang" else PATIENCE_S)
+
     async with (
         upstream(handler) as url,
         recording(catalog, tmp_path, rapidapi_base_url=url, retries=0) as road,
     ):
-        told = [await road.gateway.call("get_coin", {"uuid": n}, context) for n in names]
+        told = [await road.gateway.call("get_coin", {"uuid": n}, context(n)) for n in names]
     async with offline(catalog, tmp_path) as gateway:
         replayed = [await gateway.call("get_coin", {"uuid": n}) for n in names]
     assert [as_told(r) for r in told] == [as_told(r) for r in replayed]

@@ -230,9 +230,9 @@ async def test_rendering_leaves_the_event_loop_free(gateway: Gateway) -> None:
         times = []
         for _ in range(20):
             request = make_mocked_request("GET", path, match_info=match)
-            started = time.perf_counter()
+            before = time.thread_time()
             await handler(request)
-            times.append((time.perf_counter() - started) * 1e3)
+            times.append((time.thread_time() - before) * 1e3)
         return min(times)
 
     assert await best_ms(page.search, "/") < 5
