@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import sqlite3
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from cache import DiskTier, Entry, Recorder, Row, call_key, key_prefix
@@ -24,6 +26,16 @@ def row(number: int, at: float | None = None) -> Row:
     tool = TOOLS[number % len(TOOLS)]
     status = "ok" if number % 10 else "upstream_error"
     return Row(tool, REVISION, {"n": number}, status, entry(number, at))
+
+
+def kept(folder: Path) -> int:
+    """Rows in a cache that a process is filling, as far as it has got."""
+    uri = f"{(folder / 'cache.db').as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            return int(database.execute("SELECT COUNT(*) FROM Cache").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
 
 
 def key(number: int) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from cache import Flight, Flights
 from cache.flight import Late, Shut
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +41,7 @@ async def settle() -> None:
 
 async def test_identical_work_is_done_once() -> None:
     flights, work = Flights[str](), Work()
-    callers = [asyncio.create_task(flights.join("k", soon(5), work)) for _ in range(64)]
+    callers = [asyncio.create_task(flights.join("k", soon(PATIENCE_S), work)) for _ in range(64)]
     await settle()
     work.release.set()
     assert await asyncio.gather(*callers) == ["done"] * 64
@@ -50,7 +51,7 @@ async def test_identical_work_is_done_once() -> None:
 
 async def test_the_others_go_on_when_the_first_caller_is_cancelled() -> None:
     flights, work = Flights[str](), Work()
-    first, second = (asyncio.create_task(flights.join("k", soon(5), work)) for _ in "ab")
+    first, second = (asyncio.create_task(flights.join("k", soon(PATIENCE_S), work)) for _ in "ab")
     await settle()
     first.cancel()
     await settle()
@@ -62,13 +63,13 @@ async def test_the_others_go_on_when_the_first_caller_is_cancelled() -> None:
 
 async def test_work_that_nobody_waits_for_is_cancelled_and_the_next_caller_starts_anew() -> None:
     flights, work = Flights[str](), Work()
-    callers = [asyncio.create_task(flights.join("k", soon(5), work)) for _ in range(3)]
+    callers = [asyncio.create_task(flights.join("k", soon(PATIENCE_S), work)) for _ in range(3)]
     await settle()
     for caller in callers:
         caller.cancel()
     await settle()
     assert (work.cancelled, len(flights)) == (1, 0)
-    again = asyncio.create_task(flights.join("k", soon(5), work))
+    again = asyncio.create_task(flights.join("k", soon(PATIENCE_S), work))
     await settle()
     work.release.set()
     assert await again == "done"
@@ -78,7 +79,7 @@ async def test_work_that_nobody_waits_for_is_cancelled_and_the_next_caller_start
 async def test_each_caller_waits_under_its_own_deadline() -> None:
     flights, work = Flights[str](), Work()
     short = asyncio.create_task(flights.join("k", soon(0.02), work))
-    long = asyncio.create_task(flights.join("k", soon(5), work))
+    long = asyncio.create_task(flights.join("k", soon(PATIENCE_S), work))
     with pytest.raises(Late) as caught:
         await short
     assert caught.value.attempts == 1
@@ -93,14 +94,14 @@ async def test_failure_reaches_every_caller() -> None:
 
     work: Callable[[Flight[str]], Coroutine[Any, Any, str]] = fail
     flights = Flights[str]()
-    callers = [asyncio.create_task(flights.join("k", soon(5), work)) for _ in range(3)]
+    callers = [asyncio.create_task(flights.join("k", soon(PATIENCE_S), work)) for _ in range(3)]
     outcomes = await asyncio.gather(*callers, return_exceptions=True)
     assert [str(outcome) for outcome in outcomes] == ["no"] * 3
 
 
 async def test_closing_leaves_nothing_running() -> None:
     flights, work = Flights[str](), Work()
-    caller = asyncio.create_task(flights.join("k", soon(5), work))
+    caller = asyncio.create_task(flights.join("k", soon(PATIENCE_S), work))
     await settle()
     await flights.close()
     assert work.cancelled == 1

@@ -4,7 +4,7 @@ import asyncio
 import random
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,16 +15,17 @@ from tests.cache import rows
 pytestmark = pytest.mark.anyio
 
 
-def killed(action: str, path: Path, start: int, after_s: float) -> list[int]:
-    """What a writer said before it was killed, `after_s` after its first word."""
+def killed(action: str, path: Path, start: int, is_enough: Callable[[int], bool]) -> list[int]:
+    """What a writer said before it was killed, upon so many words that are enough."""
     command = [sys.executable, "-m", "tests.cache.rows", action, str(path), str(start)]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as writer:
         assert writer.stdout is not None
-        first = writer.stdout.readline()
-        time.sleep(after_s)
+        first = [writer.stdout.readline()]
+        while not is_enough(len(first)):
+            first.append(writer.stdout.readline())
         writer.kill()
-        lines = (first + writer.stdout.read()).split(b"\n")
+        lines = b"".join([*first, writer.stdout.read()]).split(b"\n")
     return [int(line) for line in lines[:-1] if line]  # the last one may be torn
 
 
@@ -32,8 +33,8 @@ async def kill_while_recording(folder: Path, times: int) -> int:
     """Rows acknowledged before one of `times` kills; each of them is found afterwards."""
     luck, path, said = random.Random(9), folder / "s.snap", []
     for kill in range(times):
-        start = kill * 10**6
-        said += await asyncio.to_thread(killed, "record", path, start, luck.uniform(0, 0.1))
+        start, most = kill * 10**6, luck.randrange(1, 200)
+        said += await asyncio.to_thread(killed, "record", path, start, most.__le__)
         journal = path.with_name("s.snap.journal")
         await asyncio.to_thread(merge, [journal], folder / f"{kill}.snap")
         with Snapshot(folder / f"{kill}.snap") as snapshot:
@@ -54,8 +55,10 @@ async def kill_while_filling(folder: Path, times: int) -> int:
     """Entries found after one of `times` kills; none differs from what was put."""
     luck, cache, found = random.Random(9), folder / "cache", 0
     for kill in range(times):
-        start = kill * 10**6
-        said = await asyncio.to_thread(killed, "fill", cache, start, luck.uniform(0, 0.15))
+        start, most = kill * 10**6, rows.kept(cache) + luck.randrange(50, 500)
+        said = await asyncio.to_thread(
+            killed, "fill", cache, start, lambda _, most=most: rows.kept(cache) >= most
+        )
         async with DiskTier.open(cache, 2**30) as tier:
             for number in said:
                 kept = await tier.get(rows.key(number))

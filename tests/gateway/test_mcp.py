@@ -22,8 +22,9 @@ from gateway import http
 from gateway.doors import mcp
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY
 from manifests import Catalog, Selection
+from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Door, Road, open_road
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, Held, until
 
 pytestmark = pytest.mark.anyio
 
@@ -227,23 +228,30 @@ async def test_older_clients_shake_hands_and_call(
 
 @ERAS
 async def test_a_slow_call_is_told_of_while_it_goes_on(
-    door: Door, era: str, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, tmp_path: Path, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
-    play(door.road, latency_s=0.4)
+    held = Held()
     heard: list[tuple[float, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         assert total is None
         heard.append((progress, message))
+        if len(heard) == 3:
+            held.released.set()
 
-    async with Client(f"{door.url}/mcp", mode=era) as client:
+    async with (
+        upstream(held.handle) as url,
+        open_door(catalog, tmp_path, rapidapi_base_url=url) as door,
+        Client(f"{door.url}/mcp", mode=era) as client,
+    ):
         slow = await client.call_tool("call_tool", COIN, progress_callback=hear)
         assert slow.structured_content == said(slow)
         assert len(heard) >= 3
         assert [p for p, _ in heard] == sorted(p for p, _ in heard)
         assert heard[0][1]
         heard.clear()
+        monkeypatch.setattr(mcp, "PROGRESS_S", PATIENCE_S)
         await client.call_tool("call_tool", COIN, progress_callback=hear)
         assert heard == []
 
