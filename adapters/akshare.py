@@ -33,6 +33,9 @@ from manifests import AkShareBinding, Manifest, Scalar
 GRACE_S = 2.0
 """How long after its deadline a call may still hold a thread."""
 
+STOOD_S = 0.5
+"""A timer that runs so late runs in a process that had stood still."""
+
 START_S = 60.0
 
 ALONE = 2
@@ -264,7 +267,8 @@ class _Process:
             reply.set_result(self._lost(was_alone=False))
             return number, reply
         self.calls[number] = reply
-        stuck = loop.call_later(timeout_s + GRACE_S, self._kill_stuck)
+        due = loop.time() + timeout_s + GRACE_S
+        stuck = loop.call_at(due, self._kill_stuck, number, due)
         reply.add_done_callback(lambda _: stuck.cancel())
         job = {
             "id": number,
@@ -290,7 +294,14 @@ class _Process:
         self._close()
         await self._listening
 
-    def _kill_stuck(self) -> None:
+    def _kill_stuck(self, number: int, due: float) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() > due + STOOD_S:  # timers run before pipes are read: the reply may be there
+            again = loop.time() + GRACE_S
+            loop.call_at(again, self._kill_stuck, number, again)
+            return
+        if number not in self.calls:
+            return
         self._ending = f"was killed, as a call in it held on {GRACE_S:g} s after its deadline"
         self.kill()
 

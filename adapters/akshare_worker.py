@@ -163,8 +163,13 @@ class Worker:
             self._out.flush()
 
     def _watch(self) -> None:
+        stood = False
         while True:
+            began = time.monotonic()
             time.sleep(WATCH_S)
+            stood = not stood and time.monotonic() > began + 2 * WATCH_S
+            if stood:
+                continue  # the whole process stood still: its calls may end by themselves first
             with suppress(MemoryError):
                 for call in list(self._calls.values()):
                     self._press(call)

@@ -10,8 +10,8 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from adapters.fault import UpstreamFault
 from manifests import AkShareBinding, Manifest
 from tests.adapters.test_connector import CONTINUE, for_ever, server
 from tests.adapters.test_rapidapi import upstream
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -127,11 +128,20 @@ NAMES = [line[4 : line.index("(")] for line in LIBRARY.splitlines() if line.star
 
 @asynccontextmanager
 async def library(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, start_s: float = 0, **options: Any
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    start_s: float = 0,
+    interrupts: bool = True,
+    **options: Any,
 ) -> AsyncIterator[AkShareAdapter]:
+    """An adapter of `LIBRARY`; without interrupts a call that ends has ended by itself."""
     package = folder / "library" / "akshare"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text(f"{LIBRARY}\ntime.sleep({start_s})\n")
+    code = f"{LIBRARY}\ntime.sleep({start_s})\n"
+    if not interrupts:
+        code += f"import __main__; __main__.INTERRUPT_S = __main__.GIVE_UP_S = {2 * PATIENCE_S}\n"
+        monkeypatch.setattr("adapters.akshare.GRACE_S", 2 * PATIENCE_S)
+    (package / "__init__.py").write_text(code)
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{root}")
     options = {"workers": 1, "threads": 4, **options}
@@ -151,13 +161,13 @@ def tool(function: str, paged: bool = False) -> Manifest:
 
 
 async def call(
-    adapter: AkShareAdapter, function: str, timeout_s: float = 10, **arguments: str
+    adapter: AkShareAdapter, function: str, timeout_s: float = PATIENCE_S, **arguments: str
 ) -> object:
     return json.loads((await adapter.fetch(tool(function), arguments, timeout_s)).data)
 
 
 async def fault(
-    adapter: AkShareAdapter, function: str, timeout_s: float = 10, **arguments: str
+    adapter: AkShareAdapter, function: str, timeout_s: float = PATIENCE_S, **arguments: str
 ) -> UpstreamFault:
     with pytest.raises(UpstreamFault) as caught:
         await adapter.fetch(tool(function), arguments, timeout_s)
@@ -169,22 +179,15 @@ def process_of(adapter: AkShareAdapter) -> _Process:
     return worker.processes[-1]
 
 
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    started = time.perf_counter()
-    yield
-    assert time.perf_counter() - started < seconds
-
-
 @asynccontextmanager
 async def dripping(tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """An upstream that sends a byte every 0.1 s, and nothing at all for `/hang`."""
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        await asyncio.sleep(60 if request.path == "/hang" else 0)
-        response = web.StreamResponse(headers={"Content-Length": "600"})
+        await asyncio.sleep(2 * PATIENCE_S if request.path == "/hang" else 0)
+        response = web.StreamResponse(headers={"Content-Length": "9000"})
         await response.prepare(request)
-        for _ in range(600):
+        for _ in range(9000):
             await response.write(b"x")
             await asyncio.sleep(0.1)
         return response
@@ -239,7 +242,7 @@ async def test_every_wait_ends_at_the_deadline_and_costs_no_process(
 ) -> None:
     async with (
         dripping() as clear,
-        library(tmp_path, monkeypatch, base_url=clear, threads=16) as adapter,
+        library(tmp_path, monkeypatch, base_url=clear, threads=16, interrupts=False) as adapter,
     ):
         process = await call(adapter, "pid")
         waits = [
@@ -252,10 +255,10 @@ async def test_every_wait_ends_at_the_deadline_and_costs_no_process(
                 for function in ("get_requests", "get_streamed", "get_urllib", "get_urllib3")
             ),
         ]
-        with within(0.8):
+        async with asyncio.timeout(PATIENCE_S):
             faults = await asyncio.gather(*waits)
         assert {(f.kind, f.retryable) for f in faults} == {("timeout", True)}
-        assert process_of(adapter).calls == {}
+        await until(lambda: process_of(adapter).calls == {})
         assert await call(adapter, "pid") == process
 
 
@@ -278,11 +281,11 @@ async def test_a_wait_over_tls_ends_at_the_deadline_too(
 ) -> None:
     async with (
         dripping(own_certificate(tmp_path)) as tls,
-        library(tmp_path, monkeypatch) as adapter,
+        library(tmp_path, monkeypatch, interrupts=False) as adapter,
     ):
         process = await call(adapter, "pid")
         for function in ("get_requests", "get_urllib3"):
-            with within(0.8):
+            async with asyncio.timeout(PATIENCE_S):
                 assert (await fault(adapter, function, 0.5, url=tls)).kind == "timeout"
         assert await call(adapter, "pid") == process
 
@@ -300,15 +303,27 @@ async def test_what_goes_on_after_its_deadline_costs_its_process_but_no_other_ca
         ):
             first = await call(adapter, "pid")
             other = asyncio.create_task(call(adapter, "nap"))
-            with within(1.5):
+            async with asyncio.timeout(PATIENCE_S):
                 faults = await asyncio.gather(*(fault(adapter, f, 0.2) for f in functions))
             assert {(f.kind, f.retryable) for f in faults} == {("timeout", True)}
             second = await call(adapter, "pid")
             assert second != first
             assert adapter.processes == [second]
             assert await other == first, "it was let end"
-            await asyncio.sleep(0.2)
-            assert not is_running(first)
+            await until(lambda: not is_running(first))  # noqa: B023 - awaited here
+
+
+async def test_a_gateway_that_stood_still_kills_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with library(tmp_path, monkeypatch, interrupts=False) as adapter:
+        monkeypatch.setattr("adapters.akshare.GRACE_S", 0.1)
+        process = await call(adapter, "pid")
+        asked = asyncio.create_task(call(adapter, "pid", 0.3))
+        await until(lambda: process_of(adapter).calls or asked.done())
+        time.sleep(1.2)  # noqa: ASYNC251 - so that its reply and its last moment are both there
+        await asyncio.wait([asked])
+        assert await call(adapter, "pid") == process
 
 
 async def test_an_ended_process_says_how_and_is_replaced(
@@ -322,13 +337,13 @@ async def test_an_ended_process_says_how_and_is_replaced(
             ("stops_all", "was killed, as a call in it held on 2 s after its deadline", 1),
         ):
             await call(adapter, "pid", 30)
-            found = await fault(adapter, function, timeout_s)
+            async with asyncio.timeout(PATIENCE_S):
+                found = await fault(adapter, function, timeout_s)
             assert (found.kind, found.retryable) == ("crashed", True)
             assert found.message == f"the worker process that ran the call {how}"
         process = await call(adapter, "pid", 30)
-        slow = asyncio.create_task(fault(adapter, "sleeps", 30))
-        while not process_of(adapter).calls:
-            await asyncio.sleep(0.01)
+        slow = asyncio.create_task(fault(adapter, "sleeps", PATIENCE_S))
+        await until(lambda: process_of(adapter).calls)
         os.kill(process_of(adapter).id, signal.SIGKILL)
         assert (await slow).message.endswith("ended by signal SIGKILL")
         assert await call(adapter, "pid", 30) != process
@@ -346,8 +361,7 @@ async def test_a_call_that_costs_its_worker_takes_no_other_call_along(
         others = [call(adapter, "waits_for", 60, file=str(gate)) for _ in range(4)]
         tasks = [asyncio.create_task(other) for other in others]
         blamed = asyncio.create_task(fault(adapter, function, 60, file=str(gate)))
-        while len(process_of(adapter).calls) < 5:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(process_of(adapter).calls) == 5)
         gate.touch()
         assert (await blamed).kind == kind
         processes = await asyncio.gather(*tasks)
@@ -363,8 +377,7 @@ async def test_a_transactional_call_does_not_run_twice(
         await call(adapter, "pid", 60)
         placed = tool("sleeps").model_copy(update={"intent_type": "transactional"})
         tasks = [asyncio.create_task(adapter.fetch(placed, {}, 60)) for _ in range(2)]
-        while len(process_of(adapter).calls) < 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(process_of(adapter).calls) == 2)
         process_of(adapter).kill()
         for task in tasks:
             with pytest.raises(UpstreamFault) as caught:
@@ -415,12 +428,19 @@ async def test_functions_with_pages_take_no_thread_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with library(tmp_path, monkeypatch, threads=2) as adapter:
-        await asyncio.gather(call(adapter, "pid"), adapter.fetch(tool("pid", paged=True), {}, 10))
+        given = ({}, PATIENCE_S)
+        await asyncio.gather(call(adapter, "pid"), adapter.fetch(tool("pid", True), *given))
         plain, paged = adapter.processes
         assert plain != paged
-        slow = [asyncio.create_task(adapter.fetch(tool("slow", True), {}, 10)) for _ in range(4)]
-        with within(0.2):
-            assert await call(adapter, "pid") == plain
+        sleeping = [
+            asyncio.create_task(adapter.fetch(tool("sleeps", True), *given)) for _ in range(4)
+        ]
+        await until(lambda: adapter._paged.workers[0].processes[-1].calls)
+        assert await call(adapter, "pid") == plain
+        assert not any(call.done() for call in sleeping)
+        for sleeper in sleeping:
+            sleeper.cancel()
+        slow = [adapter.fetch(tool("slow", True), *given) for _ in range(4)]
         assert {int(answer.data) for answer in await asyncio.gather(*slow)} == {paged}
 
 
@@ -450,15 +470,15 @@ async def test_a_caller_who_leaves_frees_the_thread(
     arguments = {} if function == "sleeps" else {"url": "https://made.example/hang"}
     async with (
         dripping() as url,
-        library(tmp_path, monkeypatch, base_url=url, threads=1) as adapter,
+        library(tmp_path, monkeypatch, base_url=url, threads=1, interrupts=False) as adapter,
     ):
         process = await call(adapter, "pid")
         for _ in range(3):
-            left = asyncio.create_task(adapter.fetch(tool(function), arguments, 30))
-            await asyncio.sleep(0.1)
+            left = asyncio.create_task(adapter.fetch(tool(function), arguments, 2 * PATIENCE_S))
+            await until(lambda: process_of(adapter).calls)
+            await asyncio.sleep(0.1)  # mostly it has begun by now; one that has not must go as well
             left.cancel()
-            with within(0.4):
-                assert await call(adapter, "pid") == process
+            assert await call(adapter, "pid", PATIENCE_S / 2) == process
 
 
 def test_a_call_that_is_cancelled_before_it_began_is_answered_and_not_run() -> None:
@@ -498,10 +518,11 @@ async def test_a_child_of_a_function_does_not_keep_a_dead_worker_alive(
 ) -> None:
     async with library(tmp_path, monkeypatch) as adapter:
         child = await call(adapter, "forks")
-        process_of(adapter).kill()
-        await asyncio.sleep(0.2)
+        killed = process_of(adapter)
+        killed.kill()
+        await until(lambda: killed.has_ended)
         assert isinstance(await call(adapter, "pid"), int)
-    assert not is_running(child)
+    await until(lambda: not is_running(child))
 
 
 def is_running(process: object) -> bool:
@@ -516,14 +537,14 @@ async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with library(tmp_path, monkeypatch, start_s=0.5) as adapter:
-        outcomes = []
-        for _ in range(12):
-            try:
-                async with asyncio.timeout(0.2):
-                    outcomes.append(await call(adapter, "pid", timeout_s=0.2))
-            except (TimeoutError, UpstreamFault):
-                outcomes.append(None)
-        assert any(outcomes), "the start went on while its callers left"
+        process = None
+        async with asyncio.timeout(PATIENCE_S):
+            while process is None:  # the start goes on while its callers leave
+                with suppress(TimeoutError, UpstreamFault):
+                    async with asyncio.timeout(0.2):
+                        process = await call(adapter, "pid", timeout_s=0.2)
+        assert adapter.processes == [process]
+        assert sum(worker.started for worker in adapter._plain.workers) == 1
 
 
 async def test_a_first_burst_is_spread_over_the_workers(
