@@ -320,9 +320,10 @@ async def test_a_gateway_that_stood_still_kills_no_worker(
         monkeypatch.setattr("adapters.akshare.GRACE_S", 0.1)
         process = await call(adapter, "pid")
         asked = asyncio.create_task(call(adapter, "pid", 0.3))
-        await until(lambda: process_of(adapter).calls or asked.done())
+        while not (process_of(adapter).calls or asked.done()):
+            await asyncio.sleep(0)
         time.sleep(1.2)  # noqa: ASYNC251 - so that its reply and its last moment are both there
-        await asyncio.wait([asked])
+        await asyncio.gather(asked, return_exceptions=True)
         assert await call(adapter, "pid") == process
 
 

@@ -258,23 +258,6 @@ async def test_connections_in_the_queue_are_answered_and_later_ones_refused(
     late.close()
 
 
-async def test_a_server_that_stands_still_while_it_ends_answers_what_came_meanwhile(
-    road: Road,
-) -> None:
-    async with ending(road) as (port, end):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(coin("x"))
-        assert (await answer(reader))[0] == 200
-        end.set()
-        for _ in range(4):
-            await asyncio.sleep(http.POLL_S)
-        writer.write(coin("x"))
-        time.sleep(1.2 * http.LINGER_S)  # noqa: ASYNC251 - as on a machine that is busy elsewhere
-        status, head, _ = await answer(reader)
-        assert (status, "connection: close" in head) == (200, True)
-        writer.close()
-
-
 async def test_a_slow_reader_gets_its_whole_answer_though_serving_ends(tmp_path: Path) -> None:
     async with server(tmp_path) as served:
         slow = socket.socket()
