@@ -79,12 +79,13 @@ def _json_bytes(arguments: dict[str, Any]) -> int:
     size, left = 0, [arguments]
     while left and size <= ARGUMENTS_BYTES:
         value: Any = left.pop()
-        if isinstance(value, str | list | tuple | dict):
+        if isinstance(value, str):
             size += len(value)
-        if size <= ARGUMENTS_BYTES and isinstance(value, dict):
-            left.extend((*value.keys(), *value.values()))
-        elif size <= ARGUMENTS_BYTES and isinstance(value, list | tuple):
-            left.extend(value)
+        elif isinstance(value, list | tuple | dict):
+            size += 2 * len(value)  # each with its comma
+            if size <= ARGUMENTS_BYTES:
+                left.extend(value)
+                left.extend(value.values() if isinstance(value, dict) else ())
     if size > ARGUMENTS_BYTES:
         return size
     try:

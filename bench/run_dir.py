@@ -180,6 +180,8 @@ class RunDirectory:
         try:
             self._before = read_about(self.path)
             self.check_comparable()  # before anything is moved
+            interrupted = {**self._before, "ended": INTERRUPTED}
+            _replace(self.path / "run.json", _json(interrupted))
             for name in _STREAMS:
                 (self.path / f"{name}.jsonl").touch()
             self.finished = settle(self.path, failed_too=failed_too).finished
@@ -235,9 +237,8 @@ class RunDirectory:
         metrics = self.metrics.result()
         await self._written()
         for name, value in (("metrics.json", metrics), ("run.json", about)):
-            text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
             try:
-                await to_thread.run_sync(_replace, self.path / name, text)
+                await to_thread.run_sync(_replace, self.path / name, _json(value))
             except OSError as error:
                 self.unsaved = f"{self.path / name}: {error.strerror}"
                 raise TraceError(self.unsaved) from None
@@ -312,6 +313,10 @@ def _locked(path: Path) -> int:
         os.close(folder)
         raise RunDirectoryError(f"another process writes to {path}") from None
     return folder
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _replace(path: Path, text: bytes) -> None:

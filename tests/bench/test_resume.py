@@ -157,6 +157,20 @@ def whole_lines(file: str) -> bytes:
     return text[: text.rfind(b"\n") + 1]
 
 
+@pytest.mark.anyio
+async def test_a_run_from_which_records_are_moved_away_is_not_complete(tmp_path: Path) -> None:
+    failed = replace(recorded(), error="model: gone", ending="model_error")
+    async with RunDirectory.open(tmp_path, {}) as run:
+        run.episodes.put(failed)
+        await run.complete({})
+    (tmp_path / "metrics.part").mkdir()
+    with pytest.raises(TraceError, match=r"metrics\.json"):
+        async with RunDirectory.open(tmp_path, {}, resume=True, failed_too=True):
+            pass
+    assert (tmp_path / "episodes.jsonl").read_bytes() == b""
+    assert json.loads((tmp_path / "run.json").read_text())["ended"] == "interrupted"
+
+
 def test_records_that_can_not_be_moved_away_stay_where_they_are(tmp_path: Path) -> None:
     (tmp_path / "calls.jsonl").write_text(f"{call('a', '1')}\n{call('gone', '2')}\n")
     (tmp_path / "episodes.jsonl").write_text(episode("a", ("1", True, None)))
@@ -212,7 +226,7 @@ async def test_a_run_of_which_records_are_missing_is_not_complete(tmp_path: Path
 
 
 def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "blocking.py").write_text(
         "from pathlib import Path\n"
         "from bench.agents import Turn\n"
         "class Agent:\n"
@@ -222,7 +236,7 @@ def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(tmp_pat
         "            Path('out/run.part').mkdir(exist_ok=True)\n"
         "        return Turn(answer='x')\n"
     )
-    run = ("run", "starter", "--agent", "mine:Agent", "--top-k", "0", "--upstream", "simulated")
+    run = ("run", "starter", "--agent", "blocking:Agent", "--top-k", "0", "--upstream", "simulated")
     failed = finbench(*run, "--out", "out")
     assert failed.returncode == 1
     assert "out/run.json: Is a directory; what was finished is in out, --resume goes on" in (
