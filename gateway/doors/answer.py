@@ -18,6 +18,7 @@ from aiohttp import HttpVersion11, hdrs, web
 from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from gateway.doors.negotiation import takes_gzip, takes_plain
 from gateway.errors import CallError, ErrorCode
 from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.refusal import BadRequest
@@ -134,8 +135,16 @@ def is_plain(request: web.BaseRequest, size: int) -> bool:
         request.keep_alive
         and request.version == HttpVersion11
         and hdrs.ORIGIN not in headers
-        and (size < COMPRESS_FROM or hdrs.ACCEPT_ENCODING not in headers)
+        and not _compresses(request, size)
     )
+
+
+def _compresses(request: web.BaseRequest, size: int) -> bool:
+    """Whether a body of that size leaves compressed."""
+    if hdrs.ACCEPT_ENCODING not in request.headers:
+        return False
+    accepted = ", ".join(request.headers.getall(hdrs.ACCEPT_ENCODING))
+    return takes_gzip(accepted) and (size >= COMPRESS_FROM or not takes_plain(accepted))
 
 
 def answer(
@@ -194,10 +203,11 @@ def json_body(
         content_type="application/json",
         zlib_executor_size=COMPRESS_HERE,
     )
-    if len(text) >= COMPRESS_FROM:
+    is_compressed = _compresses(request, len(text))
+    if is_compressed or len(text) >= COMPRESS_FROM:
         response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
-        if "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
-            response.enable_compression(web.ContentCoding.gzip)
+    if is_compressed:
+        response.enable_compression(web.ContentCoding.gzip)
     return response
 
 

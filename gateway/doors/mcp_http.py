@@ -27,6 +27,7 @@ from gateway.doors.answer import is_plain, json_body, own_headers, parsed, probl
 from gateway.doors.bodies import read_body
 from gateway.doors.mcp import Mcp, McpError, Request, Visitor
 from gateway.doors.models import NOTHING, RpcAnswers, RpcMessages, RpcProblem
+from gateway.doors.negotiation import takes_events, takes_json
 from gateway.doors.rest import CallQuery, selection
 from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
@@ -106,8 +107,7 @@ class McpHttp:
         if request.query_string:
             visitor = _visitor(request.query_string, caller)
         headers = request.headers
-        accepted = headers.get(hdrs.ACCEPT, "*/*")
-        if not any(kind in accepted for kind in ("application/json", "*/*", "application/*")):
+        if not takes_json(", ".join(headers.getall(hdrs.ACCEPT, ("*/*",)))):
             raise BadRequest("answers are application/json", ErrorCode.NOT_ACCEPTABLE)
         id_, stateless, asked = b"null", False, None
         try:
@@ -164,7 +164,7 @@ class McpHttp:
         self, request: web.BaseRequest, asked: Request, visitor: Visitor
     ) -> web.StreamResponse:
         token = asked.progress_token
-        if token is None or "text/event-stream" not in request.headers.get(hdrs.ACCEPT, ""):
+        if token is None or not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
             text = await self._mcp.answer(asked, visitor)
         else:
             answering = asyncio.ensure_future(self._mcp.answer(asked, visitor))

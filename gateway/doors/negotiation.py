@@ -1,0 +1,45 @@
+"""What a client accepts, by the qualities of RFC 9110, section 12.4.2: 0 is not accepted."""
+
+import re
+from functools import lru_cache
+
+_QUALITY = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
+
+
+def quality(header: str, *names: str) -> float | None:
+    """What a header says of the first of `names` that it lists; None where it lists none."""
+    listed = _listed(header)
+    return next((listed[name] for name in names if name in listed), None)
+
+
+def takes_json(accept: str) -> bool:
+    """Whether `application/json` is accepted, by an Accept header."""
+    return quality(accept, "application/json", "application/*", "*/*") not in (None, 0)
+
+
+def takes_events(accept: str) -> bool:
+    """Whether `text/event-stream` is accepted and asked for by its name."""
+    return quality(accept, "text/event-stream") not in (None, 0)
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether gzip is accepted, and no less welcome than a body as it is."""
+    gzip = quality(accept_encoding, "gzip", "x-gzip", "*") or 0
+    return gzip > 0 and gzip >= (quality(accept_encoding, "identity") or 0)
+
+
+def takes_plain(accept_encoding: str) -> bool:
+    """Whether a body as it is is accepted."""
+    return quality(accept_encoding, "identity", "*") != 0
+
+
+@lru_cache(256)
+def _listed(header: str) -> dict[str, float]:
+    """The names of a list with their qualities. What is no item of a list is left out."""
+    listed: dict[str, float] = {}
+    for item in header.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        weights = [_QUALITY.fullmatch(part) for part in parameters if part.startswith("q=")]
+        if None not in weights:
+            listed[name] = next((float(weight[1]) for weight in weights if weight), 1.0)
+    return listed
