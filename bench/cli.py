@@ -109,9 +109,10 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
 
     NAME: `doors` (beside FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it),
     `inprocess`, `cache`, `snapshot` (writes 2 GB to the temporary folder), `akshare`
-    (beside AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it), `overload`, `driver`
-    (beside Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as well),
-    `model` (a request to one, beside the official client); default all.
+    (beside AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it), `overload`,
+    `strangers` (a client with a key beside a flood without one), `driver` (beside Inspect AI, if
+    FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as well), `model` (a request
+    to one, beside the official client); default all.
     """
     from bench import speed as measurements
 

@@ -2,7 +2,7 @@
 
 `inprocess`: a cached call in process (bound, keyed, looked up; then also recorded in a trace file
 and in the metrics) beside a loop of the same primitive steps: pydantic validation, JSON with sorted
-keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `akshare`, `overload`,
+keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `akshare`, `overload`, `strangers`,
 `driver`, `hangs`, `model` and `rows` stand in modules of these names, `cache` and `snapshot` in
 `bench/speed_cache.py`.
 """
@@ -30,6 +30,7 @@ from bench import (
     speed_model,
     speed_overload,
     speed_rows,
+    speed_strangers,
 )
 from bench.metrics import RunMetrics
 from bench.run_dir import Stream
@@ -113,6 +114,7 @@ ALL: dict[str, Callable[[], Mapping[str, float | str]]] = {
     "snapshot": speed_cache.snapshot,
     "akshare": lambda: uvloop.run(speed_akshare.akshare()),
     "overload": lambda: uvloop.run(speed_overload.overload()),
+    "strangers": lambda: uvloop.run(speed_strangers.strangers()),
     "driver": lambda: uvloop.run(speed_driver.driver()),
     "model": _run(speed_model.model_calls),
     "hangs": lambda: uvloop.run(speed_hangs.hangs()),

@@ -36,7 +36,7 @@ class Connections(Protocol):
 class Connection(web.RequestHandler):
     """aiohttp's, with bounds. Closed connections take themselves off the count."""
 
-    __slots__ = ("_leaving", "_owner", "_stalled", "_unused", "_wire")
+    __slots__ = ("_leaving", "_owner", "_stalled", "_stopped", "_unused", "_wire")
 
     def __init__(self, owner: Connections, server: web.Server) -> None:
         super().__init__(
@@ -52,6 +52,7 @@ class Connection(web.RequestHandler):
         self._unused: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._leaving: asyncio.TimerHandle | None = None
+        self._stopped = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._wire = cast(asyncio.Transport, transport)  # which uvloop's is, by its methods
@@ -83,6 +84,19 @@ class Connection(web.RequestHandler):
         if self._stalled is not None:
             self._stalled.cancel()
         super().resume_writing()
+
+    def stop_reading(self) -> None:
+        """Read no more of the body that comes: the connection closes with the answer to it.
+
+        That still waits for `REST_S`, for a client that reads the answer only when it can't send
+        any more.
+        """
+        self._stopped = True
+        self.pause_reading()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        if not self._stopped:
+            super().resume_reading(resume_parser)
 
     def handle_error(
         self,

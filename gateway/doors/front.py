@@ -10,22 +10,28 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
+from typing import cast
 
 from aiohttp import hdrs, web
 
+from gateway.connection import Connection
 from gateway.doors.answer import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.doors.bodies import MAX_BODY
 from gateway.doors.mcp_http import McpHttp
 from gateway.doors.rest import Rest
 from gateway.doors.route import CALLER, Route
 from gateway.errors import CallError, ErrorCode
-from gateway.guard import Guard
+from gateway.guard import Caller, Guard
 from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.refusal import BadRequest, Refusal
+from gateway.strangers import Strangers
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MCP = "/mcp"
+
+READ_ON = 65_536
+"""Bytes of the body of a refused request that are read, so that its connection can go on."""
 
 _CALL = re.compile(r"/v1/tools/([A-Za-z0-9_-]{1,64})")
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
@@ -46,6 +52,7 @@ class Front:
         self._guard = guard
         self._rest = rest
         self._mcp = mcp
+        self._strangers = Strangers()
         self._id_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._ids = count(1)
         self._open: set[web.AbstractResource | None] = set()
@@ -67,27 +74,51 @@ class Front:
         if given is None or not _GIVEN_ID.fullmatch(given):
             given = f"{self._id_prefix}{next(self._ids):x}"
         LOGGED_ID.set(given)
+        leaves_unread = False
         try:
-            self._guard.check_site(headers)
-            path, _, _ = request.raw_path.partition("?")
-            call = _CALL.fullmatch(path) if request.method == "POST" else None
-            if not path.startswith("/"):
-                raise BadRequest("a request names a path: this is no proxy")
-            if hdrs.ORIGIN in headers or hdrs.EXPECT in headers:  # aiohttp sees to them
-                response = await doors(request)
-            elif call is not None:
-                response = await self._rest.call(request, call[1], self._guard.caller(headers))
-            elif path == MCP:
-                response = await self._mcp.handle(request, self._guard.caller(headers))
+            try:
+                self._guard.check_site(headers)
+                caller = self._guard.caller(headers)
+            except Refusal as refusal:
+                leaves_unread = _leave_unread(request)
+                response = await self._answer_stranger(request, doors, refusal)
             else:
-                response = await doors(request)
+                response = await self._answer(request, doors, caller)
         except Refusal as refusal:
             response = problem(request, refusal.error)
         except web.HTTPException as error:
             response = _as_json(request, error)
+        if leaves_unread:
+            response.force_close()
         if not (isinstance(response, ReadyResponse) or response.prepared):
             await self._finish(request, response)
         return response
+
+    async def _answer(
+        self, request: web.Request, doors: Handler, caller: Caller
+    ) -> web.StreamResponse:
+        path, _, _ = request.raw_path.partition("?")
+        if not path.startswith("/"):
+            raise BadRequest("a request names a path: this is no proxy")
+        if hdrs.ORIGIN in request.headers or hdrs.EXPECT in request.headers:  # aiohttp sees to them
+            return await doors(request)
+        call = _CALL.fullmatch(path) if request.method == "POST" else None
+        if call is not None:
+            return await self._rest.call(request, call[1], caller)
+        if path == MCP:
+            return await self._mcp.handle(request, caller)
+        return await doors(request)
+
+    async def _answer_stranger(
+        self, request: web.Request, doors: Handler, refusal: Refusal
+    ) -> web.StreamResponse:
+        """Answer a request that may come to open routes at most, in its turn."""
+        async with self._strangers.turn(request.remote or ""):
+            if refusal.error.code is not ErrorCode.UNAUTHORIZED:
+                raise refusal
+            if not request.raw_path.startswith("/"):
+                raise BadRequest("a request names a path: this is no proxy")
+            return await doors(request)
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -119,6 +150,15 @@ _PREFLIGHT = {
     hdrs.ACCESS_CONTROL_ALLOW_HEADERS: "*, Authorization",
     hdrs.ACCESS_CONTROL_MAX_AGE: "600",
 }
+
+
+def _leave_unread(request: web.Request) -> bool:
+    """Leave a long body where it is, since to read it costs more than to refuse it."""
+    length = request.content_length
+    is_long = not request.content.is_eof() and (length is None or length > READ_ON)
+    if is_long:
+        cast(Connection, request.protocol).stop_reading()
+    return is_long
 
 
 def _as_json(request: web.Request, error: web.HTTPException) -> web.StreamResponse:

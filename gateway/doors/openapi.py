@@ -1,17 +1,19 @@
 """What the doors take and give, as OpenAPI 3.1, made of the models that validate.
 
 `GET /openapi.json` describes the routes. With `?tools=` and a selection it also describes each of
-those tools as a path of its own, with its arguments, for clients that make functions of paths.
+those tools as a path of its own, with its arguments, for clients that make functions of paths. That
+needs a key where calls do: such a document is long.
 """
 
+import asyncio
 import re
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import version
+from itertools import islice
 from typing import Any, get_args
 
 import orjson
 from aiohttp import web
-from anyio import to_thread
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
@@ -20,11 +22,15 @@ from gateway.doors.answer import Query, listing, parsed
 from gateway.doors.mcp_http import SEARCH
 from gateway.doors.models import NOTHING, Answer, Failure, Problem
 from gateway.doors.rest import CALL_ERRORS, CallQuery, selection
-from gateway.doors.route import JSON, Route, Shape
-from gateway.errors import ErrorCode
+from gateway.doors.route import CALLER, JSON, Route, Shape
+from gateway.errors import CallError, ErrorCode
+from gateway.refusal import Refusal
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
 from manifests.export import EXPORT_FORMATS, arguments_schema, describe
 from manifests.selection import MAX_TEXT
+
+AT_ONCE = 50
+"""Tools whose operations are made in one piece of work, of 2 ms; each is made once."""
 
 _REF = "#/components/schemas/{model}"
 
@@ -68,10 +74,11 @@ class OpenApi:
             "This description.",
             {JSON: {"type": "object"}},
             query=OpenApiQuery,
+            errors=(ErrorCode.UNAUTHORIZED,) if needs_keys else (),
             is_open=True,
         )
         self._routes = (*routes, own)
-        self._texts = lru_cache(16)(self._text)
+        self._operations: dict[str, bytes] = {}
 
     def routes(self) -> tuple[Route, ...]:
         return (self._routes[-1],)
@@ -79,8 +86,12 @@ class OpenApi:
     async def served(self, request: web.Request) -> web.StreamResponse:
         """`GET /openapi.json`."""
         query = parsed(OpenApiQuery, request.query)
-        tools = None if query.tools is None else selection(query.tools)
-        return listing(request, await to_thread.run_sync(self._texts, tools))
+        if query.tools is None:
+            return listing(request, self._description)
+        if self._needs_keys and CALLER not in request:
+            text = "tools are described to those who have a key: send `Authorization: Bearer KEY`"
+            raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+        return listing(request, await self._describing(selection(query.tools)))
 
     def document(self) -> dict[str, Any]:
         """The description of the routes."""
@@ -96,13 +107,30 @@ class OpenApi:
             "components": {"schemas": self._schemas, **self._security_schemes()},
         }
 
-    def _text(self, tools: Selection | None) -> bytes:
+    @cached_property
+    def _description(self) -> bytes:
+        return orjson.dumps(self.document())
+
+    async def _describing(self, tools: Selection) -> bytes:
+        """The description with a path for each of those tools."""
+        chosen = [m for m in self._gateway.catalog if m in tools and m.unavailable is None]
+        missing = (m for m in chosen if m.name not in self._operations)
+        while some := tuple(islice(missing, AT_ONCE)):
+            for manifest in some:
+                self._operations[manifest.name] = orjson.dumps(self._tool(manifest))
+            await asyncio.sleep(0)
+        own = (
+            b'"/v1/tools/%b":{"post":%b}' % (m.name.encode(), self._operations[m.name])
+            for m in chosen
+        )
+        start, paths = self._start_and_paths
+        return b'%b,"paths":{%b}}' % (start[:-1], b",".join((paths[1:-1], *own)))
+
+    @cached_property
+    def _start_and_paths(self) -> tuple[bytes, bytes]:
         document = self.document()
-        if tools is not None:
-            chosen = [m for m in self._gateway.catalog if m in tools and m.unavailable is None]
-            own = {f"/v1/tools/{m.name}": {"post": self._tool(m)} for m in chosen}
-            document = {**document, "paths": {**self._paths, **own}}
-        return orjson.dumps(document)
+        paths = document.pop("paths")
+        return orjson.dumps(document), orjson.dumps(paths)
 
     @cached_property
     def _paths(self) -> dict[str, Any]:
@@ -165,23 +193,31 @@ class OpenApi:
         content: dict[str, Any] = {JSON: {"schema": schema}}
         if sample := manifest.sample():
             content[JSON]["example"] = sample
+        return {
+            "operationId": manifest.name,
+            "summary": manifest.description,
+            "description": describe(manifest, tags=True),
+            "requestBody": {"required": bool(schema["required"]), "content": content},
+            **self._of_all_tools,
+        }
+
+    @cached_property
+    def _of_all_tools(self) -> dict[str, Any]:
+        """What the operations of all tools have in common."""
         route = Route(
             "POST",
-            f"/v1/tools/{manifest.name}",
+            "/v1/tools/{name}",
             self.served,
-            describe(manifest, tags=True),
+            "Call a tool.",
             {JSON: Answer},
             errors=CALL_ERRORS,
             failure=Failure,
         )
         return {
-            "operationId": manifest.name,
-            "summary": manifest.description,
-            "description": describe(manifest, tags=True),
             "parameters": _in_query(CallQuery),
-            "requestBody": {"required": bool(schema["required"]), "content": content},
             "responses": self._responses(route),
-        } | self._security(route)
+            **self._security(route),
+        }
 
     def _security(self, route: Route) -> dict[str, Any]:
         return {"security": [{"key": []}]} if self._needs_keys and not route.is_open else {}
