@@ -2,9 +2,10 @@
 
 The supervisor binds one listening socket, which each worker inherits. So there is one queue of
 connections, and a worker that dies takes none along that it has not accepted; by SO_REUSEPORT each
-would have a queue of its own, and lose it. A worker that dies is replaced. A worker whose
-supervisor dies reads the end of its stdin, answers what it has accepted, and ends. The supervisor
-runs no gateway: its process imports nothing but this and the logs.
+would have a queue of its own, and lose it. A worker that dies is replaced, one that dies at once
+after a pause that grows; meanwhile the others serve. A worker whose supervisor dies reads the end
+of its stdin, answers what it has accepted, and ends. The supervisor runs no gateway: its process
+imports nothing but this and the logs.
 """
 
 import asyncio
@@ -32,11 +33,14 @@ READY = "finport ready on "
 READY_S = 60.0
 """Seconds within which a worker must be ready."""
 
-PAUSE_S = 0.3
-"""Seconds between a start that failed and the next one."""
+STEADY_S = 2.0
+"""A worker that died sooner after it was ready, or never was, is replaced after a pause."""
+
+PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
+"""The first pause, and the longest: each is twice the one before."""
 
 STARTS = 5
-"""So many starts that fail one after the other end the supervisor."""
+"""So many starts that fail one after the other end the supervisor, unless a worker serves."""
 
 OVERTIME_S = 12.0
 """Seconds that workers may take beyond `drain_s`: answers leave, what is queued is written."""
@@ -72,6 +76,7 @@ class Supervisor:
         self._folder = folder
         self._living: dict[int, Process] = {}
         self._were_ready: set[int] = set()
+        self._serving: set[int] = set()
         self._failed_starts = 0
         self._signals = 0
         self._stop = asyncio.Event()
@@ -103,27 +108,40 @@ class Supervisor:
 
     async def _keep(self, index: int) -> None:
         """Have a worker of this index, until the supervisor stops."""
+        pause_s = 0.0
         while not self._stop.is_set():
-            try:
-                process = self._living[index] = await self._start(index)
-            except OSError as error:
-                await self._note_failed_start(f"no process can be started: {error}", 1)
-                continue
-            if self._stop.is_set():  # it was starting when the others were told
-                _signal(process, signal.SIGTERM)
-            words = await _first_words(process)
-            was_ready = words.startswith(READY)
-            if was_ready:
-                self._note_ready(index, words)
-            status = await process.wait()
-            del self._living[index]
-            if not self._stop.is_set():
-                if not was_ready:
-                    await self._note_failed_start(words, status)
-                else:
-                    log.warning("worker %d (process %d) %s", index, process.pid, _ended(status))
-            elif was_ready and status:
-                self._fail(f"worker {index} (process {process.pid}) {_ended(status)}")
+            pause_s = pause_after(pause_s, await self._have(index))
+            if pause_s and not self._stop.is_set():
+                log.warning("worker %d is replaced in %g s", index, pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._stop.wait()
+
+    async def _have(self, index: int) -> float:
+        """Have one worker until it ends; gives the seconds for which it served."""
+        try:
+            process = self._living[index] = await self._start(index)
+        except OSError as error:
+            self._note_failed_start(f"no process can be started: {error}", 1)
+            return 0.0
+        if self._stop.is_set():  # it was starting when the others were told
+            _signal(process, signal.SIGTERM)
+        words = await _first_words(process)
+        was_ready = words.startswith(READY)
+        began = asyncio.get_running_loop().time()
+        if was_ready:
+            self._note_ready(index, words)
+        status = await process.wait()
+        del self._living[index]
+        self._serving.discard(index)
+        if not self._stop.is_set():
+            if not was_ready:
+                self._note_failed_start(words, status)
+            else:
+                log.warning("worker %d (process %d) %s", index, process.pid, _ended(status))
+        elif was_ready and status:
+            self._fail(f"worker {index} (process {process.pid}) {_ended(status)}")
+        return asyncio.get_running_loop().time() - began if was_ready else 0.0
 
     async def _start(self, index: int) -> Process:
         listening = self._listening.fileno()
@@ -141,22 +159,23 @@ class Supervisor:
 
     def _note_ready(self, index: int, words: str) -> None:
         self._failed_starts = 0
+        self._serving.add(index)
         before = len(self._were_ready)
         self._were_ready.add(index)
         if before < len(self._were_ready) == self._plan.workers:
             sys.stdout.write(f"{words}\n")
             sys.stdout.flush()
 
-    async def _note_failed_start(self, words: str, status: int) -> None:
+    def _note_failed_start(self, words: str, status: int) -> None:
         """What hinders the first worker that starts hinders all; later it may pass."""
         self._failed_starts += 1
         reason = words.removeprefix("finport: ") or f"a worker {_ended(status)} before it was ready"
         if words and not self._were_ready:
             self._fail(reason, 2 if status == 2 else 1)
-        elif self._failed_starts == STARTS:
-            self._fail(f"no worker could be started, {STARTS} times in a row: {reason}")
-        else:
-            await asyncio.sleep(PAUSE_S)
+        elif self._failed_starts >= STARTS and not self._serving:
+            self._fail(
+                f"no worker could be started, {self._failed_starts} times in a row: {reason}"
+            )
 
     def _told(self) -> None:
         self._signals += 1
@@ -175,6 +194,13 @@ class Supervisor:
     def _kill(self) -> None:
         for process in self._living.values():
             _signal(process, signal.SIGKILL)
+
+
+def pause_after(before_s: float, lived_s: float) -> float:
+    """Seconds until a worker is replaced that lived so long; the pause before it was `before_s`."""
+    if lived_s >= STEADY_S:
+        return 0.0
+    return min(max(2 * before_s, PAUSE_S), LONGEST_PAUSE_S)
 
 
 def when_stdin_closes(then: Callable[[], None]) -> None:

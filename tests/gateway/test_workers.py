@@ -17,9 +17,18 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from gateway import workers
 from gateway.listening import bound_socket
-from gateway.workers import Plan
-from tests.gateway.test_serve import Server, answer, coin, is_listening, refusal, server
+from gateway.workers import Plan, Supervisor, pause_after
+from tests.gateway.test_serve import (
+    Server,
+    answer,
+    coin,
+    environment,
+    is_listening,
+    refusal,
+    server,
+)
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -147,7 +156,7 @@ async def test_a_worker_told_to_end_and_then_all_lose_no_call(tmp_path: Path) ->
         assert load.refused == CLIENTS
         assert load.told_to_close >= CLIENTS
         assert code == 0
-        assert re.search(rf"worker 0 \(process {first}\) ended with status 0\n$", stderr)
+        assert re.search(rf"worker 0 \(process {first}\) ended with status 0\n", stderr)
     files = [tmp_path / f"calls.{index}.jsonl" for index in (0, 1)]
     records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert len(records) == load.sent
@@ -269,6 +278,48 @@ async def test_workers_that_die_again_and_again_end_the_server() -> None:
     assert process.returncode == 1
     assert stderr.count(b"finport: no worker could be started, " + reason) == 1
     assert stderr.count(b"No such option: --nonsense") <= 6
+
+
+async def test_a_worker_that_dies_at_once_is_replaced_after_a_pause(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(workers, "STEADY_S", 3_600)
+    monkeypatch.setattr(workers, "PAUSE_S", 3_600)
+    monkeypatch.setattr(workers, "LONGEST_PAUSE_S", 3_600)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    before = children(os.getpid())
+    with bound_socket("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        plan = Plan(("serve",), 2, listening.fileno(), 5, False, "text")
+        running = asyncio.create_task(Supervisor(plan, listening, str(tmp_path)).run())
+        try:
+            await until(lambda: "finport ready on " in capsys.readouterr().out, 30)
+            os.kill(min(children(os.getpid()) - before), signal.SIGKILL)
+            await until(lambda: "is replaced in 3600 s" in caplog.text)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(coin("x"))
+            assert (await answer(reader))[0] == 200
+            writer.close()
+            os.kill(os.getpid(), signal.SIGTERM)
+            async with asyncio.timeout(20):
+                assert await running == 0
+        finally:
+            running.cancel()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().remove_signal_handler(number)
+    assert children(os.getpid()) == before
+
+
+def test_the_pause_grows_until_a_worker_has_served_for_a_while() -> None:
+    pauses = [0.0]
+    for lived_s in (0, 0, 1, 60, 0, *[0] * 9):
+        pauses.append(pause_after(pauses[-1], lived_s))
+    assert pauses[1:8] == [0.1, 0.2, 0.4, 0, 0.1, 0.2, 0.4]
+    assert max(pauses) == pauses[-1] == 10
 
 
 async def test_one_process_records(tmp_path: Path) -> None:
