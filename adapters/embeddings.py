@@ -1,7 +1,12 @@
-"""Where embedding vectors come from: an OpenAI-compatible endpoint, or a model on this machine."""
+"""Where embedding vectors come from: an OpenAI-compatible endpoint, or a model on this machine.
+
+What an endpoint sends is bounded and checked: for each text one vector, all of one length, of
+finite numbers.
+"""
 
 import asyncio
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any, Protocol
 
 import aiohttp
@@ -12,6 +17,12 @@ from adapters.fault import UpstreamFault, fault_of_status
 
 BATCH = 64
 TIMEOUT_S = 60.0
+
+MAX_LENGTH = 8_192
+"""Numbers of a vector."""
+
+MAX_BYTES = 32 * MAX_LENGTH
+"""Bytes of an answer for each of its texts."""
 
 
 class Embedder(Protocol):
@@ -42,20 +53,40 @@ class EndpointEmbedder:
         asked = {"model": self._model, "input": list(texts)}
         try:
             async with session.post(self._url, json=asked) as response:
-                body = await response.read()
                 if response.status != 200:
                     raise fault_of_status(response.status, response.headers.get("Retry-After"))
+                body = await _body(response, MAX_BYTES * len(texts))
         except (aiohttp.ClientError, TimeoutError) as error:
             text = f"{type(error).__name__} on the way to the embeddings endpoint"
             raise UpstreamFault("unreachable", text, retryable=True) from None
-        try:
-            rows = sorted(orjson.loads(body)["data"], key=lambda row: row["index"])
-            vectors = [[float(figure) for figure in row["embedding"]] for row in rows]
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-            raise UpstreamFault("invalid", "the embeddings endpoint sent no embeddings") from None
-        if len(vectors) != len(texts):
-            raise UpstreamFault("invalid", f"{len(vectors)} embeddings for {len(texts)} texts")
-        return vectors
+        return await to_thread.run_sync(_vectors, body, len(texts))
+
+
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most:
+            response.close()
+            raise UpstreamFault("too_large", f"the embeddings endpoint sent over {most} bytes")
+    return bytes(body)
+
+
+def _vectors(body: bytes, texts: int) -> list[list[float]]:
+    """The vectors in the order of their texts. Raises `UpstreamFault`."""
+    try:
+        by_index = {row["index"]: row["embedding"] for row in orjson.loads(body)["data"]}
+        vectors = [[float(figure) for figure in by_index[index]] for index in range(texts)]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        text = f"the embeddings endpoint sent no embeddings of {texts} texts"
+        raise UpstreamFault("invalid", text) from None
+    length = len(vectors[0])
+    if not 0 < length <= MAX_LENGTH or len(by_index) != texts:
+        text = f"the embeddings endpoint sent {len(by_index)} embeddings of {length} numbers"
+        raise UpstreamFault("invalid", f"{text} for {texts} texts")
+    if any(len(v) != length or not all(map(isfinite, v)) for v in vectors):
+        raise UpstreamFault("invalid", "the embeddings endpoint sent unlike or infinite embeddings")
+    return vectors
 
 
 class LocalEmbedder:
@@ -71,7 +102,8 @@ class LocalEmbedder:
             if self._model is None:
                 self._model = await to_thread.run_sync(self._load)
         vectors: list[list[float]] = await to_thread.run_sync(
-            lambda: self._model.encode(list(texts), normalize_embeddings=True).tolist()
+            lambda: self._model.encode(list(texts), normalize_embeddings=True).tolist(),
+            abandon_on_cancel=True,
         )
         return vectors
 

@@ -179,6 +179,7 @@ def _requests(kind: str, netloc: str) -> Iterator[bytes]:
 
 async def _be_strangers(url: str, kind: str) -> None:
     parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or 80
     loop = asyncio.get_running_loop()
     requests = _requests(kind, parts.netloc)
     answered, ended = asyncio.Event(), asyncio.Event()
@@ -188,7 +189,7 @@ async def _be_strangers(url: str, kind: str) -> None:
     async def stranger() -> None:
         while True:
             made = _Stranger(requests, AT_ONCE if kind == "refusals" else 1, answered)
-            await loop.create_connection(lambda: made, parts.hostname, parts.port)  # noqa: B023
+            await loop.create_connection(lambda: made, host, port)  # noqa: B023
             all_of_them.append(made)
             await made.lost
 

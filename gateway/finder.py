@@ -1,10 +1,17 @@
 """Finding tools for a question, as every door does it: the embedded search and, where an embedder
 is set, dense retrieval fused with it. Without the embedder the embedded search stands alone.
+
+Where tools are found for others (`Limits`), no search waits long for the embedder, and no flood of
+searches becomes one of requests to it.
 """
 
 import asyncio
 import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
+from aiolimiter import AsyncLimiter
 from anyio import to_thread
 
 from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
@@ -19,52 +26,190 @@ log = logging.getLogger("finport")
 DEPTH = 100
 """How far down each ranking is read when two are fused."""
 
+KEPT = 1_000
+"""Queries whose dense rankings are kept, of 6 KB each."""
+
+WAIT_S = 2.0
+"""Seconds within which the embedder must have embedded a query."""
+
+AT_ONCE = 4
+"""Queries that it is asked for at once."""
+
+PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+"""For so long it is not asked after a failure; the pause doubles with each that follows."""
+
+PER_MINUTE = 300
+"""Queries of callers without keys: any program or page on the machine may be one."""
+
+
+class _NotAskedError(Exception):
+    """The embedder could not be asked at this moment."""
+
+
+class Limits:
+    """How often and for how long an embedder is asked, for one event loop."""
+
+    def __init__(self, per_minute: int | None = None) -> None:
+        self._rate = None if per_minute is None else AsyncLimiter(per_minute, 60)
+        self._under_way = 0
+        self._pause_s = PAUSE_S
+        self._paused_until = 0.0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Within it the embedder is asked. Raises `UpstreamFault` where that takes too long, and
+        `_NotAskedError` where it may not be asked now.
+        """
+        self.check()
+        if self._under_way >= AT_ONCE or not (self._rate is None or self._rate.has_capacity()):
+            raise _NotAskedError("the embedder is asked too much")
+        self._under_way += 1
+        try:
+            if self._rate is not None:
+                await self._rate.acquire()
+            async with asyncio.timeout(WAIT_S):
+                yield
+            self._pause_s = PAUSE_S
+        except TimeoutError:
+            self.pause()
+            raise UpstreamFault("timeout", f"the embedder took over {WAIT_S:g} s") from None
+        except UpstreamFault:
+            self.pause()
+            raise
+        finally:
+            self._under_way -= 1
+
+    def check(self) -> None:
+        """Raises `_NotAskedError` during a pause."""
+        if asyncio.get_running_loop().time() < self._paused_until:
+            raise _NotAskedError("the embedder has just failed")
+
+    def pause(self) -> None:
+        """Do not ask for a while; failures of requests that went on together count as one."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._paused_until:
+            self._paused_until = now + self._pause_s
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
 
 class ToolFinder:
-    """Search over one catalogue, for one event loop."""
+    """Search over one catalogue, for one event loop. Without `limits` it waits for its embedder."""
 
-    def __init__(self, catalog: Catalog, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, embedder: Embedder | None = None, limits: Limits | None = None
+    ) -> None:
         self._catalog = catalog
         self._embedder = embedder
+        self._limits = limits
         self._index: DenseIndex | None = None
         self._indexing = asyncio.Lock()
+        self._making: asyncio.Task[None] | None = None
+        self._kept: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     @classmethod
-    def of(cls, catalog: Catalog, settings: GatewaySettings) -> "ToolFinder":
+    def of(
+        cls, catalog: Catalog, settings: GatewaySettings, limits: Limits | None = None
+    ) -> "ToolFinder":
         """With the embedder that the settings name, if any."""
         model = settings.embeddings_model
         if model is None:
             return cls(catalog)
         if settings.embeddings_url is None:
-            return cls(catalog, LocalEmbedder(model))
+            return cls(catalog, LocalEmbedder(model), limits)
         key = settings.embeddings_key
         secret = key.get_secret_value() if key else None
-        return cls(catalog, EndpointEmbedder(settings.embeddings_url, model, secret))
+        return cls(catalog, EndpointEmbedder(settings.embeddings_url, model, secret), limits)
+
+    async def aclose(self) -> None:
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.wait({self._making})
 
     async def find(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
         """The tools that `query` is about, the best first, of those that carry `tags`."""
-        allowed = {m.name for m in self._catalog.select(**tags)}
         query = query[:MAX_QUERY]
-        # In a thread: the first search makes the index, and comparing vectors takes 50 ms.
+        allowed, ranking = await self._by_words(query, limit, tags)
+        if self._embedder is not None and query.strip():
+            try:
+                names = await self._nearest(self._embedder, query)
+                nearest = [(name, 0.0) for name in names if name in allowed]
+                ranking = fused((ranking, nearest[:DEPTH]), limit)
+            except _NotAskedError:
+                pass  # the failure before it was told
+            except UpstreamFault as fault:
+                log.warning("search goes on without embeddings: %s", fault.message)
+        return self._manifests(ranking, limit)
+
+    async def find_by_words(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
+        """The same without the embedder."""
+        _, ranking = await self._by_words(query[:MAX_QUERY], limit, tags)
+        return self._manifests(ranking, limit)
+
+    async def _by_words(
+        self, query: str, limit: int, tags: Mapping[str, str | None]
+    ) -> tuple[set[str], Ranking]:
+        """The names of tools that carry `tags`, and a ranking of them."""
+        allowed = {m.name for m in self._catalog.select(**tags)}
+        # In a thread: the first search makes the index.
         ranking = await to_thread.run_sync(
             lambda: self._catalog.search.rank(query, max(limit, DEPTH), allowed)
         )
-        if self._embedder is not None:
-            try:
-                dense = await self._dense(self._embedder, query, allowed)
-                ranking = fused((ranking, dense), limit)
-            except UpstreamFault as fault:
-                log.warning("search goes on without embeddings: %s", fault.message)
+        return allowed, ranking
+
+    def _manifests(self, ranking: Ranking, limit: int) -> list[Manifest]:
         found = (self._catalog.get(name) for name, _ in ranking[:limit])
         return [manifest for manifest in found if manifest is not None]
 
-    async def _dense(self, embedder: Embedder, query: str, allowed: set[str]) -> Ranking:
+    async def _nearest(self, embedder: Embedder, query: str) -> tuple[str, ...]:
+        """All tools by their vectors, the nearest first."""
+        names = self._kept.get(query)
+        if names is None:
+            if self._limits is None:
+                await self._make_index(embedder)
+                names = await self._ranked(embedder, query)
+            else:
+                self._have_index(embedder, self._limits)
+                async with self._limits.turn():
+                    names = await self._ranked(embedder, query)
+            self._kept[query] = names
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(query)
+        return names
+
+    async def _ranked(self, embedder: Embedder, query: str) -> tuple[str, ...]:
+        index = self._index
+        assert index is not None  # noqa: S101 - it is made before
+        (wanted,) = await embedder.embed([query])
+        if len(wanted) != index.length:
+            text = f"the embedder gave {len(wanted)} numbers for a query, {index.length} for tools"
+            raise UpstreamFault("invalid", text)
+        # In a thread: comparing vectors takes 50 ms.
+        ranking = await to_thread.run_sync(index.rank, wanted, len(self._catalog))
+        return tuple(name for name, _ in ranking)
+
+    async def _make_index(self, embedder: Embedder) -> None:
         async with self._indexing:
             if self._index is None:
                 tools = list(self._catalog)
                 vectors = await embedder.embed([text_of(tool) for tool in tools])
                 names = (tool.name for tool in tools)
-                self._index = DenseIndex(zip(names, vectors, strict=True))
-        (wanted,) = await embedder.embed([query])
-        index = self._index
-        return await to_thread.run_sync(lambda: index.rank(wanted, DEPTH, allowed))
+                pairs = zip(names, vectors, strict=True)
+                self._index = await to_thread.run_sync(DenseIndex, pairs)
+
+    def _have_index(self, embedder: Embedder, limits: Limits) -> None:
+        """Have the index made, which may take minutes. Raises `_NotAskedError` until then."""
+        if self._index is not None:
+            return
+        if self._making is None:
+            limits.check()
+            self._making = asyncio.create_task(self._make_index(embedder))
+            self._making.add_done_callback(lambda task: self._made(task, limits))
+        raise _NotAskedError("the embeddings of tools are being made")
+
+    def _made(self, task: asyncio.Task[None], limits: Limits) -> None:
+        self._making = None
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        limits.pause()
+        log.warning("search goes on without embeddings: %s", error)

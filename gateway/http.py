@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
@@ -28,7 +28,7 @@ from gateway.doors.mcp_http import McpHttp
 from gateway.doors.openapi import OpenApi
 from gateway.doors.page import Page
 from gateway.doors.rest import Rest
-from gateway.finder import ToolFinder
+from gateway.finder import PER_MINUTE, Limits, ToolFinder
 from gateway.guard import Guard
 from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.metrics import CallMetrics, Metrics
@@ -57,7 +57,13 @@ class Serving:
     """All doors of one gateway, and what is under way in them."""
 
     def __init__(
-        self, gateway: Gateway, clients: Clients, vitals: Vitals, metrics: Metrics, worker: "Worker"
+        self,
+        gateway: Gateway,
+        finder: ToolFinder,
+        guard: Guard,
+        vitals: Vitals,
+        metrics: Metrics,
+        worker: "Worker",
     ) -> None:
         self.draining = False
         self.in_flight = 0
@@ -65,8 +71,6 @@ class Serving:
         self._gateway = gateway
         self._worker = worker
         self._last_request = 0.0
-        guard = Guard(gateway.settings, clients)
-        finder = ToolFinder.of(gateway.catalog, gateway.settings)
         rest = Rest(gateway, finder)
         mcp = McpHttp(gateway, finder)
         health = Health(gateway, vitals, metrics, lambda: self.draining)
@@ -210,7 +214,11 @@ async def serve(
         calls = parts.enter_context(gateway.observed(CallMetrics()))
         shared = Metrics.open(gateway, vitals, calls, worker.folder, worker.index)
         metrics = await parts.enter_async_context(shared)
-        serving = Serving(gateway, clients, vitals, metrics, worker)
+        guard = Guard(gateway.settings, clients)
+        limits = Limits(None if guard.needs_keys else PER_MINUTE)
+        finder = ToolFinder.of(gateway.catalog, gateway.settings, limits)
+        await parts.enter_async_context(aclosing(finder))
+        serving = Serving(gateway, finder, guard, vitals, metrics, worker)
         await parts.enter_async_context(serving.on(listening))
         yield url_of(listening)
 

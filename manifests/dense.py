@@ -25,6 +25,11 @@ class DenseIndex:
     def __init__(self, vectors: Iterable[tuple[str, Vector]]) -> None:
         self._vectors = sorted((name, _unit(vector)) for name, vector in vectors)
 
+    @property
+    def length(self) -> int:
+        """Numbers of a vector; 0 where there is none."""
+        return len(self._vectors[0][1]) if self._vectors else 0
+
     def rank(self, query: Vector, limit: int, allowed: Collection[str] | None = None) -> Ranking:
         """At most `limit` tools, of those `allowed`, nearest to `query` first; ties by name."""
         wanted = _unit(query)

@@ -18,7 +18,7 @@ from gateway.daemon import in_daemon
 from gateway.doors import mcp
 from gateway.doors.bodies import MAX_BODY
 from gateway.doors.mcp import Mcp, McpError, Request, Visitor
-from gateway.finder import ToolFinder
+from gateway.finder import Limits, ToolFinder
 
 log = logging.getLogger("finport")
 
@@ -33,7 +33,8 @@ class McpStdio:
 
     def __init__(self, gateway: Gateway, visitor: Visitor, input_: int, output: int) -> None:
         self._gateway = gateway
-        self._mcp = Mcp(gateway, ToolFinder.of(gateway.catalog, gateway.settings))
+        self._finder = ToolFinder.of(gateway.catalog, gateway.settings, Limits())
+        self._mcp = Mcp(gateway, self._finder)
         self._visitor = visitor
         self._input = input_
         self._output = output
@@ -44,7 +45,11 @@ class McpStdio:
     async def serve(self) -> None:
         """Answer until the input ends, or nobody reads the output any more."""
         try:
-            async with asyncio.TaskGroup() as group, aclosing(self._lines()) as lines:
+            async with (
+                aclosing(self._finder),
+                asyncio.TaskGroup() as group,
+                aclosing(self._lines()) as lines,
+            ):
                 writer = group.create_task(self._write())
                 async for line in lines:
                     await self._take(line, group)

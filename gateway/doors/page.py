@@ -26,6 +26,7 @@ from cache import Rule, rule_of
 from gateway.bind import printable
 from gateway.call import Gateway
 from gateway.doors.reference import operations
+from gateway.doors.route import CALLER
 from gateway.finder import ToolFinder
 from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
 from manifests.catalog import MAX_QUERY
@@ -124,7 +125,9 @@ class Page:
             return self._problem(400, "No such page", text)
         catalog = self._gateway.catalog
         if query.q:
-            found = await self._finder.find(query.q, len(catalog), **query.tags)
+            finder = self._finder
+            find = finder.find if CALLER in request else finder.find_by_words  # which costs nothing
+            found = await find(query.q, len(catalog), **query.tags)
         else:
             found = catalog.select(**query.tags)
         start = (query.page - 1) * PAGE

@@ -1,11 +1,20 @@
-import pytest
+import asyncio
+from collections import Counter
+from pathlib import Path
 
-from gateway import GatewaySettings
-from gateway.finder import ToolFinder
-from manifests import Catalog
+import aiohttp
+import pytest
+from aiohttp import web
+from pydantic import SecretStr
+
+from adapters.embeddings import EndpointEmbedder
+from adapters.fault import UpstreamFault
+from gateway import GatewaySettings, finder, http
+from gateway.finder import Limits, ToolFinder
+from manifests import Catalog, Manifest
 from tests.adapters.test_rapidapi import upstream
 from tests.bench.test_retrieval import embeddings
-from tests.conftest import Door
+from tests.conftest import Door, open_road
 
 pytestmark = pytest.mark.anyio
 
@@ -46,3 +55,150 @@ async def test_the_catalogue_is_searched_over_http_in_both_languages(door: Door)
         async with door.client.get(url, params={"q": query, "limit": "5"}) as response:
             page = await response.json()
         assert "bond_zh_us_rate" in [tool["name"] for tool in page["tools"]]
+
+
+class Endpoint:
+    """Embeds words, and counts what it is asked for: tools, queries. A query waits for `open`."""
+
+    def __init__(self) -> None:
+        self.asked = Counter[str]()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.length: int | None = None
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        texts = (await request.json())["input"]
+        self.asked["queries" if len(texts) == 1 else "tools"] += 1
+        if len(texts) == 1:
+            await self.open.wait()
+            if self.length is not None:
+                vector = [1.0] * self.length
+                return web.json_response({"data": [{"index": 0, "embedding": vector}]})
+        return await embeddings(request)
+
+
+def for_others(catalog: Catalog, url: str, limits: Limits | None = None) -> ToolFinder:
+    settings = GatewaySettings.read(
+        embeddings_url=url, embeddings_model="words", embeddings_key="k"
+    )
+    return ToolFinder.of(catalog, settings, limits or Limits())
+
+
+async def found_with_vectors(finder: ToolFinder, query: str) -> list[Manifest]:
+    """What is found once the embeddings of tools are made."""
+    alone = await finder.find_by_words(query, 20)
+    async with asyncio.timeout(10):
+        while (found := await finder.find(query, 20)) == alone:
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def test_an_embedder_that_hangs_stops_no_search(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(finder, "WAIT_S", 0.05)
+    monkeypatch.setattr(finder, "PAUSE_S", 3_600)
+    endpoint = Endpoint()
+    async with upstream(endpoint.answer) as url:
+        mine = for_others(catalog, url)
+        kept = await found_with_vectors(mine, QUERY)
+        endpoint.open.clear()
+        endpoint.asked.clear()
+        async with asyncio.timeout(10):
+            several = await asyncio.gather(*(mine.find(f"yields {n}", 20) for n in range(20)))
+        assert several == [await mine.find_by_words(f"yields {n}", 20) for n in range(20)]
+        assert endpoint.asked == {"queries": finder.AT_ONCE}
+        assert "without embeddings: the embedder took over 0.05 s" in caplog.text
+        await mine.find("yields", 20)
+        assert await mine.find(QUERY, 20) == kept
+        assert endpoint.asked == {"queries": finder.AT_ONCE}
+        endpoint.open.set()
+
+
+async def test_a_query_is_embedded_once(catalog: Catalog) -> None:
+    endpoint = Endpoint()
+    async with upstream(endpoint.answer) as url:
+        mine = for_others(catalog, url)
+        found = await found_with_vectors(mine, QUERY)
+        assert await mine.find(QUERY, 20) == found
+        assert [m.source for m in await mine.find(QUERY, 5, source="rapidapi")] == ["rapidapi"] * 5
+        assert endpoint.asked["queries"] == 1
+
+
+async def test_searches_of_anyone_are_bounded_in_what_they_spend(catalog: Catalog) -> None:
+    endpoint = Endpoint()
+    async with upstream(endpoint.answer) as url:
+        mine = for_others(catalog, url, Limits(per_minute=1))
+        await found_with_vectors(mine, QUERY)
+        alone = await mine.find_by_words("bonds", 20)
+        assert await mine.find("bonds", 20) == alone
+        assert endpoint.asked["queries"] == 1
+
+
+async def test_a_vector_of_another_length_is_not_compared(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = Endpoint()
+    async with upstream(endpoint.answer) as url:
+        mine = ToolFinder(catalog, EndpointEmbedder(url, "words", "k"))
+        endpoint.length = 255
+        assert await mine.find(QUERY, 20) == await mine.find_by_words(QUERY, 20)
+    assert "255 numbers for a query, 256 for tools" in caplog.text
+
+
+async def test_strangers_spend_nothing_on_an_embedder(catalog: Catalog, tmp_path: Path) -> None:
+    endpoint = Endpoint()
+    async with (
+        upstream(endpoint.answer) as url,
+        open_road(
+            catalog,
+            tmp_path,
+            api_keys=(SecretStr("a=k1"),),
+            embeddings_url=url,
+            embeddings_model="words",
+            embeddings_key="k",
+        ) as road,
+        http.serve(road.gateway) as served,
+        aiohttp.ClientSession() as client,
+    ):
+        async with client.get(f"{served}/?q=bonds") as got:
+            assert got.status == 200
+        assert not endpoint.asked
+        key = {"Authorization": "Bearer k1"}
+        async with client.get(f"{served}/v1/tools?q=bonds", headers=key) as got:
+            assert got.status == 200
+        async with asyncio.timeout(10):
+            while not endpoint.asked:
+                await asyncio.sleep(0.01)
+
+
+def rows(*vectors: tuple[int, str]) -> str:
+    said = (f'{{"index":{index},"embedding":{vector}}}' for index, vector in vectors)
+    return f'{{"data":[{",".join(said)}]}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ("{", "sent no embeddings"),
+        ("[]", "sent no embeddings"),
+        ('{"data":3}', "sent no embeddings"),
+        (rows(), "sent no embeddings"),
+        (rows((0, "[1]")), "sent no embeddings"),
+        (rows((0, "[1]"), (0, "[2]")), "sent no embeddings"),
+        (rows((0, "[1]"), (1, '"x"')), "sent no embeddings"),
+        (rows((0, "[1]"), (1, "[1e400]")), "sent no embeddings"),
+        (rows((0, '["nan"]'), (1, "[1]")), "infinite"),
+        (rows((0, "[1,2]"), (1, "[1]")), "unlike"),
+        (rows((0, "[]"), (1, "[]")), "of 0 numbers"),
+        (rows((0, "[1]"), (1, "[1]"), (2, "[1]")), "3 embeddings of 1 numbers for 2 texts"),
+        (" " * 600_000, "over 524288 bytes"),
+    ],
+)
+async def test_what_is_no_embeddings_is_refused(body: str, wrong: str) -> None:
+    async def says(_: web.Request) -> web.Response:
+        return web.Response(text=body)
+
+    async with upstream(says) as url:
+        with pytest.raises(UpstreamFault, match=wrong):
+            await EndpointEmbedder(url, "words").embed(["x", "y"])
