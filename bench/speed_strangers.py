@@ -30,7 +30,10 @@ CONNECTIONS, AT_ONCE = 40, 16
 SECONDS, ROUNDS = 2.0, 3
 BODY = 2**20
 
-FLOODS = ("selections", "description", "searches", "refusals", "bodies", "connections")
+FLOODS = (
+    *("selections", "description", "searches", "refusals"),
+    *("bodies", "connections", "malformed"),
+)
 
 Figures = dict[str, float | str]
 
@@ -171,6 +174,8 @@ def _requests(kind: str, netloc: str) -> Iterator[bytes]:
             case "bodies":
                 head = f"POST /v1/tools/{TOOL} {end}Content-Length: {BODY}\r\n\r\n"
                 yield head.encode() + bytes(BODY)
+            case "malformed":
+                yield f"GET / {end}No header\r\n\r\n".encode()
             case "connections":
                 yield f"GET /v1/tools {end}Connection: close\r\n\r\n".encode()
             case _:

@@ -5,14 +5,20 @@ What is no HTTP is answered in JSON and stands in no log: it may hold a key.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 import orjson
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import _ErrInfo
 
 from gateway.doors.answer import problem
 from gateway.errors import CallError, ErrorCode
+from gateway.refusal import Refusal
+from gateway.strangers import Strangers
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 REQUEST_S = 15.0
 """Seconds within which a new connection must have sent the head of a request."""
@@ -28,9 +34,10 @@ REST_S = 2.0
 
 
 class Connections(Protocol):
-    """Whoever counts them."""
+    """Whoever counts them, and gives those their turns who send what is no HTTP."""
 
     connections: int
+    strangers: Strangers
 
 
 class Connection(web.RequestHandler):
@@ -116,6 +123,20 @@ class Connection(web.RequestHandler):
         response = problem(request, error, {hdrs.SERVER: "finport"})
         response.force_close()
         return response
+
+    def _make_error_handler(self, err_info: _ErrInfo) -> Handler:
+        answer = super()._make_error_handler(err_info)
+
+        async def answer_in_turn(request: web.BaseRequest) -> web.StreamResponse:
+            try:
+                async with self._owner.strangers.turn(request.remote or ""):
+                    return await answer(request)
+            except Refusal as refusal:
+                response = problem(request, refusal.error, {hdrs.SERVER: "finport"})
+                response.force_close()
+                return response
+
+        return answer_in_turn
 
     def _close_unused(self) -> None:
         if not self._request_count:

@@ -32,6 +32,7 @@ from gateway.finder import PER_MINUTE, Limits, ToolFinder
 from gateway.guard import Guard
 from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.metrics import CallMetrics, Metrics
+from gateway.strangers import Strangers
 from gateway.vitals import Vitals
 
 REQUESTS = 1_000
@@ -68,6 +69,7 @@ class Serving:
         self.draining = False
         self.in_flight = 0
         self.connections = 0
+        self.strangers = Strangers()
         self._gateway = gateway
         self._worker = worker
         self._last_request = 0.0
@@ -77,7 +79,8 @@ class Serving:
         routes = (*rest.routes(), *Batch(gateway).routes(), *mcp.routes(), *health.routes())
         openapi = OpenApi(gateway, routes, needs_keys=guard.needs_keys)
         page = Page(gateway, finder, openapi.document)
-        self._front = Front(guard, rest, mcp, (*routes, *openapi.routes()), page.routes())
+        routes = (*routes, *openapi.routes())
+        self._front = Front(guard, self.strangers, rest, mcp, routes, page.routes())
         self._front.application.on_response_prepare.append(self._tell)
 
     @asynccontextmanager

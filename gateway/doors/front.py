@@ -44,6 +44,7 @@ class Front:
     def __init__(
         self,
         guard: Guard,
+        strangers: Strangers,
         rest: Rest,
         mcp: McpHttp,
         routes: Iterable[Route],
@@ -52,7 +53,7 @@ class Front:
         self._guard = guard
         self._rest = rest
         self._mcp = mcp
-        self._strangers = Strangers()
+        self._strangers = strangers
         self._id_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._ids = count(1)
         self._open: set[web.AbstractResource | None] = set()

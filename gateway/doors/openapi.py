@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import orjson
 from aiohttp import web
+from anyio import to_thread
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
@@ -87,7 +88,8 @@ class OpenApi:
         """`GET /openapi.json`."""
         query = parsed(OpenApiQuery, request.query)
         if query.tools is None:
-            return listing(request, self._description)
+            # In a thread: it takes 10 ms, once.
+            return listing(request, await to_thread.run_sync(lambda: self._description))
         if self._needs_keys and CALLER not in request:
             text = "tools are described to those who have a key: send `Authorization: Bearer KEY`"
             raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
@@ -123,7 +125,7 @@ class OpenApi:
             b'"/v1/tools/%b":{"post":%b}' % (m.name.encode(), self._operations[m.name])
             for m in chosen
         )
-        start, paths = self._start_and_paths
+        start, paths = await to_thread.run_sync(lambda: self._start_and_paths)
         return b'%b,"paths":{%b}}' % (start[:-1], b",".join((paths[1:-1], *own)))
 
     @cached_property

@@ -66,6 +66,10 @@ async def test_who_has_a_key_is_served_while_strangers_wait(
     for path in ("/v1/tools?limit=1", "/", "/openapi.json", "/readyz", "/nowhere"):
         assert await status(kept, path) == 503
         assert await status(kept, path, KEY) == (404 if path == "/nowhere" else 200)
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(kept.url.rpartition(":")[2]))
+    writer.write(b"no HTTP\r\n\r\n")
+    assert (await answer(reader))[0] == 503
+    writer.close()
     async with kept.client.post(f"{kept.url}/v1/tools/get_coin", headers=KEY, data="{}") as got:
         assert got.status != 503
 
