@@ -23,6 +23,8 @@ MAX_LENGTH = 8_192
 
 MAX_BYTES = 32 * MAX_LENGTH
 """Bytes of an answer for each of its texts."""
+KEY = "FINPORT_EMBEDDINGS_KEY"
+"""Names the endpoint's key, in the environment."""
 
 
 class Embedder(Protocol):
@@ -32,7 +34,9 @@ class Embedder(Protocol):
 
 
 class EndpointEmbedder:
-    """`POST {base_url}/embeddings` as the OpenAI API has it."""
+    """`POST {base_url}/embeddings` as the OpenAI API has it. No redirect is followed: the key goes
+    to `base_url` only.
+    """
 
     def __init__(self, base_url: str, model: str, key: str | None = None) -> None:
         self._url = f"{base_url.rstrip('/')}/embeddings"
@@ -52,7 +56,10 @@ class EndpointEmbedder:
     ) -> list[list[float]]:
         asked = {"model": self._model, "input": list(texts)}
         try:
-            async with session.post(self._url, json=asked) as response:
+            async with session.post(self._url, json=asked, allow_redirects=False) as response:
+                if response.status == 401 and not self._headers:
+                    text = f"the embeddings endpoint answered 401: no key was sent, set {KEY}"
+                    raise UpstreamFault("not_configured", text)
                 if response.status != 200:
                     raise fault_of_status(response.status, response.headers.get("Retry-After"))
                 body = await _body(response, MAX_BYTES * len(texts))

@@ -57,12 +57,11 @@ def retrieval(
 ) -> None:
     """Measure how well the tool search finds the labelled tools of questions.
 
-    The key of the endpoint is read from OPENAI_API_KEY.
+    The key of the endpoint is read from FINPORT_EMBEDDINGS_KEY.
     """
-    import os
-
-    from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
+    from adapters.embeddings import KEY, Embedder, EndpointEmbedder, LocalEmbedder
     from adapters.fault import UpstreamFault
+    from bench.endpoint_key import key_for
     from bench.retrieval import (
         DEFAULT,
         DatasetError,
@@ -85,7 +84,8 @@ def retrieval(
     if model:
         embedder: Embedder = LocalEmbedder(model)
         if embeddings:
-            embedder = EndpointEmbedder(embeddings, model, os.environ.get("OPENAI_API_KEY"))
+            key = key_for(embeddings, KEY).secret
+            embedder = EndpointEmbedder(embeddings, model, key)
         try:
             searches |= asyncio.run(dense_variants(catalog, questions, embedder))
         except UpstreamFault as fault:

@@ -44,11 +44,19 @@ judging = together(
 
 def judge_settings(options: dict[str, Any]) -> "JudgeSettings":
     """What `judging` was given, taken out of `options`."""
+    from bench.agents.registry import is_plain_url
+    from bench.endpoint_key import JUDGE
     from bench.judges.registry import JudgeSettings
 
     name, repeats = options.pop("judge"), options.pop("judge_repeats")
     model = options.pop("judge_model") or options.get("model")
-    base_url = options.pop("judge_base_url") or options.get("base_url")
+    own_url = options.pop("judge_base_url")
+    base_url = own_url or options.get("base_url")
     if name == "llm" and not (model and base_url):
         raise click.UsageError("--judge llm wants --judge-model and --judge-base-url")
-    return JudgeSettings(name, model, base_url, repeats)
+    if own_url and not is_plain_url(own_url):
+        raise click.UsageError(
+            "--judge-base-url wants http://HOST:PORT/PATH or https://..., up to before "
+            f"/chat/completions, without credentials or query; the key goes into {JUDGE}"
+        )
+    return JudgeSettings(name, model, base_url, repeats, is_agents=own_url is None)

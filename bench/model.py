@@ -78,11 +78,13 @@ class ModelClient:
         options: Mapping[str, Any],
         retries: int,
         attempt_s: float,
+        key_variable: str | None,
     ) -> None:
         self.model = model
         self._session = session
         self._url = url
         self._secrets = (api_key,) if api_key else ()
+        self._missing = None if api_key else key_variable
         self._stream = "stream" in options
         self._head = b'{"model":%s,"messages":' % orjson.dumps(model)
         self._tail = b"," + orjson.dumps(options)[1:] if options else b"}"
@@ -104,11 +106,12 @@ class ModelClient:
         stream: bool = False,
         retries: int = RETRIES,
         attempt_s: float = ATTEMPT_S,
+        key_variable: str | None = None,
     ) -> AsyncIterator["ModelClient"]:
         """`base_url` ends before `/chat/completions`. What is None is not sent. A request that
         failed is sent again `retries` times at most; `attempt_s` is the deadline of each, from its
         connection to its last byte. A proxy that the environment names is used, but not for
-        loopback.
+        loopback. `key_variable` is what an endpoint that wants a key is told to be missing.
         """
         said = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
@@ -131,7 +134,7 @@ class ModelClient:
             headers=headers,
             proxy=_proxy_of(url),
         ) as session:
-            yield cls(session, url, model, api_key, options, retries, attempt_s)
+            yield cls(session, url, model, api_key, options, retries, attempt_s, key_variable)
 
     async def complete(
         self,
@@ -209,7 +212,7 @@ class ModelClient:
                     self._url, data=data, allow_redirects=False
                 ) as response:
                     if not 200 <= response.status < 300:
-                        raise await _refused(response)
+                        raise await _refused(response, self._missing)
                     if self._stream and not response.content_type.endswith(("json", "html")):
                         return await _streamed(response)
                     whole = await _bytes_of(response)
@@ -267,15 +270,18 @@ async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
     return result
 
 
-async def _refused(response: aiohttp.ClientResponse) -> Exception:
-    """What a status that is no success amounts to: `_TryAgain` or `ModelError`."""
+async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exception:
+    """What a status that is no success amounts to: `_TryAgain` or `ModelError`. `missing` names the
+    variable of a key that was not sent.
+    """
     status, headers = response.status, response.headers
     body = b""
     with suppress(ModelError, aiohttp.ClientError, OSError):  # the status counts
         async with asyncio.timeout(REFUSAL_S):
             body = await _bytes_of(response, REFUSAL_BYTES)
     words = "a redirect is not followed" if 300 <= status < 400 else error_words(body)
-    text = f"the model's endpoint answered {status}{words and f': {words}'}"
+    hint = f" (no key was sent: set {missing})" if missing and status == 401 else ""
+    text = f"the model's endpoint answered {status}{hint}{words and f': {words}'}"
     asked_s = asked_pause_s(headers)
     if not is_worth_another(status, headers, asked_s):
         return ModelError(text)

@@ -271,7 +271,7 @@ async def _process(*command: str | Mapping[str, Any]) -> AsyncIterator[Process]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("FINPORT_") and not name.lower().endswith(("_api_key", "_proxy"))
+        if not name.startswith("FINPORT_") and not name.lower().endswith(("_key", "_proxy"))
     }
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*texts, env=kept, stdin=pipe, stdout=pipe)

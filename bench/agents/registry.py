@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from bench.agents.agent import Agent
 from bench.agents.scripted import ErrorRates, ScriptedAgent
+from bench.endpoint_key import MODEL, EndpointKey, key_for
 from manifests import Catalog
 
 AGENTS = ("scripted", "replay", "llm", "fatr")
@@ -31,7 +32,7 @@ class AgentSettings:
     """What agents are made of; each takes what is its own.
 
     `trace` is the run directory or trace file that `replay` plays. `base_url` and `model` name the
-    model of `llm` and `fatr`, whose key is read from OPENAI_API_KEY; `temperature` and `max_tokens`
+    model of `llm` and `fatr` (its key: `bench/endpoint_key.py`); `temperature` and `max_tokens`
     (of one answer) are the model's own where None. `stream` asks for answers in pieces, `inject`
     puts finance tags into the descriptions of tools, `hard_filter` drops candidates that can't meet
     the constraints that `fatr` inferred.
@@ -60,7 +61,7 @@ class AgentSettings:
         if self.base_url and not is_plain_url(self.base_url):
             raise AgentSettingsError(
                 "--base-url wants http://HOST:PORT/PATH or https://..., up to before "
-                "/chat/completions, without credentials or query; the key goes into OPENAI_API_KEY"
+                f"/chat/completions, without credentials or query; the key goes into {MODEL}"
             )
         if (self.name == "replay") != (self.trace is not None):
             raise AgentSettingsError(
@@ -70,6 +71,10 @@ class AgentSettings:
     @property
     def has_model(self) -> bool:
         return self.name in WITH_MODEL
+
+    @property
+    def key(self) -> EndpointKey:
+        return key_for(self.base_url or "", MODEL)
 
     def about(self) -> dict[str, Any]:
         """What of it another run must equal to be comparable, for `run.json`."""
@@ -82,6 +87,7 @@ class AgentSettings:
             names = ("model", "base_url", "temperature", "max_tokens", "stream", "inject")
             told |= {name: getattr(self, name) for name in names}
             told["base_url"] = (self.base_url or "").rstrip("/")
+            told["model_key"] = self.key.source
         if self.name == "fatr":
             told["hard_filter"] = self.hard_filter
         return {**told, "seed": self.seed}
@@ -110,7 +116,8 @@ async def open_agent(settings: AgentSettings, catalog: Catalog) -> AsyncIterator
         async with ModelClient.open(
             settings.base_url,
             settings.model,
-            os.environ.get("OPENAI_API_KEY"),
+            settings.key.secret,
+            key_variable=settings.key.variable,
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
             seed=settings.seed,

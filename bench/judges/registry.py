@@ -1,11 +1,11 @@
 """Judges by name."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bench.endpoint_key import JUDGE, MODEL, EndpointKey, key_for
 from bench.judges.judge import Judge
 from manifests import Catalog
 
@@ -16,18 +16,29 @@ REPEATS = 3
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """`rules` needs no model; `llm` asks `model` at `base_url`, whose key is OPENAI_API_KEY."""
+    """`rules` needs no model; `llm` asks `model` at `base_url`. With `is_agents` that endpoint is
+    the agent's too, and takes its key where the judge has none.
+    """
 
     name: str = "rules"
     model: str | None = None
     base_url: str | None = None
     repeats: int = REPEATS
+    is_agents: bool = False
+
+    @property
+    def key(self) -> EndpointKey:
+        return key_for(self.base_url or "", JUDGE, *((MODEL,) if self.is_agents else ()))
 
     def about(self) -> dict[str, Any]:
         """What of it another run must equal to be comparable, for `run.json`."""
         if self.name != "llm":
             return {"judge": self.name}
-        return {"judge": f"llm:{self.model}", "judge_repeats": self.repeats}
+        return {
+            "judge": f"llm:{self.model}",
+            "judge_repeats": self.repeats,
+            "judge_key": self.key.source,
+        }
 
 
 @asynccontextmanager
@@ -45,8 +56,12 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
 
         assert settings.model is not None  # noqa: S101 - the command checks it
         assert settings.base_url is not None  # noqa: S101
-        key = os.environ.get("OPENAI_API_KEY")
+        key = settings.key
         async with ModelClient.open(
-            settings.base_url, settings.model, key, temperature=0.0
+            settings.base_url,
+            settings.model,
+            key.secret,
+            temperature=0.0,
+            key_variable=key.variable,
         ) as model:
             yield LlmJudge(model, catalog, repeats=settings.repeats)

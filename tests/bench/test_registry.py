@@ -133,7 +133,7 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
     [
         (("--agent", "gpt"), "there are: scripted, replay, llm, fatr, or `module:Class`"),
         (("--agent", "llm", "--model", "m"), "wants --model and --base-url"),
-        (("--agent", "llm", "--model", "m", "--base-url", "http://a:b@c/v1"), "OPENAI_API_KEY"),
+        (("--agent", "llm", "--model", "m", "--base-url", "http://a:b@c/v1"), "FINBENCH_MODEL_KEY"),
         (("--base-url", "http://:planted@c/v1"), "without credentials or query"),
         (("--base-url", "http://c/v1?key=planted"), "without credentials or query"),
         (("--base-url", "127.0.0.1:8100/v1"), "--base-url wants http://HOST:PORT/PATH"),
