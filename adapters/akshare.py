@@ -162,8 +162,7 @@ class AkShareAdapter:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 raise UpstreamFault("timeout", "no worker was ready in time", retryable=True)
-            complete = self._complete(manifest, arguments, left)
-            number, reply = process.send(function, complete, left)
+            number, reply = process.send(self._job(manifest, function, arguments, left))
             # The turn stays taken until the worker lets go, also when this caller is cancelled.
             held = turns.pop_all()
             reply.add_done_callback(lambda _: held.close())
@@ -173,11 +172,20 @@ class AkShareAdapter:
             process.cancel(number)
             raise
 
-    def _complete(
-        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
-    ) -> dict[str, Scalar]:
+    def _job(
+        self,
+        manifest: Manifest,
+        function: str,
+        arguments: Mapping[str, Scalar],
+        timeout_s: float,
+    ) -> dict[str, Any]:
         timeouts = {p.name: timeout_s for p in manifest.parameters if p.filled_by == "deadline"}
-        return {**arguments, **credential_arguments(manifest, self._credentials), **timeouts}
+        return {
+            "function": function,
+            "arguments": {**arguments, **timeouts},
+            "credentials": credential_arguments(manifest, self._credentials),
+            "timeout_s": timeout_s,
+        }
 
 
 class _Lane:
@@ -257,9 +265,7 @@ class _Process:
         self._ending = "ended"
         self._listening = asyncio.create_task(self._listen())
 
-    def send(
-        self, function: str, arguments: Mapping[str, Scalar], timeout_s: float
-    ) -> tuple[int, asyncio.Future[Reply]]:
+    def send(self, job: Mapping[str, Any]) -> tuple[int, asyncio.Future[Reply]]:
         """Hand one call over: its number, and the future of its reply."""
         loop = asyncio.get_running_loop()
         number, reply = next(self._numbers), loop.create_future()
@@ -267,16 +273,10 @@ class _Process:
             reply.set_result(self._lost(was_alone=False))
             return number, reply
         self.calls[number] = reply
-        due = loop.time() + timeout_s + GRACE_S
+        due = loop.time() + job["timeout_s"] + GRACE_S
         stuck = loop.call_at(due, self._kill_stuck, number, due)
         reply.add_done_callback(lambda _: stuck.cancel())
-        job = {
-            "id": number,
-            "function": function,
-            "arguments": arguments,
-            "timeout_s": timeout_s,
-        }
-        send(self._process, job)
+        send(self._process, {"id": number, **job})
         return number, reply
 
     def cancel(self, number: int) -> None:

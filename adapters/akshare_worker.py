@@ -8,7 +8,7 @@ memory leaves behind is unknown, so the process then asks to be retired. It ends
 input closes, so it never outlives its parent.
 
 In: `{"functions", "base_url", "threads", "worker_bytes"}`, then
-`{"id", "function", "arguments", "timeout_s"}` or `{"cancel": id}`.
+`{"id", "function", "arguments", "credentials", "timeout_s"}` or `{"cancel": id}`.
 Out: `{"ready": version, "user": id}` or `{"failed": reason}`, then per call
 `{"id", "bytes", "retire", "columns", "rows"}` with the data as body, or
 `{"id", "bytes", "retire", "fault", "again"}`; `bytes` is the process's resident memory, 0 if
@@ -79,7 +79,9 @@ class Worker:
         from adapters.worker_http import Call
 
         deadline = time.monotonic() + job["timeout_s"]
-        call = Call(job["id"], job["function"], job["arguments"], deadline)
+        arguments, credentials = job["arguments"], job["credentials"]
+        call = Call(job["id"], job["function"], {**arguments, **credentials}, deadline)
+        call.secrets = frozenset(credentials.values())
         self._calls[call.number] = call
         self._jobs.put(call)
 
@@ -115,7 +117,8 @@ class Worker:
     def _reply(self, call: "Call") -> Reply:
         """Run one function; its exceptions become faults, its result an answer."""
         from adapters.fault import UpstreamFault
-        from adapters.normalise import MAX_BYTES, from_object
+        from adapters.mask import mask_of
+        from adapters.normalise import MAX_BYTES, from_object, masked
         from adapters.worker_http import Expired
 
         function = self._functions.get(call.function)
@@ -123,7 +126,8 @@ class Worker:
             text = f"the installed AkShare has no function {call.function}"
             return _fault(call, "not_configured", text)
         try:
-            answer = call.run(lambda: from_object(function(**call.arguments)))
+            mask = mask_of(call.secrets)
+            answer = call.run(lambda: masked(from_object(function(**call.arguments)), mask))
         except Expired:
             return _late(call)
         except UpstreamFault as fault:

@@ -23,6 +23,7 @@ MAX_LENGTH = 8_192
 
 MAX_BYTES = 32 * MAX_LENGTH
 """Bytes of an answer for each of its texts."""
+
 KEY = "FINPORT_EMBEDDINGS_KEY"
 """Names the endpoint's key, in the environment."""
 

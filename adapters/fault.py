@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
-from urllib.parse import quote, quote_plus
+
+from adapters.mask import mask_of
 
 Kind = Literal[
     "timeout",  # nothing came in time
@@ -31,9 +32,6 @@ Kind = Literal[
 
 LONGEST_PAUSE_S = 300.0
 """An upstream that asks to be left alone for longer is left alone for so long."""
-
-SHORTEST_SECRET = 4
-"""Characters; what is shorter occurs in any text and is no secret."""
 
 LONGEST_RESET_S = 32 * 86_400.0
 """No quota lasts longer: a month, and a day for clocks that differ."""
@@ -140,17 +138,10 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
 
 def told(text: str, secrets: Iterable[str] = (), most: int = 200) -> str:
     """An upstream's own words, fit for a message: printable, at most `most` long, no secret."""
-    forms = {
-        form
-        for secret in secrets
-        if len(secret) >= SHORTEST_SECRET
-        for form in (secret, quote(secret, safe=""), quote_plus(secret))
-    }
-    start = text[:_READ_OF_TEXT]
-    if forms:
-        start = re.sub("|".join(map(re.escape, forms)), "***", start, flags=re.IGNORECASE)
-        if len(text) > _READ_OF_TEXT:
-            start = start[: -max(map(len, forms))]  # where half of one may stand
+    mask = mask_of(frozenset(secrets))
+    start = mask.text(text[:_READ_OF_TEXT])
+    if mask and len(text) > _READ_OF_TEXT:
+        start = start[: -mask.longest]  # where half of one may stand
     words = "".join(c if c.isprintable() else " " for c in start).split()
     line = " ".join(words)
     return line if len(line) <= most else line[: most - 1] + "…"

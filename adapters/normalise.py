@@ -10,7 +10,7 @@ import codecs
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from adapters.fault import UpstreamFault, told
+from adapters.mask import Mask
 
 MAX_BYTES = 16 * 2**20
 """The largest answer that is taken."""
@@ -60,8 +61,23 @@ def from_value(value: Any) -> Answer:
     if isinstance(value, list) and value and all(map(_is_record, value)):
         names = dict.fromkeys(chain.from_iterable(value))
         columns = tuple(dict.fromkeys(map(_text, names)))
-        return _table(columns, (value[at : at + BLOCK] for at in range(0, len(value), BLOCK)))
+        return _table(columns, _blocks(value))
     return _document(_dumps(value))
+
+
+def masked(answer: Answer, mask: Mask) -> Answer:
+    """The answer without the secrets, wherever the upstream has repeated them."""
+    names = answer.columns or ()
+    if not mask.is_in(answer.data) and not (answer.rows == 0 and mask.is_in(orjson.dumps(names))):
+        return answer
+    value = mask.value(read_json(answer.data))
+    if answer.rows is None:
+        return _document(_dumps(value))
+    return _table(tuple(dict.fromkeys(map(mask.text, names))), _blocks(value))
+
+
+def _blocks(records: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    return (records[at : at + BLOCK] for at in range(0, len(records), BLOCK))
 
 
 def read_json(

@@ -3,14 +3,14 @@
 The request is built from the manifest's binding alone: host, path with percent-encoded values,
 query names, and the key and host headers. It is checked before a key is taken for it: it goes to
 its binding's host, one of the catalogue's, and has the path of its template. Redirects are not
-followed, a body is read up to a bound, and the key stands in a header and nowhere else, also where
-the upstream repeats it.
+followed, a body is read up to a bound, and the key stands in a header and nowhere else: where an
+upstream repeats it or another secret, be it in an answer, it is masked.
 """
 
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from urllib.parse import quote, unquote
@@ -29,7 +29,8 @@ from adapters.fault import (
 )
 from adapters.http import Reply, Session, get, open_session
 from adapters.keys import Key, Keys
-from adapters.normalise import Answer, from_value, read_json
+from adapters.mask import mask_of
+from adapters.normalise import Answer, from_value, masked, read_json
 from adapters.reader import Reader
 from manifests import Manifest, RapidApiBinding, Scalar
 
@@ -52,6 +53,7 @@ class RapidApiAdapter:
         hosts: Collection[str],
         base_url: str | None,
         credentials: Mapping[str, str],
+        secrets: Collection[str],
     ) -> None:
         self._session = session
         self._reader = reader
@@ -59,6 +61,7 @@ class RapidApiAdapter:
         self._hosts = frozenset(hosts)
         self._base_url = base_url
         self._credentials = credentials
+        self._secrets = frozenset((*secrets, *credentials.values()))
 
     @classmethod
     @asynccontextmanager
@@ -69,10 +72,13 @@ class RapidApiAdapter:
         hosts: Collection[str],
         base_url: str | None = None,
         credentials: Mapping[str, str] | None = None,
+        secrets: Collection[str] = (),
     ) -> AsyncIterator["RapidApiAdapter"]:
-        """Only `hosts` are ever asked; `base_url` sends all requests to another origin."""
+        """Only `hosts` are ever asked; `base_url` sends all requests to another origin. `secrets`
+        are masked in answers, beside the credentials and the key that a request has carried.
+        """
         async with open_session() as session, Reader.open() as reader:
-            yield cls(session, reader, keys, hosts, base_url, credentials or {})
+            yield cls(session, reader, keys, hosts, base_url, credentials or {}, secrets)
 
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
@@ -92,7 +98,7 @@ class RapidApiAdapter:
         def learn(status: int, said: Mapping[str, str]) -> None:
             self._keys.learn(host, key, status, said)
 
-        secrets = (key.secret, *filled.values())
+        secrets = sorted(self._secrets | {key.secret})
         fresh = manifest.intent_type == "transactional"  # no request of theirs is sent again
         left_s = until - loop.time()
         reply = await get(self._session, url, headers, left_s, learn, fresh=fresh)
@@ -188,7 +194,7 @@ def _shape(base: str, template: str) -> re.Pattern[str]:
     return re.compile(re.escape(base) + re.sub(r"\\{\w+\\}", segment, re.escape(template)))
 
 
-def _outcome(reply: Reply, host: str, secrets: Collection[str]) -> Answer | Refusal:
+def _outcome(reply: Reply, host: str, secrets: Sequence[str]) -> Answer | Refusal:
     """Raises `UpstreamFault` where a body of success can't be read."""
     if not reply.ok:
         try:
@@ -197,7 +203,7 @@ def _outcome(reply: Reply, host: str, secrets: Collection[str]) -> Answer | Refu
             words = ""
         return Refusal(words, reply.status)
     value = read_json(reply.body, reply.charset, secrets)
-    return refusal_in(host, value) or from_value(value)
+    return refusal_in(host, value) or masked(from_value(value), mask_of(frozenset(secrets)))
 
 
 def _text(value: Scalar) -> str:

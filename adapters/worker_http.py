@@ -58,6 +58,8 @@ class Call:
         self.function = function
         self.arguments = arguments
         self.deadline = deadline
+        self.secrets: frozenset[str] = frozenset()
+        """Stand in no answer, also where the upstream repeats them."""
         self.trouble: Trouble | None = None
         self.begun = False
         self.interrupted = False

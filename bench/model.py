@@ -22,6 +22,7 @@ from yarl import URL
 
 from adapters.connector import Connector
 from adapters.fault import told
+from adapters.mask import mask_of
 from bench.model_answer import (
     MAX_BYTES,
     Completion,
@@ -84,6 +85,7 @@ class ModelClient:
         self._session = session
         self._url = url
         self._secrets = (api_key,) if api_key else ()
+        self._mask = mask_of(frozenset(self._secrets))
         self._missing = None if api_key else key_variable
         self._stream = "stream" in options
         self._head = b'{"model":%s,"messages":' % orjson.dumps(model)
@@ -166,9 +168,22 @@ class ModelClient:
             finish = told(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)
         record.finish = completion.finish
+        completion = self._masked(completion)
         if all(call.id for call in completion.calls):
             return completion
         return replace(completion, calls=_with_ids(completion.calls, record.step))
+
+    def _masked(self, completion: Completion) -> Completion:
+        """Without the key: what an agent is given goes into records."""
+        text = self._mask.text
+        calls = (
+            replace(call, name=text(call.name), arguments=text(call.arguments))
+            for call in completion.calls
+        )
+        refusal = completion.refusal and text(completion.refusal)
+        return replace(
+            completion, content=text(completion.content), calls=tuple(calls), refusal=refusal
+        )
 
     def _body(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[bytes], tool_choice: str | None

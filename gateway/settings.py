@@ -50,6 +50,9 @@ _SHARED = (
 )
 
 
+SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
+
+
 class SettingsError(Exception):
     """The settings can't be used; the text says which one and why, never its value."""
 
@@ -179,7 +182,7 @@ class GatewaySettings(BaseSettings):
     def secrets(self) -> list[str]:
         """The RapidAPI keys, or what stands for one where the upstream is simulated."""
         if self.upstream == "simulated":
-            return ["simulated"]
+            return [SIMULATED_SECRET]
         return [key.get_secret_value() for key in self.rapidapi_keys]
 
     @property

@@ -9,7 +9,7 @@ from adapters.akshare import AkShareAdapter
 from adapters.rapidapi import RapidApiAdapter
 from cache import Clock
 from gateway.quota import Ledger
-from gateway.settings import GatewaySettings, SettingsError
+from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
 from manifests import AkShareBinding, Catalog, PlanLimits, Source
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def open_upstream(
                 UpstreamDouble.open(catalog, seed=settings.simulated_seed, faults=faults)
             )
             rapidapi_url = akshare_url = double.base_url
-            credentials = {m.upstream: "simulated" for m in catalog}
+            credentials = {m.upstream: SIMULATED_SECRET for m in catalog}
         opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock)
         ledger = await parts.enter_async_context(opened)
         rapidapi = await parts.enter_async_context(
@@ -44,6 +44,7 @@ async def open_upstream(
                 hosts={m.upstream for m in catalog if m.source == "rapidapi"},
                 base_url=rapidapi_url,
                 credentials=credentials,
+                secrets=settings.secrets,
             )
         )
         akshare = await parts.enter_async_context(

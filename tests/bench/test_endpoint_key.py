@@ -80,7 +80,7 @@ def test_the_general_key_goes_to_its_own_origin_only(base_url: str, is_sent: boo
 
 def test_a_key_of_its_own_goes_before_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MODEL, "own")
-    assert key_for("https://api.openai.com/v1", MODEL).secret == "own"
+    assert key_for("https://api.openai.com/v1", MODEL).source == MODEL
     assert key_for(ELSEWHERE, JUDGE).secret is None
     monkeypatch.setenv(MODEL, " ")
     assert key_for("https://api.openai.com/v1", MODEL).source == GENERAL

@@ -167,6 +167,16 @@ async def failure(*script: Play, **options: Any) -> tuple[str, ModelCallRecord]:
 # What is asked
 
 
+async def test_a_key_that_an_answer_repeats_goes_no_further() -> None:
+    call = {"id": "1", "function": {"name": "f", "arguments": orjson.dumps({"k": KEY}).decode()}}
+    body = completion(f"you sent Bearer {KEY}", "tool_calls", tool_calls=[call])
+    said, record, _ = await ask(say(body=body))
+    assert isinstance(said, Completion)
+    assert said.content == "you sent Bearer ***"
+    assert said.calls == (FunctionCall("1", "f", '{"k":"***"}'),)
+    assert KEY not in str(asdict(record))
+
+
 async def test_a_request_is_what_the_api_takes() -> None:
     tools = [b'{"type":"function","function":{"name":"a"}}', b'{"type": "function"}']
     options = {"temperature": 0.0, "max_tokens": 9, "seed": 3}
