@@ -1,5 +1,4 @@
-"""Secrets taken out of what an upstream says: of its own words, and of answers before they are
-kept.
+"""Secrets taken out of what an upstream says: of its words, and of answers before they are kept.
 
 A secret is found as it is, percent-encoded as in a URL, and escaped as in a JSON text, also one
 that stands within another; in any case of letters. An upstream that hides it otherwise (base64,

@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -125,13 +124,13 @@ def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
 
     from gateway.hosts import plans_of
     from gateway.settings import GatewaySettings
+    from gateway.settings_file import CONFIG, settings_file
 
     plans_of(settings, catalog)
-    known = {PREFIX + name.upper() for name in GatewaySettings.model_fields}
+    known = {CONFIG, *(PREFIX + name.upper() for name in GatewaySettings.model_fields)}
     given = sorted(name for name in os.environ if name.upper().startswith(PREFIX))
     unknown = [name for name in given if name.upper() not in known]
-    here = Path("finport.toml").absolute()
-    found = f"{here if here.is_file() else 'no finport.toml here'}; environment: "
+    found = f"{settings_file() or 'no finport.toml here'}; environment: "
     found += ", ".join(given) or f"no {PREFIX}*"
     if unknown:
         near = {name: get_close_matches(name.upper(), known, 1) for name in unknown}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_options import modes, read_settings, run, simulation
+from gateway.cli_options import modes, read_settings, run, simulation, tell_settings_file
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -54,6 +54,7 @@ async def _serve(
     visitor = Visitor(Caller(context=CallContext(max_rows=max_rows)), offer)
     try:
         with logs.set_up(settings.log_format):
+            tell_settings_file()
             async with Gateway.open(settings) as gateway:
                 door = McpStdio(gateway, visitor, input_, output)
                 serving = asyncio.create_task(door.serve())

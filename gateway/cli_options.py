@@ -61,6 +61,17 @@ def read_settings(**overrides: object) -> "GatewaySettings":
         raise click.UsageError(str(error)) from error
 
 
+def tell_settings_file() -> None:
+    """In the log: which file the settings of this process are from, if any."""
+    import logging
+
+    from gateway.settings_file import settings_file
+
+    path = settings_file()
+    if path is not None:
+        logging.getLogger("finport").info("settings are from %s", path)
+
+
 def modes(command: Callable[..., None]) -> Callable[..., None]:
     """Options of commands that may record a snapshot or answer from one."""
     for option in (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_options import modes, read_settings, run, simulation
+from gateway.cli_options import modes, read_settings, run, simulation, tell_settings_file
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -163,6 +163,8 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     try:
         async with AsyncExitStack() as parts:
             parts.enter_context(set_up(settings.log_format))
+            if given.worker_index == 0:
+                tell_settings_file()
             lines = None
             if given.trace_file is not None:
                 opened = JsonLines.open(given.trace_file, AGAIN_S)

@@ -1,6 +1,7 @@
-"""Settings: environment `FINPORT_*` over `finport.toml` over the defaults below."""
+"""Settings: environment `FINPORT_*` over the file of `gateway/settings_file.py` over the defaults
+below.
+"""
 
-import tomllib
 from hashlib import blake2b
 from math import ceil
 from pathlib import Path
@@ -19,22 +20,27 @@ from pydantic import (
 )
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
+from gateway.settings_file import SettingsError, read_settings_file
 from manifests import PlanLimits
+
+__all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
 
 MiB = 2**20
 DAY_S = 86_400.0
+MOST = 2**53
 
 
 def _origin(url: str) -> str:
     """`http` or `https` and a host, without a slash at the end."""
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+    is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    if not is_whole or parts.query or not url.isprintable():
         raise ValueError("must be of the form http://HOST:PORT")
     return url.rstrip("/")
 
@@ -51,10 +57,6 @@ _SHARED = (
 
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
-
-
-class SettingsError(Exception):
-    """The settings can't be used; the text says which one and why, never its value."""
 
 
 class HostSettings(PlanLimits):
@@ -83,7 +85,7 @@ class GatewaySettings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="FINPORT_", toml_file="finport.toml", extra="forbid", hide_input_in_errors=True
+        env_prefix="FINPORT_", extra="forbid", hide_input_in_errors=True
     )
 
     upstream: Literal["live", "simulated"] = "live"
@@ -151,6 +153,16 @@ class GatewaySettings(BaseSettings):
             if not (text.isascii() and text.isprintable()):
                 raise ValueError("a key holds a character that no header can carry")
         return keys
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> Self:
+        """A file may hold what no counter, database or path of the system's takes."""
+        for name, value in self:
+            if isinstance(value, int) and abs(value) > MOST:
+                raise ValueError(f"{name} is over {MOST}")
+            if isinstance(value, Path) and "\0" in str(value):
+                raise ValueError(f"{name} holds a character that no path has")
+        return self
 
     @model_validator(mode="after")
     def _mode_and_snapshot_agree(self) -> Self:
@@ -225,7 +237,7 @@ class GatewaySettings(BaseSettings):
             place = f"setting {first['loc'][0]}" if first["loc"] else "settings"
             message = first["msg"].removeprefix("Value error, ")
             raise SettingsError(f"{place}: {message}") from None
-        except (tomllib.TOMLDecodeError, ValueError) as error:
+        except ValueError as error:
             raise SettingsError(f"settings: {error}") from None
 
     @classmethod
@@ -237,4 +249,5 @@ class GatewaySettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        file_settings = InitSettingsSource(settings_cls, dict(read_settings_file()))
+        return init_settings, env_settings, file_settings

@@ -1,0 +1,81 @@
+"""The file of settings: the one that FINPORT_CONFIG names, else `finport.toml` where we are.
+
+A file that is merely found may be another's, as in a checkout, so it may not say where secrets are
+sent or who may use them: only the operator does, in the environment or in a file named there. What
+is no file of settings, or too large for one, is a `SettingsError`, whatever it is.
+"""
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+CONFIG = "FINPORT_CONFIG"
+FOUND = Path("finport.toml")
+
+MAX_BYTES = 2**16
+
+OPERATORS_ONLY = frozenset(
+    {
+        *("rapidapi_base_url", "akshare_base_url", "embeddings_url"),
+        *("api_keys", "clients_file", "allow_transactional", "allowed_hosts", "allowed_origins"),
+    }
+)
+"""Settings that a found file may not have: where secrets are sent, and who may use them."""
+
+
+class SettingsError(Exception):
+    """The settings can't be used; the text says which one and why, never its value."""
+
+
+def settings_file() -> Path | None:
+    """The file that settings are read from, if any."""
+    named = os.environ.get(CONFIG)
+    if named:
+        return Path(named).absolute()
+    return FOUND.absolute() if os.path.lexists(FOUND) else None
+
+
+def read_settings_file() -> Mapping[str, Any]:
+    """What the file says. Raises `SettingsError`."""
+    path = settings_file()
+    if path is None:
+        return {}
+    try:
+        said = tomllib.loads(_bytes_of(path).decode())
+    except OSError as error:
+        raise SettingsError(f"settings file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"settings file {path}: it is not UTF-8") from None
+    except RecursionError:
+        raise SettingsError(f"settings file {path}: it is nested too deeply") from None
+    except ValueError as error:  # of TOML, or a number of more digits than are read
+        raise SettingsError(f"settings file {path}: {error}") from None
+    if not os.environ.get(CONFIG):
+        _check_found(path, said)
+    return said
+
+
+def _check_found(path: Path, said: Mapping[str, Any]) -> None:
+    """Raises `SettingsError` where it says what only the operator may."""
+    given = sorted(OPERATORS_ONLY & {name.lower() for name in said})  # any case is read
+    if given:
+        raise SettingsError(
+            f"setting {given[0]}: {path} was only found here, and may not say where secrets are "
+            f"sent or who may use them; set {CONFIG}={FOUND} to trust the whole file, or move the "
+            f"setting to FINPORT_{given[0].upper()}"
+        )
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Raises `OSError` and `SettingsError`; never waits, as a pipe would let us."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SettingsError(f"settings file {path}: it is no regular file")
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise SettingsError(f"settings file {path}: it is over {MAX_BYTES} bytes")
+    return text
