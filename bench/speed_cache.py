@@ -10,6 +10,7 @@ import asyncio
 import random
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -179,11 +180,12 @@ async def _record(path: Path) -> list[str]:
             rows = []
             for _ in range(500):
                 number = len(keys)
-                data = luck.randbytes(RESULT_BYTES)
+                noise = luck.randbytes(RESULT_BYTES)
+                data = b'"%b"' % b64encode(noise)
                 entry = Entry(data, None, None, time.time(), 5.0, "simulated")
                 rows.append(Row("get_coin", "0" * 16, {"n": number}, "ok", entry))
                 keys.append(rows[-1].key)
-                left -= len(data)
+                left -= len(noise)
             await asyncio.gather(*map(recorder.add, rows))
     return keys
 

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from cache.frame import MAX_FRAME
+
 PREFIX = struct.Struct(">II")
 _ALL = 0xFFFFFFFF
 _CHUNK = 2**20
@@ -45,6 +47,8 @@ def blocks(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         start += PREFIX.size
         if start + length > end:
             raise Torn
+        if length > MAX_FRAME:
+            raise Damage(f"the row at byte {start} is over {MAX_FRAME} bytes")
         yield start, os.pread(file.fileno(), length, start)
         start += length
 

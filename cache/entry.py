@@ -1,5 +1,6 @@
 """One kept answer: the ready JSON of `data` and what is known about where it came from."""
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -10,6 +11,14 @@ from cache.frame import FrameError, pack, unpack
 
 _LINE = orjson.OPT_APPEND_NEWLINE
 _STEP = 2**12  # bytes in which lines are counted, instead of being gone through one by one
+
+PIECE = 2**20
+"""Bytes of a table that are parsed at a time."""
+
+MAX_VALUES = 2**22
+"""Values in one document, or piece of a table; each may take a hundred bytes once it is parsed."""
+
+_LATEST = 1e11  # a Unix time in the year 5138
 
 
 @dataclass(slots=True)
@@ -134,9 +143,71 @@ class Entry:
 
     @classmethod
     def of(cls, head: dict[str, Any], data: bytes) -> "Entry":
-        """Inverse of `head` and `data`. Raises `FrameError`."""
-        try:
-            columns = head.pop("columns")
-            return cls(data=data, columns=None if columns is None else tuple(columns), **head)
-        except (KeyError, TypeError) as error:
-            raise FrameError(f"not an entry: {error}") from None
+        """Inverse of `head` and `data`. Raises `FrameError` where one of the fields is none."""
+        unfit = [name for name, fits in _FIELDS.items() if not fits(head.get(name, ...))]
+        if unfit or len(head) != len(_FIELDS):
+            raise FrameError(f"not an entry: {', '.join(unfit) or 'its fields'} can't be so")
+        if (head["columns"] is None) != (head["rows"] is None):
+            raise FrameError("not an entry: a table has columns and rows, a document neither")
+        columns = head.pop("columns")
+        return cls(data=data, columns=None if columns is None else tuple(columns), **head)
+
+    def check(self, *, lines: bool = True) -> None:
+        """Raises `FrameError` where the data is not JSON, or not as many records as it says; with
+        `lines` also where a table is not one record a line, as pages are cut.
+
+        As long as parsing it takes; a large table is parsed in pieces.
+        """
+        if self.rows is None:
+            _parsed(self.data)
+        elif self.rows or self.data != b"[]":
+            found = sum(_records_in(piece, lines) for piece in _pieces(self.data))
+            if found != self.rows:
+                raise FrameError(f"the table has {found} records, not {self.rows}")
+
+
+def is_time(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= _LATEST  # type: ignore[operator]
+
+
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "columns": lambda v: v is None or (type(v) is list and all(type(name) is str for name in v)),
+    "rows": lambda v: v is None or (type(v) is int and v >= 0),
+    "recorded_at": is_time,
+    "latency_ms": is_time,
+    "upstream": lambda v: type(v) is str,
+    "digest": lambda v: type(v) is str and len(v) == 40,
+}
+
+
+def _pieces(table: bytes) -> Iterator[bytes]:
+    """A table as several, cut between records."""
+    if len(table) <= PIECE:
+        yield table
+        return
+    start, end = 1, len(table) - 1
+    if table[:1] != b"[" or table[end:] != b"]":
+        raise FrameError("the table is no JSON array")
+    while start <= end:
+        cut = table.find(b",\n", start + PIECE)
+        stop = end if cut < 0 else cut
+        yield b"[%b]" % table[start:stop]
+        start = stop + 2
+
+
+def _records_in(piece: bytes, lines: bool) -> int:
+    records = _parsed(piece)
+    if type(records) is not list or not records:
+        raise FrameError("the table is no JSON array of records")
+    if lines and (piece.count(b",\n") != len(records) - 1 or {*map(type, records)} != {dict}):
+        raise FrameError("the table does not have one record a line")
+    return len(records)
+
+
+def _parsed(text: bytes) -> Any:
+    if len(text) > PIECE and sum(map(text.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise FrameError(f"the data holds over {MAX_VALUES} values")
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise FrameError(f"the data is not JSON: {error}") from None

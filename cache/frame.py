@@ -2,7 +2,8 @@
 
 A frame is 16 bytes of BLAKE2b (RFC 7693) over all that follows, one line of JSON, and a zstd frame
 (RFC 8878). What does not read as that, to the last bit, is refused with `FrameError`, never guessed
-at, and refused before anything in it is decoded.
+at, and refused before anything in it is decoded. A frame says how long its data is, and takes no
+more memory than that.
 """
 
 import sys
@@ -20,8 +21,13 @@ FORMAT = 2
 LEVEL = 3
 HASH_BYTES = 16
 
-MAX_DATA = 256 * 2**20
-"""The most bytes that the data of one frame may have: far more than an adapter takes."""
+MAX_DATA = 32 * 2**20
+"""The most bytes that the data of one frame may have: twice what an adapter takes."""
+
+MAX_FRAME = MAX_DATA + 4 * 2**20
+"""The most bytes of a frame, head and all."""
+
+_WITHIN = {zstd.DecompressionParameter.window_log_max: MAX_DATA.bit_length() - 1}
 
 
 class FrameError(ValueError):
@@ -29,7 +35,9 @@ class FrameError(ValueError):
 
 
 def pack(head: dict[str, Any], data: bytes) -> bytes:
-    """The frame of `data` with what is known about it."""
+    """The frame of `data` with what is known about it. Raises `FrameError` where it is too long."""
+    if len(data) > MAX_DATA:
+        raise FrameError(f"the data is over {MAX_DATA} bytes")
     line = orjson.dumps({"v": FORMAT, **head}, option=orjson.OPT_APPEND_NEWLINE)
     rest = line + zstd.compress(data, LEVEL)
     return blake2b(rest, digest_size=HASH_BYTES).digest() + rest
@@ -43,13 +51,16 @@ def read_head(frame: bytes) -> dict[str, Any]:
 def unpack(frame: bytes) -> tuple[dict[str, Any], bytes]:
     """Inverse of `pack`. Raises `FrameError`."""
     head, compressed = _opened(frame)
-    decompressor = zstd.ZstdDecompressor()
+    decompressor = zstd.ZstdDecompressor(options=_WITHIN)
     try:
-        data = decompressor.decompress(compressed, MAX_DATA)
+        length = zstd.get_frame_info(compressed).decompressed_size
+        if length is None or length > MAX_DATA:
+            raise FrameError(f"the data is over {MAX_DATA} bytes, or does not say its length")
+        data = decompressor.decompress(compressed, length + 1)  # room to see that it ends there
     except zstd.ZstdError as error:
         raise FrameError(f"no zstd frame: {error}") from None
     if not decompressor.eof or decompressor.unused_data:
-        raise FrameError(f"the data is over {MAX_DATA} bytes, or not one zstd frame")
+        raise FrameError("the data is longer than it says, or not one zstd frame")
     return head, data
 
 

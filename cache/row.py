@@ -1,6 +1,7 @@
 """One row of a snapshot: a call, and what upstream answered to it, be it data or an error."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -40,8 +41,19 @@ class Row:
         said = [self.tool, self.revision, self.arguments, self.status, self.entry.digest]
         return blake2b(orjson.dumps(said), digest_size=32).digest()
 
+    def check(self, *, lines: bool = True) -> None:
+        """Raises `FrameError` where the data is not what the status and the entry's head say, as
+        `Entry.check` does.
+        """
+        self.entry.check(lines=lines)
+        if self.status != OK:
+            said = orjson.loads(self.entry.data)
+            if type(said) is not dict or said.get("code") != self.status:
+                raise FrameError(f"the data is no error of code {self.status}")
+
     def encode(self) -> bytes:
-        """The row as a frame."""
+        """The row as a frame. Raises `FrameError` where `decode` would."""
+        self.check()
         call = {
             "key": self.key,
             "row": self.digest.hex(),
@@ -53,17 +65,18 @@ class Row:
         return pack({**call, **self.entry.head}, self.entry.data)
 
     @classmethod
-    def decode(cls, frame: bytes) -> "Row":
-        """Inverse of `encode`. Raises `FrameError`, also where key or digest do not match."""
+    def decode(cls, frame: bytes, *, lines: bool = True) -> "Row":
+        """Inverse of `encode`. Raises `FrameError`, also where key or digest do not match, and
+        where the data is not what the row says (`check`).
+        """
         head, data = unpack(frame)
-        try:
-            key, digest = head.pop("key"), head.pop("row")
-            call = {name: head.pop(name) for name in ("tool", "revision", "arguments", "status")}
-        except KeyError as error:
-            raise FrameError(f"not a row: {error}") from None
+        _check_fields(head)
+        call = {name: head.pop(name) for name in _FIELDS}
+        key, digest = call.pop("key"), call.pop("row")
         row = cls(**call, entry=Entry.of({**head, "tool": call["tool"]}, data))
         if (row.key, row.digest.hex()) != (key, digest):
             raise FrameError("the row's key or digest is not that of its content")
+        row.check(lines=lines)
         return row
 
 
@@ -83,18 +96,18 @@ class RowHead:
     def of(cls, frame: bytes) -> "RowHead":
         """From a row's frame, checked. Raises `FrameError`."""
         head = read_head(frame)
-        try:
-            return cls(
-                bytes.fromhex(head["key"]),
-                bytes.fromhex(head["row"]),
-                head["tool"],
-                head["status"],
-                head["recorded_at"],
-                head["upstream"],
-                head["arguments"],
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise FrameError(f"not a row: {error}") from None
+        _check_fields(head)
+        call = {name: head.pop(name) for name in _FIELDS}
+        entry = Entry.of(head, b"")
+        return cls(
+            bytes.fromhex(call["key"]),
+            bytes.fromhex(call["row"]),
+            call["tool"],
+            call["status"],
+            entry.recorded_at,
+            entry.upstream,
+            call["arguments"],
+        )
 
     @property
     def rank(self) -> tuple[bool, float, bytes]:
@@ -102,3 +115,21 @@ class RowHead:
         the later one. A rule without regard to order, so that merging is commutative.
         """
         return self.status == OK, self.recorded_at, self.digest
+
+
+_HEX = re.compile("(?:[0-9a-f]{2})*")
+
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "key": lambda v: type(v) is str and len(v) == 32 and _HEX.fullmatch(v) is not None,
+    "row": lambda v: type(v) is str and len(v) == 64 and _HEX.fullmatch(v) is not None,
+    "tool": lambda v: type(v) is str,
+    "revision": lambda v: type(v) is str,
+    "arguments": lambda v: type(v) is dict,
+    "status": lambda v: type(v) is str,
+}
+
+
+def _check_fields(head: Mapping[str, Any]) -> None:
+    unfit = [name for name, fits in _FIELDS.items() if name not in head or not fits(head[name])]
+    if unfit:
+        raise FrameError(f"not a row: {', '.join(unfit)} can't be so")

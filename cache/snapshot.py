@@ -14,6 +14,7 @@ import heapq
 import os
 import struct
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ from typing import Any
 import orjson
 from rapidfuzz.fuzz import ratio
 
-from cache.blocks import Damage, Torn, blocks
-from cache.frame import FrameError
+from cache.blocks import PREFIX, Damage, Torn, blocks
+from cache.entry import is_time
+from cache.frame import MAX_FRAME, FrameError
 from cache.row import Row, RowHead
 
 MAGIC = b"finport-snapshot-1\n"
@@ -38,6 +40,8 @@ INDEX = struct.Struct(">16s32sQI")
 TRAILER = struct.Struct(">QQ16s8s")
 END = b"FINPORT\n"
 CHUNK = 2**20
+
+MAX_FOOTER = 16 * 2**20
 
 EXAMINED = 2_000
 """Rows of a tool that are compared to find the nearest ones."""
@@ -102,9 +106,9 @@ class Snapshot:
             hashed.update(self._read(at, min(CHUNK, end - at)))
         if mark != END or hashed.digest() != digest:
             raise ValueError("its index or footer has changed, or its end is missing")
-        footer = orjson.loads(self._read(footer_at, end - footer_at))
-        self._starts: dict[str, int] = footer.pop("starts")
-        self.summary = Summary(**footer)
+        if end - footer_at > MAX_FOOTER:
+            raise ValueError(f"its footer is over {MAX_FOOTER} bytes")
+        self.summary, self._starts = _read_footer(self._read(footer_at, end - footer_at))
         if footer_at - self.rows_end != self.summary.rows * INDEX.size:
             raise ValueError("its index has another length than its rows")
 
@@ -131,7 +135,9 @@ class Snapshot:
         if found != wanted:
             return None
         with self._telling(offset):
-            row = Row.decode(self._read(offset, length))
+            if length > MAX_FRAME or offset + length > self.rows_end:
+                raise FrameError("the index names a place where no row can be")
+            row = Row.decode(self._read(offset, length), lines=False)  # it would cost half as much
             if (row.key, row.digest) != (key, digest):
                 raise FrameError("another row than the index says")
         return row
@@ -159,8 +165,13 @@ class Snapshot:
         return heapq.nsmallest(limit, self._arguments(tool), key=distance)
 
     def verify(self) -> list[str]:
-        """What is wrong with the file, if anything: every byte and the id are checked."""
+        """What is wrong with the file, if anything: every byte, the data of every row, the id and
+        what the footer says are checked.
+        """
         problems, digests, end = [], {}, len(MAGIC)
+        counts: dict[str, Counter[str]] = {n: Counter() for n in ("statuses", "upstreams", "tools")}
+        starts: dict[str, int] = {}
+        times: list[float] = []
         try:
             for offset, frame in self._frames(None):
                 try:
@@ -168,6 +179,11 @@ class Snapshot:
                     if row.entry.digest != row.entry.digest_of_content():
                         raise FrameError("the digest is not that of the data")
                     digests[bytes.fromhex(row.key)] = (row.digest, offset, len(frame))
+                    starts.setdefault(row.tool, offset - PREFIX.size)
+                    times.append(row.entry.recorded_at)
+                    said = {"statuses": row.status, "upstreams": row.entry.upstream}
+                    for name, value in {**said, "tools": row.tool}.items():
+                        counts[name][value] += 1
                 except FrameError as error:
                     problems.append(f"the row at byte {offset}: {error}")
                 end = offset + len(frame)
@@ -181,6 +197,11 @@ class Snapshot:
                 problems.append(f"the index names a row {key.hex()} that is not there")
         if not problems and self.id != id_of(digests[key][0] for key in sorted(digests)):
             problems.append("the id is not that of the rows")
+        span = (min(times, default=None), max(times, default=None))
+        told = {**counts, "recorded_from": span[0], "recorded_to": span[1]}
+        wrong = [name for name, value in told.items() if getattr(self.summary, name) != value]
+        if not problems and (wrong or starts != self._starts):
+            problems.append(f"the footer is wrong about {', '.join(wrong) or 'where tools begin'}")
         return problems
 
     def _entry(self, number: int) -> tuple[bytes, bytes, int, int]:
@@ -214,6 +235,26 @@ class Snapshot:
         if len(read) < length:
             raise SnapshotError(f"{self.path} ends before byte {offset + length}")
         return read
+
+
+def _read_footer(text: bytes) -> tuple[Summary, dict[str, int]]:
+    """Raises `ValueError` for what is no footer."""
+    footer = orjson.loads(text)
+    if type(footer) is not dict or footer.keys() != {"starts", *Summary.__slots__}:
+        raise ValueError("its footer is none")
+    counts = [footer[name] for name in ("starts", "statuses", "upstreams", "tools")]
+    numbers = [footer[name] for name in ("rows", "conflicts", "damaged")]
+    numbers += (n for count in counts if type(count) is dict for n in count.values())
+    times = [footer[name] for name in ("recorded_from", "recorded_to")]
+    if (
+        type(footer["id"]) is not str
+        or not all(type(count) is dict for count in counts)
+        or not all(type(n) is int and 0 <= n < 2**63 for n in numbers)
+        or not all(is_time(time) for time in times)
+    ):
+        raise ValueError("its footer has fields of other types")
+    starts = footer.pop("starts")
+    return Summary(**footer), starts
 
 
 def id_of(digests: Iterable[bytes]) -> str:

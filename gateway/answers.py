@@ -403,7 +403,11 @@ class Answers:
             if row is None:
                 return None
             if row.status != OK:
-                error = CallError.from_dict(orjson.loads(row.entry.data))
+                try:
+                    error = CallError.from_dict(orjson.loads(row.entry.data))
+                except (KeyError, ValueError) as unread:
+                    text = f"{snapshot.path}: the error recorded of {row.tool} is none: {unread}"
+                    raise SnapshotError(text) from None
                 return Outcome(error=error, source="replayed", snapshot=snapshot.id)
             since = self.clock.passed() - max(self.clock.age_s(row.entry.recorded_at), 0.0)
             kept = Kept(row.entry, since, fresh_until=float("inf"), snapshot=snapshot.id)

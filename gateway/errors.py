@@ -4,7 +4,7 @@ to try again. What adapters raise is mapped here and nowhere else.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from adapters.fault import Kind, UpstreamFault
 
@@ -129,6 +129,12 @@ class CallError:
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> "CallError":
         """Inverse of `to_dict`. Raises `ValueError` or `KeyError` for what is no error."""
+        if not isinstance(said["message"], str) or not isinstance(said["details"], dict):
+            raise ValueError("its message or details are of another type")
+        if not isinstance(said["retry_after_s"], int | float | None):
+            raise ValueError("its retry_after_s is no number")
+        if said["fault"] not in get_args(Fault) or not isinstance(said["retryable"], bool):
+            raise ValueError("its fault or retryable is none")
         return cls(
             ErrorCode(said["code"]),
             said["message"],

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from cache import DiskTier, Entry, Recorder, Row, call_key, key_prefix
@@ -24,8 +25,16 @@ def entry(number: int, at: float | None = None) -> Entry:
 def row(number: int, at: float | None = None) -> Row:
     """Every tenth is an error."""
     tool = TOOLS[number % len(TOOLS)]
-    status = "ok" if number % 10 else "upstream_error"
-    return Row(tool, REVISION, {"n": number}, status, entry(number, at))
+    if number % 10:
+        return Row(tool, REVISION, {"n": number}, "ok", entry(number, at))
+    return failed(Row(tool, REVISION, {"n": number}, "upstream_error", entry(number, at)))
+
+
+def failed(row: Row) -> Row:
+    """With an error of its status in place of an answer."""
+    said = b'{"code":"%b"}' % row.status.encode()
+    told = replace(row.entry, data=said, columns=None, rows=None, digest="")
+    return replace(row, entry=told)
 
 
 def kept(folder: Path) -> int:

@@ -1,9 +1,11 @@
+from hashlib import blake2b
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cache import frame
-from cache.frame import FrameError, pack, read_head, unpack
+from cache.frame import FrameError, pack, read_head, unpack, zstd
 
 names = st.text(max_size=5).filter(lambda name: name != "v")
 heads = st.dictionaries(names, st.text() | st.integers(0, 2**53))
@@ -37,6 +39,20 @@ def test_a_planted_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(frame, "MAX_DATA", 2**16)
     with pytest.raises(FrameError, match="over 65536 bytes"):
         unpack(bomb)
+    with pytest.raises(FrameError, match="over 65536 bytes"):
+        pack({}, bytes(2**20))
+
+
+def test_a_frame_that_hides_its_length_or_lies_about_it_is_refused() -> None:
+    whole = zstd.compress(b"x" * 1000)
+    compressor = zstd.ZstdCompressor()
+    unsaid = compressor.compress(b"x" * 1000) + compressor.flush()
+    assert zstd.get_frame_info(unsaid).decompressed_size is None
+    skippable = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"abcd"
+    for torn in (unsaid, whole[:-1], whole + whole, skippable + whole, b"", whole[:5]):
+        rest = b'{"v":2}\n' + torn
+        with pytest.raises(FrameError):
+            unpack(blake2b(rest, digest_size=16).digest() + rest)
 
 
 def test_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import anyio
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,7 +92,7 @@ async def test_where_sources_differ_an_answer_stands_before_an_error_then_the_la
 
     first = await recorded(tmp_path / "1", row("ok", b"1", 1.0))
     second = await recorded(tmp_path / "2", row("ok", b"2", 2.0))
-    failed = await recorded(tmp_path / "3", row("timeout", b"{}", 3.0))
+    failed = await recorded(tmp_path / "3", row("timeout", b'{"code":"timeout"}', 3.0))
     sources = [first, second, failed]
     ids = set()
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
@@ -168,6 +169,7 @@ async def test_a_journal_of_another_upstream_is_not_gone_on_with(tmp_path: Path)
 async def test_an_error_takes_nothing_from_an_answer(tmp_path: Path) -> None:
     answer = rows.row(1)
     error = Row(answer.tool, answer.revision, answer.arguments, "timeout", rows.entry(2))
+    error = rows.failed(error)
     async with Recorder.open(tmp_path / "s") as recorder:
         await recorder.add(answer)
         await recorder.add(error)
@@ -225,18 +227,20 @@ async def test_nearest_are_those_that_differ_least(tmp_path: Path) -> None:
 
 values = st.text(max_size=8) | st.integers(-(2**53), 2**53) | st.booleans() | st.none()
 calls = st.tuples(
-    st.sampled_from("abc"), st.dictionaries(st.text(max_size=4), values, max_size=3), st.binary()
+    st.sampled_from("abc"), st.dictionaries(st.text(max_size=4), values, max_size=3), values
 )
 
 
 @settings(max_examples=30)
 @given(st.lists(calls, min_size=1, max_size=12))
 def test_every_row_is_found_and_nothing_else(
-    tmp_path_factory: pytest.TempPathFactory, content: list[tuple[str, dict[str, object], bytes]]
+    tmp_path_factory: pytest.TempPathFactory, content: list[tuple[str, dict[str, object], object]]
 ) -> None:
     folder = tmp_path_factory.mktemp("snapshot")
     made = [
-        Row(tool, "r", arguments, "ok", Entry(data, None, None, float(n), 1.0, "live"))
+        Row(
+            tool, "r", arguments, "ok", Entry(orjson.dumps(data), None, None, float(n), 1.0, "live")
+        )
         for n, (tool, arguments, data) in enumerate(content)
     ]
     path = asyncio.run(recorded(folder / "s", *made))
