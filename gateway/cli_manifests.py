@@ -1,12 +1,17 @@
 """`finport manifests`: the manifest files on the command line."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from gateway.cli_options import echo_json
+
+if TYPE_CHECKING:
+    from manifests import Manifest
 
 # Repeated here so that --help need not import the manifests; a test holds the two together.
 FORMATS = ("openai", "anthropic", "mcp", "jsonschema", "fintoolbench")
@@ -64,6 +69,7 @@ def validate(path: Path | None, as_json: bool) -> None:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Default: stdout.")
 def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None) -> None:
     """Write tools in the format of others: a JSON array; JSON Lines for `fintoolbench`."""
+    from cache.files import replaced_file
     from manifests import Catalog
     from manifests.export import EXPORT_FORMATS, export
 
@@ -87,7 +93,8 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
         text = orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     if out is not None:
         try:
-            out.write_bytes(text)
+            with replaced_file(out) as file:
+                file.write(text)
         except OSError as error:
             raise click.ClickException(f"{out}: {error.strerror}") from error
         click.echo(f"{len(exported)} tools written to {out}")
@@ -103,14 +110,13 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
 def import_(path: Path, _format: str, out: Path) -> None:
     """Read the tools in PATH into a manifest file. Code in PATH is never run nor kept."""
     from manifests import Catalog, CatalogError
-    from manifests.catalog import write
     from manifests.fintoolbench import read_lines
 
     with path.open("rb") as lines:
         imported = read_lines(lines, Catalog.load())
     try:
         Catalog(imported.manifests)
-        write(out, imported.manifests)
+        _write(out, imported.manifests)
     except (CatalogError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{len(imported.manifests)} tools written to {out}")
@@ -131,7 +137,7 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
 
     from manifests import Catalog, CatalogError
     from manifests.akshare_source import AkShareMissingError, akshare_functions, akshare_version
-    from manifests.catalog import DATA, read, write
+    from manifests.catalog import DATA, read
     from manifests.sync import differences, synced
 
     try:
@@ -151,9 +157,12 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
             ]
             for file in files
         }
-        for file, tools in changes.items():
-            if tools != read(file):
-                write(file, tools)
+        try:  # file by file, so that what was cut off goes on when it is told again
+            for file, tools in changes.items():
+                if tools != read(file):
+                    _write(file, tools)
+        except OSError as error:
+            raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
     if as_json:
         echo_json(
             {"akshare": release, "applied": do_apply, "differences": list(map(asdict, found))}
@@ -165,3 +174,11 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
     counts = Counter(difference.kind for difference in found)
     summary = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "no difference"
     click.echo(f"AkShare {release}: {summary}" + ("; applied" if do_apply else ""))
+
+
+def _write(file: Path, tools: "Iterable[Manifest]") -> None:
+    from cache.files import replaced_file
+    from manifests.catalog import text_of
+
+    with replaced_file(file) as out:
+        out.write(text_of(tools).encode())

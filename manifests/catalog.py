@@ -112,11 +112,10 @@ def read(file: Path) -> list[Manifest]:
         raise CatalogError(f"{file.name}: {first_problem(error)}") from error
 
 
-def write(file: Path, manifests: Iterable[Manifest]) -> None:
-    """Write a manifest file in its one form: tools by name, a parameter a line."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+def text_of(manifests: Iterable[Manifest]) -> str:
+    """A manifest file in its one form: tools by name, a parameter a line."""
     tools = ",\n".join(_text(m) for m in sorted(manifests, key=lambda m: m.name))
-    file.write_text(f"[\n{tools}\n]\n", encoding="utf-8")
+    return f"[\n{tools}\n]\n"
 
 
 def _text(manifest: Manifest) -> str:

@@ -1,15 +1,15 @@
-"""Where exports go: written aside under a name with `.part`, and put in place whole or not at all.
+"""Where exports go: written aside, and put in place whole or not at all.
 
-What stands under the name already is refused, or with `force` replaced at the end; a folder only
-where every file in it could be of a former export. A killed export leaves its `.part` behind, which
-the next one to the same place replaces.
+What stands under the name already is refused, or with `force` replaced at the end, and stays whole
+until then; a folder only where every file in it could be of a former export. A killed export of a
+folder leaves a `.part` behind, which the next one to the same place replaces.
 """
 
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +17,7 @@ import orjson
 
 from bench.exports.source import ExportError, Run
 from bench.record import EpisodeRecord
-from cache.files import sync_folder
+from cache.files import exchange_folders, replaced_file, sync_folder
 
 
 def write_lines(
@@ -47,18 +47,8 @@ def new_file(out: Path, *, force: bool) -> Iterator[BinaryIO]:
         raise ExportError(f"{out} is no regular file; name another")
     if out.exists() and not force:
         raise ExportError(f"{out} exists already; --force replaces it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = _part_of(out)
-    try:
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(out)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    sync_folder(out.parent)
+    with replaced_file(out) as file:
+        yield file
 
 
 @contextmanager
@@ -103,17 +93,33 @@ def _is_taken(folder: Path, suffix: str) -> bool:
 
 
 def _put_in_place(part: Path, out: Path) -> None:
-    """A folder can't replace one that holds files, so that one steps aside until it is done."""
-    aside = Path(tempfile.mkdtemp(".old", f"{out.name}.", out.parent))
-    before = aside / out.name
+    """A folder can't replace one that holds files: they change names, so that one stands there at
+    any time. Where the system can't do that, a kill may leave what was there under its other name.
+    """
+    for file in part.iterdir():
+        _sync(file)
     try:
-        if out.exists():
-            out.replace(before)
-        try:
-            part.replace(out)
-        except OSError:
-            if before.exists():
-                before.replace(out)
+        part.replace(out)
+    except OSError:
+        if not out.is_dir():
             raise
-    finally:
-        shutil.rmtree(aside)
+        _exchange(part, out)
+        shutil.rmtree(part)
+
+
+def _exchange(part: Path, out: Path) -> None:
+    with suppress(OSError):
+        return exchange_folders(part, out)
+    aside = Path(tempfile.mkdtemp(".old", f"{out.name}.", out.parent))
+    out.replace(aside)
+    try:
+        part.replace(out)
+    except OSError:
+        aside.replace(out)
+        raise
+    aside.replace(part)
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as written:
+        os.fsync(written.fileno())

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from manifests import AkShareBinding, Catalog, CatalogError, Manifest, RapidApiBinding, Signature
-from manifests.catalog import DATA, read, write
+from manifests.catalog import DATA, read, text_of
 from manifests.manifest import PLACEHOLDER
 
 
@@ -91,7 +91,7 @@ def test_every_akshare_sample_call_fits_the_installed_function(catalog: Catalog)
 
 def test_files_are_in_their_one_form(tmp_path: Path) -> None:
     for file in sorted(DATA.rglob("*.json")):
-        write(tmp_path / file.name, read(file))
+        (tmp_path / file.name).write_text(text_of(read(file)), encoding="utf-8")
         assert (tmp_path / file.name).read_bytes() == file.read_bytes(), file.name
 
 

@@ -1,0 +1,136 @@
+"""Files that take the place of others, cut off at every step."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cache.files import replaced_file
+from gateway.cli import main as finport
+from manifests.catalog import DATA, read, text_of
+
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+left = int(sys.argv[1])
+def hook(event, arguments):
+    global left
+    if event in ("os.rename", "os.link", "os.mkdir", "shutil.rmtree", "ctypes.call_function"):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+A_FILE = """
+from cache.files import replaced_file
+sys.addaudithook(hook)
+with replaced_file(Path("out")) as file:
+    file.write(b"new")
+"""
+A_FOLDER = """
+from bench.exports.target import new_folder
+sys.addaudithook(hook)
+with new_folder(Path("out"), ".json", force=True) as folder:
+    folder.joinpath("b.json").write_text("new")
+"""
+
+
+def steps(code: str) -> Iterator[int]:
+    """Runs it again and again, each time killed one step later, until it ends by itself."""
+    for step in range(20):
+        command = [sys.executable, "-c", KILLED_AT + code, str(step)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, -9), done.stderr
+        yield step
+        if done.returncode == 0:
+            return
+    pytest.fail("it never ended by itself")
+
+
+def test_a_file_is_the_old_or_the_new_one_wherever_it_is_cut_off() -> None:
+    Path("out").write_text("old")
+    for _ in steps(A_FILE):
+        seen = Path("out").read_text()
+        assert seen in ("old", "new")
+    assert seen == "new"
+
+
+def test_a_folder_is_the_old_or_the_new_one_wherever_it_is_cut_off() -> None:
+    Path("out").mkdir()
+    Path("out/a.json").write_text("old")
+    for _ in steps(A_FOLDER):
+        seen = {file.name: file.read_text() for file in Path("out").iterdir()}
+        assert seen in ({"a.json": "old"}, {"b.json": "new"})
+    assert seen == {"b.json": "new"}
+    assert os.listdir() == ["out"]
+
+
+def test_a_file_keeps_its_mode_and_a_link_stays_one() -> None:
+    Path("out").write_text("old")
+    Path("out").chmod(0o640)
+    Path("link").symlink_to("out")
+    with replaced_file(Path("link")) as file:
+        file.write(b"new")
+    assert Path("link").is_symlink()
+    assert (Path("out").read_text(), Path("out").stat().st_mode & 0o777) == ("new", 0o640)
+    with replaced_file(Path("fresh")) as file:
+        file.write(b"new")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert Path("fresh").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_not_replaced(make: object) -> None:
+    make("out")  # type: ignore[operator]
+    with pytest.raises(OSError, match=r"out"), replaced_file(Path("out")) as file:
+        file.write(b"new")
+    assert not Path("out").is_file()
+
+
+@contextmanager
+def full_disk(left: int = 1000) -> Iterator[None]:
+    """No file can be written beyond so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (left, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_manifests_that_a_full_disk_does_not_take_stay_as_they_were() -> None:
+    export = ["manifests", "export", "--format", "openai", "--out", "tools.json"]
+    assert CliRunner().invoke(finport, export).exit_code == 0
+    whole = Path("tools.json").read_bytes()
+    with full_disk():
+        refused = CliRunner().invoke(finport, export)
+    assert (refused.exit_code, "File too large" in refused.output) == (1, True)
+    assert Path("tools.json").read_bytes() == whole
+    assert os.listdir() == ["tools.json"]
+
+
+def test_a_sync_that_was_cut_off_loses_nothing_and_goes_on() -> None:
+    pytest.importorskip("akshare", reason="the akshare extra is not installed")
+    small, large = Path("m/amac.json"), Path("m/fund.json")
+    small.parent.mkdir()
+    for file in (small, large):
+        one = [
+            m.model_copy(update={"unavailable": "AkShare 0 lost it"})
+            for m in read(DATA / "akshare" / file.name)
+        ]
+        file.write_text(text_of(one))
+    before = large.read_bytes()
+    sync = ["manifests", "sync", "akshare", "--path", "m", "--apply"]
+    with full_disk(small.stat().st_size + 100):
+        refused = CliRunner().invoke(finport, sync)
+    assert (refused.exit_code, "File too large" in refused.output) == (1, True)
+    assert large.read_bytes() == before
+    assert CliRunner().invoke(finport, sync).exit_code == 0
+    for file in (small, large):
+        assert not any(m.unavailable == "AkShare 0 lost it" for m in read(file))
