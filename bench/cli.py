@@ -16,9 +16,10 @@ from bench.cli_report import report
 from bench.cli_run import run_suite
 from bench.cli_score import score
 from gateway.cli_options import echo_json, run
+from gateway.terminal import Commands, echo
 
 
-@click.group()
+@click.group(cls=Commands)
 @click.version_option(package_name="finport")
 def main() -> None:
     """Finport's bench: drive agents through the gateway and measure them."""
@@ -98,7 +99,7 @@ def retrieval(
         recalls = "  ".join(f"{k} {result[k]:.3f}" for k in result if k.startswith("recall"))
         latency = result["latency_ms"]
         timing = f"p50 {latency['p50']} ms  p99 {latency['p99']} ms"
-        click.echo(f"{name:<34}{recalls}  micro@20 {result['micro_recall@20']:.3f}  {timing}")
+        echo(f"{name:<34}{recalls}  micro@20 {result['micro_recall@20']:.3f}  {timing}")
 
 
 @main.command()
@@ -127,6 +128,6 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
         echo_json(results)
         return
     for name, result in results.items():
-        click.echo(name)
+        echo(name)
         for figure, value in result.items():
-            click.echo(f"  {figure}: {value if isinstance(value, str) else f'{value:,.2f}'}")
+            echo(f"  {figure}: {value if isinstance(value, str) else f'{value:,.2f}'}")

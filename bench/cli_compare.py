@@ -50,9 +50,9 @@ def compare(
 
 
 def _show(result: dict[str, Any], a: Path, b: Path) -> None:
-    from rich.console import Console
+    from gateway.console import PlainConsole
 
-    console = Console(highlight=False, width=max(Console().width, 120))
+    console = PlainConsole(narrowest=120, markup=True)
     tasks, episodes = result["tasks"], result["episodes"]
     console.print(f"A {a}\nB {b}", markup=False)
     console.print(f"tasks in both: {tasks['common']}, by {episodes['common']} episodes of each")

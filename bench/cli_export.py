@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from gateway.terminal import echo
+
 FORMATS = ("parquet", "openinference", "atif", "fintoolbench")
 
 
@@ -37,4 +39,4 @@ def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
-    click.echo(f"{out}: {episodes} episodes")
+    echo(f"{out}: {episodes} episodes")

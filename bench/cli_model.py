@@ -13,6 +13,7 @@ import click
 
 from bench.cli_options import with_dataset
 from gateway.cli_options import run
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.simulated_model import ModelFaults
@@ -116,9 +117,9 @@ async def _serve(
     try:
         async with opened as model:
             calm_collector()
-            click.echo(f"simulated model ready on {model.base_url}")
+            echo(f"simulated model ready on {model.base_url}")
             await stop.wait()
     except OSError as error:
-        click.echo(f"finbench: {error}", err=True)
+        echo(f"finbench: {error}", err=True)
         return 1
     return 0

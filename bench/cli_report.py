@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from gateway.terminal import echo
+
 
 @click.command("report")
 @click.argument("run_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -29,4 +31,4 @@ def report(run_dir: Path, out: Path | None, trajectories: int) -> None:
     except (RunDirectoryError, ReportError) as error:
         raise click.ClickException(str(error)) from error
     size = written.size / 2**20
-    click.echo(f"{written.path}: {size:.2f} MiB, {written.embedded} of {written.episodes} episodes")
+    echo(f"{written.path}: {size:.2f} MiB, {written.embedded} of {written.episodes} episodes")

@@ -11,6 +11,7 @@ import click
 
 from bench.cli_options import judge_settings, judging, share, together, with_dataset
 from gateway.cli_options import echo_json, modes, read_settings, run, simulation
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.agents.registry import AgentSettings
@@ -188,7 +189,7 @@ def _catalog(path: Path | None) -> "Catalog":
             return Catalog.load(path)
         imported = read_lines(path.read_bytes().split(b"\n"), Catalog.load())
         for name, reason in imported.refused.items():
-            click.echo(f"finbench: {path.name}: {name} is left out: {reason}", err=True)
+            echo(f"finbench: {path.name}: {name} is left out: {reason}", err=True)
         if not imported.manifests:
             raise CatalogError(f"{path.name} holds no manifests")
         return Catalog(imported.manifests)
@@ -230,10 +231,10 @@ async def _run(
         click.echo(f"finbench: {error}; {_left_in(folder)}", err=True)
         return 1
     except (*faults, AgentSettingsError, OSError) as error:
-        click.echo(f"finbench: {error}", err=True)
+        echo(f"finbench: {error}", err=True)
         return 1
     except asyncio.CancelledError:
-        click.echo(f"finbench: interrupted; {_left_in(folder)}", err=True)
+        echo(f"finbench: interrupted; {_left_in(folder)}", err=True)
         raise
     metrics = orjson.loads((folder / "metrics.json").read_bytes())
     if as_json:
@@ -275,7 +276,7 @@ async def _plan(
                 rounds=plan.limits.rounds,
             )
     except AgentSettingsError as error:
-        click.echo(f"finbench: {error}", err=True)
+        echo(f"finbench: {error}", err=True)
         return 1
     if as_json:
         echo_json([need.to_dict() for need in found])

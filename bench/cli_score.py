@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from bench.cli_options import judge_settings, judging, with_dataset
 from gateway.cli_options import echo_json, run
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.judges.registry import JudgeSettings
@@ -88,15 +89,15 @@ async def _score(order: _Order, as_json: bool) -> int:
     if order.is_run:
         told |= {"digest": about["computed_digest"], "snapshot": about.get("snapshot")}
     if told.get("filled") == 0:
-        click.echo(f"finbench: no episode is of a task of {order.name}", err=True)
+        echo(f"finbench: no episode is of a task of {order.name}", err=True)
     if as_json:
         echo_json({**metrics, **told})
     else:
         _show(metrics, about)
         if told.get("outcome") == "text":
-            click.echo("TESR and CER are by words in the output: typed outcomes are missing")
+            echo("TESR and CER are by words in the output: typed outcomes are missing")
         if order.is_run:
-            click.echo(f"run digest: {told['digest']}")
+            echo(f"run digest: {told['digest']}")
     if about.get("digest", told.get("digest")) != told.get("digest"):
         raise click.ClickException(
             f"the files are not those that the run left: run.json has digest {about['digest']}"
@@ -112,7 +113,7 @@ def _show(metrics: dict[str, Any], about: dict[str, Any]) -> None:
     judges = ", ".join(judged["judges"]) or "none"
     report(metrics, {"suite": about["suite"], "judge": judges})
     if judged["invalid"]:
-        click.echo(f"{judged['invalid']} answers of the judge were no scores, or none came")
+        echo(f"{judged['invalid']} answers of the judge were no scores, or none came")
 
 
 async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import click
 import orjson
 
 from bench.agents.registry import AgentSettings
@@ -19,6 +18,7 @@ from bench.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
 from bench.tables import closing, if_seen, report
 from gateway import GatewaySettings
+from gateway.terminal import echo
 from gateway.trace import TraceError
 
 THINK_S = 0.5
@@ -28,7 +28,7 @@ FAILURE_RATE = 0.05
 
 async def show(episodes: int, concurrency: int, out: Path) -> int:
     """Run the demonstration into `out`; gives the exit code."""
-    click.echo(
+    echo(
         f"upstreams are simulated: {LATENCY_S * 1e3:.0f} ms, {FAILURE_RATE:.0%} of requests fail; "
         f"agents are scripted and take {THINK_S:g} s to think before each turn"
     )
@@ -36,7 +36,7 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
         try:
             served = served_gateway(Path(cache), latency_s=LATENCY_S, failure_rate=FAILURE_RATE)
             async with served as url:
-                click.echo(f"gateway on {url}")
+                echo(f"gateway on {url}")
                 plan = RunPlan(
                     suite=load_suite("starter"),
                     gateway=url,
@@ -47,7 +47,7 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
                 about = await run(plan, out, GatewaySettings.read(), show=True)
                 health = await _health(url)
         except (RunDirectoryError, TraceError, ServerNotReadyError) as error:
-            click.echo(f"finbench: {error}", err=True)
+            echo(f"finbench: {error}", err=True)
             return 1
     metrics = orjson.loads((out / "metrics.json").read_bytes())
     with if_seen():

@@ -24,6 +24,7 @@ from rich.text import Text
 from bench.metrics import FINTOOLBENCH, RunMetrics
 from bench.recording import words_of
 from bench.tables import percent, span
+from gateway.console import PlainConsole
 
 log = logging.getLogger("finport")
 
@@ -90,7 +91,7 @@ class Live:
         self._pace = Pace()
         self._started = time.perf_counter()
         self._is_dark = False
-        console = console or Console(markup=False, emoji=False)
+        console = console or PlainConsole()
         self._rich = RichLive(console=console, auto_refresh=False) if console.is_terminal else None
         self._every_s = TERMINAL_EVERY_S if self._rich else LINES_EVERY_S
 

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.plan import HostNeed
+from gateway.console import PlainConsole
+from gateway.terminal import echo
 
 _OF = {
     "TIR": "invoked a tool, of all episodes",
@@ -125,13 +127,12 @@ def closing(about: dict[str, Any], folder: Path, **vitals: dict[str, Any]) -> No
         lines.append(f"snapshot: {about['snapshot']} ({about['mode']})")
     if about.get("digest"):
         lines.append(f"run digest: {about['digest']}")
-    print(*lines, f"run directory: {folder}", sep="\n")  # noqa: T201
+    echo("\n".join([*lines, f"run directory: {folder}"]))
 
 
 def _console(narrowest: int) -> Console:
     """For texts that may hold anything; a narrow terminal wraps lines, and cuts no figure off."""
-    width = max(Console().width, narrowest)
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return PlainConsole(narrowest=narrowest)
 
 
 def plan_table(needs: Sequence[HostNeed]) -> None:

@@ -27,7 +27,7 @@ MAX_DATA = 32 * 2**20
 MAX_FRAME = MAX_DATA + 4 * 2**20
 """The most bytes of a frame, head and all."""
 
-_WITHIN = {zstd.DecompressionParameter.window_log_max: MAX_DATA.bit_length() - 1}
+_WITHIN: dict[int, int] = {zstd.DecompressionParameter.window_log_max: MAX_DATA.bit_length() - 1}
 
 
 class FrameError(ValueError):

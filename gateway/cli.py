@@ -17,9 +17,10 @@ from gateway.cli_quota import quota
 from gateway.cli_serve import serve
 from gateway.cli_snapshot import snapshot
 from gateway.cli_tools import tools
+from gateway.terminal import Commands, echo
 
 
-@click.group()
+@click.group(cls=Commands)
 @click.version_option(package_name="finport")
 def main() -> None:
     """Finport: the gateway through which LLM agents reach finance tools."""
@@ -70,7 +71,7 @@ def call(
             async with Gateway.open(read) as gateway:
                 result = await gateway.call(tool, given, context)
         except (SnapshotError, OSError) as error:
-            click.echo(f"finport: {error}", err=True)
+            echo(f"finport: {error}", err=True)
             return 1
         echo_json(orjson.loads(result.to_json()))
         return 0 if result.ok else 1

@@ -324,9 +324,10 @@ async def _reached(name: str, origins: list["Origin"], timeout_s: float) -> Find
 
 
 def _print(findings: list[Finding]) -> None:
-    from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
+
+    from gateway.console import PlainConsole
 
     columns = ("check", "status", "found", "what to do")
     table = Table(*(Column(name, overflow="fold") for name in columns), box=None)
@@ -335,4 +336,4 @@ def _print(findings: list[Finding]) -> None:
         if len(found) > MAX_SHOWN:
             found = f"{found[:MAX_SHOWN]}... (--json shows all)"
         table.add_row(f.check, Text(f.status, _STYLES[f.status]), Text(found), Text(f.advice))
-    Console(width=max(Console().width, 120)).print(table)
+    PlainConsole(narrowest=120).print(table)

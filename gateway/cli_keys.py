@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli_options import echo_json, read_settings
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from gateway.grant import Grant
@@ -66,8 +67,8 @@ def add(
     if as_json:
         echo_json({"key": key, **_row(entry, "file")})
         return
-    click.echo(key)
-    click.echo(
+    echo(key)
+    echo(
         f"This is the key of {name} (id {entry.id}), shown only this once: "
         f"{settings.clients_file} holds its hash.\nIt may use {allowed} of {total} tools.",
         err=True,
@@ -89,7 +90,7 @@ def list_keys(as_json: bool) -> None:
     elif rows:
         _print(rows)
     else:
-        click.echo("no key is known: the gateway serves loopback only, and everybody there")
+        echo("no key is known: the gateway serves loopback only, and everybody there")
 
 
 @keys.command()
@@ -108,8 +109,8 @@ def revoke(name_or_id: str) -> None:
                     text = f"the key of {known.name} stands in FINPORT_API_KEYS; remove it there"
                     raise kept.KeyRefused(text) from None
             raise
-    click.echo(f"revoked the key of {entry.name} (id {entry.id})")
-    click.echo("a gateway that is running notices within a second or so")
+    echo(f"revoked the key of {entry.name} (id {entry.id})")
+    echo("a gateway that is running notices within a second or so")
 
 
 @contextmanager
@@ -148,12 +149,13 @@ def _row(entry: "KeyEntry", source: str) -> dict[str, object]:
 
 
 def _print(rows: list[dict[str, object]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from gateway.console import PlainConsole
 
     table = Table(box=None)
     for column in rows[0]:
         table.add_column(column, no_wrap=column != "tools", overflow="fold")
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
-    Console(width=max(Console().width, 160), markup=False).print(table)
+    PlainConsole(narrowest=160).print(table)

@@ -9,6 +9,7 @@ import click
 import orjson
 
 from gateway.cli_options import echo_json
+from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:
     from manifests import Manifest
@@ -52,13 +53,13 @@ def validate(path: Path | None, as_json: bool) -> None:
     if as_json:
         echo_json(report)
         return
-    click.echo(
+    echo(
         f"{len(catalog)} tools valid: {by_source['rapidapi']} RapidAPI on {len(hosts)} hosts, "
         f"{by_source['akshare']} AkShare; revision {catalog.revision}; loaded in {took_ms:.0f} ms"
     )
-    click.echo(f"{len(unavailable)} unavailable:")
+    echo(f"{len(unavailable)} unavailable:")
     for name, reason in unavailable.items():
-        click.echo(f"  {name}: {reason}")
+        echo(f"  {name}: {reason}")
 
 
 @manifests.command("export")
@@ -97,9 +98,9 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
                 file.write(text)
         except OSError as error:
             raise click.ClickException(f"{out}: {error.strerror}") from error
-        click.echo(f"{len(exported)} tools written to {out}")
+        echo(f"{len(exported)} tools written to {out}")
         return
-    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.write(escaped(text))
     sys.stdout.buffer.flush()
 
 
@@ -119,9 +120,9 @@ def import_(path: Path, _format: str, out: Path) -> None:
         _write(out, imported.manifests)
     except (CatalogError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{len(imported.manifests)} tools written to {out}")
+    echo(f"{len(imported.manifests)} tools written to {out}")
     for name, reason in imported.refused.items():
-        click.echo(f"{name}: {reason}", err=True)
+        echo(f"{name}: {reason}", err=True)
     sys.exit(1 if imported.refused else 0)
 
 
@@ -170,10 +171,10 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
         return
     for difference in found:
         if difference.kind != "not_in_catalogue":
-            click.echo(f"{difference.tool}: {difference.kind}: {difference.detail}")
+            echo(f"{difference.tool}: {difference.kind}: {difference.detail}")
     counts = Counter(difference.kind for difference in found)
     summary = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "no difference"
-    click.echo(f"AkShare {release}: {summary}" + ("; applied" if do_apply else ""))
+    echo(f"AkShare {release}: {summary}" + ("; applied" if do_apply else ""))
 
 
 def _write(file: Path, tools: "Iterable[Manifest]") -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli_options import modes, read_settings, run, simulation, tell_settings_file
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -63,7 +64,7 @@ async def _serve(
                 with suppress(asyncio.CancelledError):
                     await serving
     except (SnapshotError, OSError) as error:
-        click.echo(f"finport: {error}", err=True)
+        echo(f"finport: {error}", err=True)
         return 1
     return 0
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from gateway.terminal import escaped
+
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
 
 
 def echo_json(value: object) -> None:
     """Print a value as indented JSON, in UTF-8 whatever the locale."""
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.buffer.write(escaped(orjson.dumps(value, option=orjson.OPT_INDENT_2)) + b"\n")
     sys.stdout.buffer.flush()
 
 

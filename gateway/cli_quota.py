@@ -3,6 +3,7 @@
 import click
 
 from gateway.cli_options import echo_json, read_settings, simulation
+from gateway.terminal import echo
 
 
 @click.command()
@@ -49,19 +50,20 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
         echo_json(rows)
         return
     if not rows:
-        click.echo("no request has been counted yet, and no limit is set")
+        echo("no request has been counted yet, and no limit is set")
         return
     _print(rows)
 
 
 def _print(rows: list[dict[str, str | int | None]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from gateway.console import PlainConsole
 
     table = Table(*rows[0], box=None)
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
-    Console(width=max(Console().width, 120)).print(table)  # a host's name is not to be cut
+    PlainConsole(narrowest=120).print(table)  # a host's name is not to be cut
 
 
 def _utc(at: float) -> str:

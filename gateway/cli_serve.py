@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli_options import modes, read_settings, run, simulation, tell_settings_file
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -118,7 +119,7 @@ def _supervise(given: _Given, settings: "GatewaySettings") -> None:
     try:
         listening = bound_socket(given.host, given.port)
     except OSError as error:
-        click.echo(f"finport: {error}", err=True)
+        echo(f"finport: {error}", err=True)
         sys.exit(1)
     plan = Plan(
         arguments=tuple(sys.argv[1:]),
@@ -178,17 +179,17 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             )
             url = await parts.enter_async_context(serving)
             calm_collector()
-            click.echo(f"{READY}{url}")
+            echo(f"{READY}{url}")
             is_ready = True
             await stop.wait()
     except (SettingsError, TraceError, SnapshotError, OSError) as error:
         # A supervisor reads why its worker is not ready, and tells it once for all of them.
-        click.echo(f"finport: {error}", err=is_ready or not given.is_supervised)
+        echo(f"finport: {error}", err=is_ready or not given.is_supervised)
         return 2 if isinstance(error, SettingsError) else 1
     if gateway.snapshot_id is not None and settings.mode == "record":
-        click.echo(f"recorded snapshot {gateway.snapshot_id} in {settings.snapshot}")
+        echo(f"recorded snapshot {gateway.snapshot_id} in {settings.snapshot}")
     elif settings.mode == "record":
-        click.echo("nothing was recorded")
+        echo("nothing was recorded")
     return 0
 
 
@@ -202,7 +203,7 @@ def _stop_when_told(is_supervised: bool) -> asyncio.Event:
         nonlocal signals
         signals += 1
         if signals == 2 and not is_supervised:
-            click.echo("finport: told twice to end: calls under way are lost", err=True)
+            echo("finport: told twice to end: calls under way are lost", err=True)
             os._exit(1)
         stop.set()
 

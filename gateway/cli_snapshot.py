@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import click
 import orjson
 
 from gateway.cli_options import echo_json, read_settings, run, simulation
+from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:
     from cache.snapshot import Summary
@@ -95,20 +97,20 @@ async def _record(
                 for _ in range(concurrency):
                     tasks.start_soon(work)
     except (SnapshotError, OSError) as error:
-        click.echo(f"finport: {error}", err=True)
+        echo(f"finport: {error}", err=True)
         return 1
     except asyncio.CancelledError:
         if recorder is not None:
             text = f"interrupted with {recorder.calls} calls recorded; the same command goes on"
-            click.echo(f"finport: {text}", err=True)
+            echo(f"finport: {text}", err=True)
         raise
     if recorder is None or recorder.summary is None:
-        click.echo("finport: nothing was recorded", err=True)
+        echo("finport: nothing was recorded", err=True)
         return 1
     _echo(recorder.summary, recorder.path, as_json)
     if missed:
         codes = ", ".join(f"{code} {n}" for code, n in missed.most_common())
-        click.echo(f"finport: {missed.total()} calls could not be made: {codes}", err=True)
+        echo(f"finport: {missed.total()} calls could not be made: {codes}", err=True)
         return 1
     return 0
 
@@ -170,7 +172,7 @@ def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list[
             refused.append(f"  {tool}: {error}")
     if refused:
         text = f"{len(refused)} of {len(calls)} calls can't be made and are left out, as"
-        click.echo("\n".join([text, *refused[:3]]), err=True)
+        echo("\n".join([text, *refused[:3]]), err=True)
     return list(bound.values())
 
 
@@ -192,7 +194,7 @@ def show(file: Path, tool: str | None, as_json: bool) -> None:
         _echo(opened.summary, file, as_json=False)
         for row in rows:
             arguments = orjson.dumps(row["arguments"]).decode()
-            click.echo(f"{_time(row['recorded_at'])}  {row['status']:<16} {arguments}")
+            echo(f"{_time(row['recorded_at'])}  {row['status']:<16} {arguments}")
 
 
 def _line(row: Any) -> dict[str, Any]:
@@ -222,9 +224,9 @@ def verify(file: Path, as_json: bool) -> None:
     if as_json:
         echo_json({"id": found.id if found else None, "whole": not problems, "problems": problems})
     elif found is not None and not problems:
-        click.echo(f"{file} is whole: {found.rows} rows, id {found.id}")
+        echo(f"{file} is whole: {found.rows} rows, id {found.id}")
     else:
-        click.echo("\n".join(f"finport: {problem}" for problem in problems), err=True)
+        echo("\n".join(f"finport: {problem}" for problem in problems), err=True)
     sys.exit(1 if problems else 0)
 
 
@@ -265,7 +267,7 @@ def export(file: Path, form: str, out: Path | None) -> None:
         if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
             click.echo(f"{withheld} rows of transactional tools are left out", err=True)
         if out is None:
-            write_jsonl(opened, sys.stdout.buffer, without)
+            write_jsonl(opened, _Stdout(), without)
             return
         try:
             with new_file(out) as made:
@@ -273,6 +275,13 @@ def export(file: Path, form: str, out: Path | None) -> None:
         except ImportError as error:
             text = "Parquet needs pyarrow: install finport[parquet]"
             raise click.ClickException(text) from error
+
+
+class _Stdout(BytesIO):
+    """Standard output, which may be a terminal, for JSON."""
+
+    def write(self, json: Any) -> int:
+        return sys.stdout.buffer.write(escaped(bytes(json)))
 
 
 @contextmanager
@@ -292,18 +301,18 @@ def _echo(summary: "Summary", path: Path, as_json: bool) -> None:
     if as_json:
         echo_json(asdict(summary))
         return
-    click.echo(f"snapshot {summary.id}")
+    echo(f"snapshot {summary.id}")
     statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
     upstreams = ", ".join(summary.upstreams)
-    click.echo(f"{path}: {summary.rows} calls of {len(summary.tools)} tools ({statuses})")
+    echo(f"{path}: {summary.rows} calls of {len(summary.tools)} tools ({statuses})")
     times = f"{_time(summary.recorded_from)} to {_time(summary.recorded_to)}"
-    click.echo(f"recorded from {times}, upstream {upstreams}")
+    echo(f"recorded from {times}, upstream {upstreams}")
     if summary.damaged:
-        click.echo(f"{summary.damaged} rows of the sources could not be read and are left out")
+        echo(f"{summary.damaged} rows of the sources could not be read and are left out")
     if summary.withheld:
-        click.echo(f"{summary.withheld} rows of transactional tools are left out")
+        echo(f"{summary.withheld} rows of transactional tools are left out")
     if summary.conflicts:
-        click.echo(f"the sources had different answers to {summary.conflicts} calls")
+        echo(f"the sources had different answers to {summary.conflicts} calls")
 
 
 def _time(at: float) -> str:

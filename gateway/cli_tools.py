@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli_options import echo_json
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from cache import Rule
@@ -50,8 +51,8 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         echo_json({"total": len(found), "tools": [summarise(m) for m in found[:limit]]})
         return
     for manifest in found[:limit]:
-        click.echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
-    click.echo(f"{min(limit, len(found))} of {len(found)} tools")
+        echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
+    echo(f"{min(limit, len(found))} of {len(found)} tools")
 
 
 def _check(tags: dict[str, str | None]) -> None:
@@ -72,16 +73,16 @@ def _show(manifest: "Manifest") -> None:
     import shlex
 
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
 
     from cache import rule_of
+    from gateway.console import PlainConsole
     from manifests import Signature
 
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{manifest.name}: {manifest.description}", markup=False)
+    console = PlainConsole(soft_wrap=True)
+    console.print(f"{manifest.name}: {manifest.description}")
     if manifest.unavailable:
-        console.print(f"unavailable: {manifest.unavailable}", markup=False)
+        console.print(f"unavailable: {manifest.unavailable}")
     signature = Signature(manifest)
     if signature.names:
         expected = signature.allowed()
@@ -102,13 +103,11 @@ def _show(manifest: "Manifest") -> None:
         "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",
     }
     for name, value in facts.items():
-        console.print(f"{name:<8}{value}", markup=False)
+        console.print(f"{name:<8}{value}")
     sample = json.dumps(manifest.sample(), ensure_ascii=False)
     url = f"localhost:8000/v1/tools/{manifest.name}"
-    console.print(f"curl    curl -s {url} -d {shlex.quote(sample)}", markup=False)
-    console.print(
-        f"python  await gateway.call({manifest.name!r}, {manifest.sample()!r})", markup=False
-    )
+    console.print(f"curl    curl -s {url} -d {shlex.quote(sample)}")
+    console.print(f"python  await gateway.call({manifest.name!r}, {manifest.sample()!r})")
 
 
 def _freshness(rule: "Rule") -> str:

@@ -109,7 +109,8 @@ def _put_in_place(part: Path, out: Path) -> None:
 
 def _exchange(part: Path, out: Path) -> None:
     with suppress(OSError):
-        return exchange_folders(part, out)
+        exchange_folders(part, out)
+        return
     aside = Path(tempfile.mkdtemp(".old", f"{out.name}.", out.parent))
     out.replace(aside)
     try:

@@ -18,8 +18,14 @@ from hypothesis import strategies as st
 from cache import Entry, Row, Snapshot, SnapshotError, merge
 from cache.blocks import block
 from cache.export import write_jsonl, write_parquet
-from cache.frame import FORMAT, FrameError, zstd
+from cache.frame import FORMAT, FrameError
 from cache.snapshot import END, INDEX, MAGIC, TRAILER, Summary, id_of
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 
 TABLE = Entry(b'[{"a":1},\n{"a":"x"}]', ("a",), 2, 1.7e9, 5.0, "live")
 ERROR = Entry(b'{"code":"timeout","message":"late"}', None, None, 1.7e9, 5.0, "live")

@@ -120,11 +120,9 @@ def test_a_sync_that_was_cut_off_loses_nothing_and_goes_on() -> None:
     small, large = Path("m/amac.json"), Path("m/fund.json")
     small.parent.mkdir()
     for file in (small, large):
-        one = [
-            m.model_copy(update={"unavailable": "AkShare 0 lost it"})
-            for m in read(DATA / "akshare" / file.name)
-        ]
-        file.write_text(text_of(one))
+        tools = read(DATA / "akshare" / file.name)
+        lost = [tool.model_copy(update={"unavailable": "AkShare 0 lost it"}) for tool in tools]
+        file.write_text(text_of(lost))
     before = large.read_bytes()
     sync = ["manifests", "sync", "akshare", "--path", "m", "--apply"]
     with full_disk(small.stat().st_size + 100):

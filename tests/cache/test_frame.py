@@ -1,3 +1,4 @@
+import sys
 from hashlib import blake2b
 
 import pytest
@@ -5,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache import frame
-from cache.frame import FrameError, pack, read_head, unpack, zstd
+from cache.frame import FrameError, pack, read_head, unpack
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 
 names = st.text(max_size=5).filter(lambda name: name != "v")
 heads = st.dictionaries(names, st.text() | st.integers(0, 2**53))

@@ -1,0 +1,52 @@
+"""What the commands print. Text of settings, files, upstreams and models reaches a terminal without
+the characters that would steer it: controls (C0 and C1, which begin escape sequences) and those
+that turn the direction of writing. Lines and tabs stay.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """`text` without what steers a terminal, as UTF-8 can hold it."""
+    if text.isprintable():
+        return text
+    return _STEERING.sub("", text).encode("utf-8", "replace").decode()
+
+
+def escaped(json: bytes) -> bytes:
+    """The same JSON with those characters as escapes."""
+    text = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", json.decode())
+    return text.encode()
+
+
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print text of any origin as a line."""
+    click.echo(plain(str(text)), err=err)
+
+
+class Commands(click.Group):
+    """Commands whose errors are told as `echo` tells text."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _told_plainly():
+            return super().invoke(ctx)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _told_plainly():
+            return super().make_context(*args, **extra)
+
+
+@contextmanager
+def _told_plainly() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error).update(message=plain(error.message))
+        raise

@@ -1,0 +1,122 @@
+"""What reaches a terminal: nothing that comes from elsewhere may steer it."""
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+from rich.text import Text
+
+from bench.cli import main as finbench
+from cache import Entry, Recorder, Row
+from gateway.cli import main as finport
+from gateway.console import PlainConsole
+from gateway.terminal import escaped, plain
+
+HOSTILE = "a\x1b[2J\x1b]0;t\x07\x9b31m\b\r\x7f\u202eb\u2066"
+STEERING = {*map(chr, [*range(9), *range(11, 32), *range(127, 160)]), *"\u202e\u2066\u061c"}
+
+
+def steers(text: str) -> bool:
+    return not STEERING.isdisjoint(text)
+
+
+def run(command: click.Command, *arguments: str) -> Result:
+    """As on a terminal: nothing is stripped because the output is none."""
+    return CliRunner().invoke(command, arguments, color=True)
+
+
+@given(st.text() | st.text(alphabet=sorted(STEERING)))
+def test_plain_text_steers_nothing_and_keeps_the_rest(text: str) -> None:
+    left = plain(text)
+    assert not steers(left)
+    assert plain(left) == left
+    if text.isprintable():
+        assert left == text
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_escaped_json_means_the_same(value: Any) -> None:
+    text = escaped(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+    assert not steers(text.decode())
+    assert orjson.loads(text) == value
+
+
+def test_a_console_prints_no_markup_and_no_escapes_of_others() -> None:
+    out = io.StringIO()
+    console = PlainConsole(file=out, force_terminal=True, color_system=None, width=60)
+    table = Table(HOSTILE, title=HOSTILE, box=None)
+    table.add_row(f"{HOSTILE}[link=http://x]x[/link]")
+    table.add_row(Text(HOSTILE))
+    console.print(table, HOSTILE, sep="\n")
+    assert not steers(out.getvalue())
+    assert "[link=http://x]x[/link]" in out.getvalue()
+
+
+def test_errors_of_commands_are_plain() -> None:
+    Path("finport.toml").write_text(f"{json.dumps('x' + HOSTILE)} = 1", encoding="utf-8")
+    for command in (["call", "get_coin"], ["tools", "show", HOSTILE], ["call", "x", HOSTILE]):
+        done = run(finport, *command)
+        assert done.exit_code != 0
+        assert not steers(done.output), command
+
+
+def hostile_snapshot(path: Path) -> Row:
+    entry = Entry(orjson.dumps({"a": HOSTILE}), None, None, 1.7e9, 5.0, HOSTILE)
+    row = Row("get_coin", "r", {"uuid": HOSTILE}, "ok", entry)
+
+    async def record() -> None:
+        async with Recorder.open(path) as recorder:
+            await recorder.add(row)
+
+    asyncio.run(record())
+    return row
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("snapshot", "show", "s", "--tool", "get_coin"),
+        ("snapshot", "show", "s", "--tool", "get_coin", "--json"),
+        ("snapshot", "verify", "s"),
+        ("snapshot", "merge", "s", "--out", "m"),
+        ("snapshot", "export", "s", "--format", "jsonl"),
+        ("call", "get_coin", f"uuid={HOSTILE}", "--mode", "offline", "--snapshot", "s"),
+        ("call", f"get_coin{HOSTILE}"),
+    ],
+)
+def test_what_a_snapshot_holds_steers_no_terminal(arguments: tuple[str, ...]) -> None:
+    hostile_snapshot(Path("s"))
+    assert not steers(run(finport, *arguments).output)
+
+
+def test_what_stands_in_the_ledger_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.quota.standings", lambda *_: [_Standing()])
+    done = run(finport, "quota")
+    assert (done.exit_code, "coin" in done.output) == (0, True), done.output
+    assert not steers(done.output)
+
+
+class _Standing:
+    host = key = span = f"coin{HOSTILE}"
+    used, quota, resets_at, learned = 1, 2, 1.7e9, False
+
+
+def test_what_a_run_says_of_itself_steers_no_terminal() -> None:
+    made = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out")
+    assert run(finbench, *made, "a").exit_code == 0
+    about = json.loads(Path("a/run.json").read_text())
+    about |= {"suite": HOSTILE, "judge": HOSTILE, "agent": HOSTILE}
+    Path("a/run.json").write_text(json.dumps(about))
+    for command in (["score", "a"], ["compare", "a", "a"], ["score", "a", "--json"]):
+        done = run(finbench, *command)
+        assert done.exit_code == 0, done.output
+        assert not steers(done.output), command
