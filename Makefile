@@ -17,15 +17,14 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	$(BIN)/finbench demo
 
-# One half of the tests runs beside the other, then those that tell times, alone.
+# One half of the tests runs beside the other.
 HALF := $(filter-out tests/gateway/test_page.py tests/gateway/test_openapi.py, \
   $(wildcard tests/gateway/test_*.py tests/cache/test_*.py tests/manifests/test_*.py))
 test: lint
 	log=$$(mktemp); trap 'rm -f $$log' EXIT; \
-	$(BIN)/pytest -m "not soak and not alone" $(HALF) >$$log 2>&1 & beside=$$!; \
-	$(BIN)/pytest -m "not soak and not alone" $(addprefix --ignore=,$(HALF)); ended=$$?; \
+	$(BIN)/pytest -m "not soak" $(HALF) >$$log 2>&1 & beside=$$!; \
+	$(BIN)/pytest -m "not soak" $(addprefix --ignore=,$(HALF)); ended=$$?; \
 	wait $$beside || ended=1; cat $$log; exit $$ended
-	$(BIN)/pytest -m "alone and not soak"
 
 lint: install
 	$(BIN)/ruff check .

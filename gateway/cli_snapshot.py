@@ -140,7 +140,7 @@ def _without_transactional(
     left_out = _transactional(catalog)
     kept = [call for call in calls if call[0] not in left_out]
     if count := len(calls) - len(kept):
-        click.echo(f"{count} calls of transactional tools are never recorded: left out", err=True)
+        echo(f"{count} calls of transactional tools are never recorded: left out", err=True)
     return kept
 
 
@@ -265,7 +265,7 @@ def export(file: Path, form: str, out: Path | None) -> None:
     without = _transactional(Catalog.load())
     with _told(), Snapshot(file) as opened:
         if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
-            click.echo(f"{withheld} rows of transactional tools are left out", err=True)
+            echo(f"{withheld} rows of transactional tools are left out", err=True)
         if out is None:
             write_jsonl(opened, _Stdout(), without)
             return

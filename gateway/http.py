@@ -72,7 +72,7 @@ class Serving:
         self.strangers = Strangers()
         self._gateway = gateway
         self._worker = worker
-        self._last_request = 0.0
+        self._idle_s = 0.0
         rest = Rest(gateway, finder)
         mcp = McpHttp(gateway, finder)
         health = Health(gateway, vitals, metrics, lambda: self.draining)
@@ -109,7 +109,7 @@ class Serving:
                 self.in_flight -= 1
             # A client that could not be told so will go on to use its connection.
             if self.draining:
-                self._last_request = loop.time()
+                self._idle_s = 0.0
                 if was_draining or not response.prepared:
                     response.force_close()
             elif is_one_of_many and not response.prepared and _is_used_up(request):
@@ -143,18 +143,18 @@ class Serving:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.draining = True
-        self._last_request = loop.time()
         end = loop.time() + self._gateway.settings.drain_s
         if self._worker.workers == 1:  # else the others go on, or their supervisor does this
             turn_away(listening)
         await self._take_in(listening)
         accepting.close()
         await asyncio.sleep(POLL_S)  # what has been accepted last is connected now
-        while not self._is_over(loop.time()):
+        while not self._is_over():
             if loop.time() >= end:
                 await self._gateway.answers.close()
                 break
             await asyncio.sleep(POLL_S)
+            self._idle_s += POLL_S  # and not what this process may have stood still besides
         # Connections without a request close now, the others when their answers have left.
         end = max(end, loop.time()) + LAST_S
         server.pre_shutdown()
@@ -166,18 +166,15 @@ class Serving:
 
     async def _take_in(self, listening: socket) -> None:
         """Accept on until nobody waits in the queue, which other processes may share."""
-        loop = asyncio.get_running_loop()
-        start = loop.time()
-        least_s = HANDSHAKE_S
+        least_s, waited_s = HANDSHAKE_S, 0.0
         if self._worker.workers == 1 and is_loopback(listening) and sys.platform == "linux":
             least_s = 0.0  # on one machine there is no time between a handshake and the queue
-        while loop.time() < start + least_s or queued(listening):
-            if loop.time() > start + LAST_S:
-                return
+        while waited_s < least_s or (waited_s < LAST_S and queued(listening)):
             await asyncio.sleep(POLL_S)
+            waited_s += POLL_S
 
-    def _is_over(self, now: float) -> bool:
-        lingering = now < self._last_request + LINGER_S
+    def _is_over(self) -> bool:
+        lingering = self._idle_s < LINGER_S
         return not self.connections or not (self.in_flight or lingering)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pydantic import SecretStr
 
@@ -28,7 +29,9 @@ from manifests import Catalog
 # A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-hypothesis_settings.register_profile("finport", deadline=None, max_examples=200)
+hypothesis_settings.register_profile(
+    "finport", deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
+)
 hypothesis_settings.load_profile("finport")
 
 PLANTED_KEY = "planted-rapidapi-key-0451"

@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from aiohttp import web
 from adapters.akshare import AkShareAdapter, _Process
 from adapters.akshare_worker import Worker
 from adapters.fault import UpstreamFault
+from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest
 from tests.adapters.test_connector import CONTINUE, for_ever, server
 from tests.adapters.test_rapidapi import upstream
@@ -429,20 +430,21 @@ async def test_functions_with_pages_take_no_thread_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with library(tmp_path, monkeypatch, threads=2) as adapter:
-        given = ({}, PATIENCE_S)
-        await asyncio.gather(call(adapter, "pid"), adapter.fetch(tool("pid", True), *given))
+
+        def paged_call(function: str) -> Coroutine[Any, Any, Answer]:
+            return adapter.fetch(tool(function, paged=True), {}, PATIENCE_S)
+
+        await asyncio.gather(call(adapter, "pid"), paged_call("pid"))
         plain, paged = adapter.processes
         assert plain != paged
-        sleeping = [
-            asyncio.create_task(adapter.fetch(tool("sleeps", True), *given)) for _ in range(4)
-        ]
+        sleeping = [asyncio.create_task(paged_call("sleeps")) for _ in range(4)]
         await until(lambda: adapter._paged.workers[0].processes[-1].calls)
         assert await call(adapter, "pid") == plain
         assert not any(call.done() for call in sleeping)
         for sleeper in sleeping:
             sleeper.cancel()
-        slow = [adapter.fetch(tool("slow", True), *given) for _ in range(4)]
-        assert {int(answer.data) for answer in await asyncio.gather(*slow)} == {paged}
+        slow = await asyncio.gather(*(paged_call("slow") for _ in range(4)))
+        assert {int(answer.data) for answer in slow} == {paged}
 
 
 async def test_hosts_that_hang_leave_threads_to_the_others(
@@ -455,8 +457,7 @@ async def test_hosts_that_hang_leave_threads_to_the_others(
         hanging = [
             asyncio.create_task(adapter.fetch(hangs, {}, 600)) for hangs in tools for _ in range(16)
         ]
-        while len(process_of(adapter).calls) < 12:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(process_of(adapter).calls) == 12)
         for _ in range(20):
             assert await call(adapter, "pid", 60) == process
         for task in hanging:

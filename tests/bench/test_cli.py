@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from bench.cli import main
+from tests.waiting import PATIENCE_S, block_until
 
 FINBENCH = (sys.executable, "-c", "from bench.cli import main; main()")
 
@@ -82,7 +82,6 @@ def test_score_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
     assert "calls.jsonl: No such file" in done.stderr
 
 
-@pytest.mark.alone
 def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,30 +101,22 @@ def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     assert about["most_in_flight"] == 100
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    command = [*FINBENCH, "demo", "--out", "out"]
+    command = [*FINBENCH, "demo", "--out", "out", "--episodes", "1000000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     episodes = tmp_path / "out" / "episodes.jsonl"
-    for _ in range(300):
-        time.sleep(0.1)
-        if episodes.exists() and episodes.stat().st_size > 50_000:
-            break
+    block_until(lambda: episodes.exists() and episodes.stat().st_size > 50_000)
     process.send_signal(how)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert "Traceback" not in stderr
-    for _ in range(100):
-        if not processes(tmp_path):
-            break
-        time.sleep(0.1)
-    assert processes(tmp_path) == set()
+    block_until(lambda: not processes(tmp_path))
     scored = json.loads(finbench("score", "out", "--json").stdout)
-    assert 0 < scored["episodes"] < 2000
+    assert 0 < scored["episodes"] < 1_000_000
     del scored["digest"], scored["snapshot"]
     if how == signal.SIGINT:
         assert scored == json.loads((tmp_path / "out/metrics.json").read_text())

@@ -26,6 +26,7 @@ from tests.bench.played_model import (
     playing,
     says,
 )
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -206,7 +207,7 @@ async def test_reductions_of_one_round_run_at_once(tmp_path: Path) -> None:
     all_are_there = asyncio.Barrier(len(outputs))
 
     async def reduce(body: dict[str, Any]) -> Any:
-        await asyncio.wait_for(all_are_there.wait(), 5)
+        await asyncio.wait_for(all_are_there.wait(), PATIENCE_S)
         return says(body["messages"][1]["content"].partition('"n":')[2][:1])
 
     client = Outputs(outputs)

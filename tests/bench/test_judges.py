@@ -1,7 +1,6 @@
 """Judges: the kinds of answers, the rules, and the model that is asked."""
 
 import json
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from bench.suite import Task
 from bench.suites import load_suite
 from manifests import Catalog
 from tests.bench.played_model import INPUT, OUTPUT, Aside, PlayedModel, opened, playing, says
+from tests.waiting import at_little_cost
 
 pytestmark = pytest.mark.anyio
 
@@ -280,10 +280,9 @@ def test_the_gold_answers_of_the_published_questions_are_right(tasks: tuple[Task
 
 
 def test_a_question_of_any_length_is_searched_for_options_in_little_time() -> None:
-    started = time.perf_counter()
-    for odd in ("\n" * 20_000, f"A.{' ' * 20_000}x"):
-        assert chosen("no", odd) is None
-    assert time.perf_counter() - started < 0.1
+    with at_little_cost(0.1):
+        for odd in ("\n" * 20_000, f"A.{' ' * 20_000}x"):
+            assert chosen("no", odd) is None
 
 
 async def test_an_answer_of_any_length_is_judged_in_little_time(catalog: Catalog) -> None:
@@ -292,10 +291,9 @@ async def test_an_answer_of_any_length_is_judged_in_little_time(catalog: Catalog
         gold="42.69", answer="1.5 million (5%) of $3,000 by 2018-01-31; " * 50_000 + "42.69"
     )
     assert len(long.execution_result) > 100 * READ
-    started = time.perf_counter()
-    judgement = await judge.judge(long)
-    assert judgement.scores == [1]
-    assert time.perf_counter() - started < 0.1
+    with at_little_cost(0.1):
+        judgement = await judge.judge(long)
+        assert judgement.scores == [1]
 
 
 @pytest.mark.parametrize(
@@ -377,9 +375,8 @@ async def test_rules_judge_no_texts_and_nothing_without_gold(catalog: Catalog) -
     ],
 )
 def test_only_a_score_is_a_score(text: str, kind: Any, score: float | None) -> None:
-    started = time.perf_counter()
-    assert read_score(text, kind) == score
-    assert time.perf_counter() - started < 0.1
+    with at_little_cost(0.1):
+        assert read_score(text, kind) == score
 
 
 def test_verdicts_are_booleans_on_tools_that_were_asked_about() -> None:

@@ -18,6 +18,7 @@ from bench.model import ModelClient
 from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Manifest
 from tests.bench.played_model import INPUT, OUTPUT, TASK, Outputs, opened, play, playing, says
+from tests.waiting import at_little_cost
 
 pytestmark = pytest.mark.anyio
 
@@ -143,9 +144,8 @@ def test_no_credential_is_kept_of_arguments_that_could_not_be_read() -> None:
         assert problem is not None
         assert "planted" not in f"{arguments} {problem}"
         assert "uuid" in arguments["_raw"]
-    started = time.perf_counter()
-    read_arguments("a" * 1_000_000 + "{")
-    assert time.perf_counter() - started < 0.1
+    with at_little_cost(0.1):
+        read_arguments("a" * 1_000_000 + "{")
 
 
 async def test_an_unknown_tool_is_let_out_and_the_nearest_names_come_back(
@@ -317,7 +317,7 @@ def test_megabytes_are_cut_within_the_time_that_the_event_loop_has() -> None:
     assert "more than" in excerpt(big, 500)
     took = []
     for _ in range(5):
-        started = time.perf_counter()
+        before = time.thread_time()
         excerpt(big, 500)
-        took.append(time.perf_counter() - started)
+        took.append(time.thread_time() - before)
     assert min(took) < 0.005

@@ -168,14 +168,14 @@ async def test_episodes_that_failed_fail_again(tmp_path: Path) -> None:
         await asyncio.sleep(60)
         return Turn()
 
-    recorded = await play(tmp_path / "one", Made(act), limits=Limits(wall_s=0.1))
+    recorded = await play(tmp_path / "one", Made(act), limits=Limits(wall_s=1.5))
     again = await play(tmp_path / "two", ReplayAgent.read(tmp_path / "one"))
     third = await play(tmp_path / "three", ReplayAgent.read(tmp_path / "two"))
     assert [r["ending"] for r in recorded] == ["model_error", "time"]
     for played in (again, third):
         assert [(r["ending"], r["error"]) for r in played] == [
             ("model_error", "model: 503 from the endpoint"),
-            ("agent_error", "agent: RecordedFailure: limit: 0.1 s have passed"),
+            ("agent_error", "agent: RecordedFailure: limit: 1.5 s have passed"),
         ]
         assert [len(r["tool_calls"]) for r in played] == [1, 1]
 

@@ -37,6 +37,7 @@ from bench.resume import settle
 from bench.run_dir import read_records
 from gateway import CallRecord
 from tests.bench.test_compare import call, episode, failing, write_run
+from tests.waiting import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parents[1] / "node" / "node_modules" / "axe-core" / "axe.min.js"
@@ -362,6 +363,9 @@ def test_memory_does_not_grow_with_the_run() -> None:
     assert facts.trajectories.episodes > 4_000
 
 
+expect.set_options(timeout=PATIENCE_S * 1e3)
+
+
 @pytest.mark.anyio
 async def test_in_a_browser(run: Path) -> None:
     """Read by keyboard, filtered, in both colour schemes, as wide as a phone."""
@@ -373,7 +377,7 @@ async def test_in_a_browser(run: Path) -> None:
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         context = await chromium.new_context(viewport={"width": 360, "height": 740})
-        context.set_default_timeout(5_000)
+        context.set_default_timeout(PATIENCE_S * 1e3)
         tab = await context.new_page()
         page = write(run).path.as_uri()
         tab.on("pageerror", lambda error: said.append(str(error)))

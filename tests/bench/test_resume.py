@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from bench.run_dir import RunDirectory, RunDirectoryError
 from gateway.trace import TraceError
 from tests.bench.test_cli import FINBENCH, finbench
 from tests.bench.test_metrics import episode as recorded
+from tests.waiting import block_until
 
 SNAPSHOT = ("--snapshot", "s.snap")
 
@@ -48,8 +48,7 @@ def kill_when_grown(out: str, by: float, *command: str) -> None:
         stderr=subprocess.DEVNULL,
         env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
     )
-    while process.poll() is None and recorded_bytes(out) <= before + by:
-        time.sleep(0.002)
+    block_until(lambda: process.poll() is not None or recorded_bytes(out) > before + by)
     process.send_signal(signal.SIGKILL)
     process.wait()
 
@@ -110,8 +109,9 @@ def on_a_full_disk(most: int, *command: str) -> subprocess.CompletedProcess[str]
             stdout=subprocess.DEVNULL,
             stderr=said,
         )
-        while process.poll() is None and "records could not be written" not in said_in("said"):
-            time.sleep(0.05)
+        block_until(
+            lambda: process.poll() is not None or "records could not be written" in said_in("said")
+        )
         process.send_signal(signal.SIGINT)
         process.wait()
     return subprocess.CompletedProcess(command, process.returncode, "", said_in("said"))
@@ -321,15 +321,14 @@ async def test_a_run_whose_every_episode_is_owed_again_is_still_a_run(tmp_path: 
 
 
 def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
-    run = ("run", "starter", "--upstream", "simulated", "--think-s", "0.5", "--out", "out")
+    run = ("run", "starter", "--upstream", "simulated", "--think-s", "600", "--out", "out")
     process = subprocess.Popen(
         [*FINBENCH, *run],
         stdout=subprocess.DEVNULL,
         env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
     )
     try:
-        while not Path("out/run.json").exists():
-            time.sleep(0.02)
+        block_until(lambda: Path("out/run.json").exists())
         refused = finbench(*run, "--resume")
         assert (refused.returncode, refused.stderr) == (
             1,

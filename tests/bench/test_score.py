@@ -22,6 +22,7 @@ from bench.trace_format import read_trace
 from gateway.trace import TraceError
 from tests.bench.played_model import playing, says
 from tests.bench.test_cli import finbench
+from tests.waiting import PATIENCE_S
 
 
 def line(number: int, question: str, gold: Any, answer: str, *calls: Any, **more: Any) -> Any:
@@ -265,11 +266,15 @@ class Slow:
     def __init__(self) -> None:
         self.luck = random.Random(1)
         self.at_once = self.most = self.ended = 0
+        self.is_full = asyncio.Event()
 
     async def judge(self, record: EpisodeRecord) -> Judgement:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
+        if self.most == IN_FLIGHT:
+            self.is_full.set()
         try:
+            await asyncio.wait_for(self.is_full.wait(), PATIENCE_S)
             await asyncio.sleep(self.luck.uniform(0, 0.01))
         finally:
             self.at_once -= 1

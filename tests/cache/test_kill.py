@@ -56,9 +56,11 @@ async def kill_while_filling(folder: Path, times: int) -> int:
     luck, cache, found = random.Random(9), folder / "cache", 0
     for kill in range(times):
         start, most = kill * 10**6, rows.kept(cache) + luck.randrange(50, 500)
-        said = await asyncio.to_thread(
-            killed, "fill", cache, start, lambda _, most=most: rows.kept(cache) >= most
-        )
+
+        def is_enough(_: int, most: int = most) -> bool:
+            return rows.kept(cache) >= most
+
+        said = await asyncio.to_thread(killed, "fill", cache, start, is_enough)
         async with DiskTier.open(cache, 2**30) as tier:
             for number in said:
                 kept = await tier.get(rows.key(number))

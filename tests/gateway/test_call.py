@@ -282,7 +282,7 @@ async def test_a_trace_that_cannot_be_written_answers_nothing(
             open_road(catalog, tmp_path, trace=trace) as road,
         ):
             await road.gateway.call(*COIN)
-            await until(lambda: trace._failure)
+            await until(lambda: trace.failure)
             result = await road.gateway.call(*COIN)
             assert result.error is not None
             assert result.error.code == "overloaded"

@@ -70,8 +70,8 @@ async def test_the_fault_matrix(catalog: Catalog, tmp_path: Path) -> None:
     """Each fault ends in its code, whose fault it is, and so many attempts."""
 
     async def end(fault: Fault) -> tuple[str, str, int]:
-        faults, limits = Faults(rates={fault: 1.0}), {"attempt_timeout_s": 0.5}
-        hasty = limits if fault in SLOW else {}
+        faults = Faults(rates={fault: 1.0})
+        hasty: dict[str, Any] = {"attempt_timeout_s": 0.5} if fault in SLOW else {}
         async with open_road(catalog, tmp_path / fault, faults, **hasty) as road:
             result = await coin(road.gateway, "x")
             assert result.error is not None, fault

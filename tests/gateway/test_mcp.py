@@ -568,7 +568,7 @@ messages = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     message=messages | st.lists(messages, max_size=4) | json_values,
     head=st.sampled_from([{}, {"MCP-Protocol-Version": "2026-07-28"}]),

@@ -23,6 +23,9 @@ from gateway.doors.reference import operations
 from gateway.finder import ToolFinder
 from gateway.http import serve
 from manifests import Catalog, Column, Manifest, Parameter, RapidApiBinding
+from tests.waiting import PATIENCE_S
+
+expect.set_options(timeout=PATIENCE_S * 1e3)
 
 pytestmark = pytest.mark.anyio
 
@@ -306,6 +309,7 @@ async def browser(page_url: str) -> AsyncIterator[Browser]:
             base_url=page_url, color_scheme="light", viewport={"width": 1280, "height": 900}
         )
         await context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.set_default_timeout(PATIENCE_S * 1e3)
         opened = Browser(await context.new_page())
         opened.tab.on("pageerror", lambda error: opened.said.append(str(error)))
         opened.tab.on("console", lambda message: opened.said.append(message.text))

@@ -227,9 +227,11 @@ async def ending(road: Road) -> AsyncIterator[tuple[int, asyncio.Event]]:
         await serving
 
 
+@pytest.mark.parametrize("stands_s", [0.0, 1.2], ids=["at once", "after it stood still"])
 async def test_connections_in_the_queue_are_answered_and_later_ones_refused(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stands_s: float
 ) -> None:
+    monkeypatch.setattr(http, "LAST_S", 1.0)
     late = socket.socket()
     late.setblocking(False)
 
@@ -237,6 +239,7 @@ async def test_connections_in_the_queue_are_answered_and_later_ones_refused(
         listening_socket.turn_away(listening)
         if sys.platform == "linux":  # it never comes into the queue, from which it would be reset
             assert late.connect_ex(listening.getsockname()) == errno.EINPROGRESS
+        asyncio.get_running_loop().call_soon(time.sleep, stands_s)
 
     monkeypatch.setattr(http, "turn_away", turn_away)
     settings: dict[str, Any] = {"faults": Faults(latency_s=0.3), "drain_s": PATIENCE_S}

@@ -39,8 +39,8 @@ CALLS = 20
 """Calls that a client makes on one connection: a new worker gets its part only of new ones."""
 
 SLOW = ("--simulated-latency-s", "0.3")
-PER_HOST = {"FINPORT_PER_HOST": "128"}
-"""So that no call waits for its turn."""
+PER_HOST = {"FINPORT_PER_HOST": "128", "FINPORT_DRAIN_S": "600"}
+"""So that no call waits for its turn, and none is ended by the drain time."""
 
 
 @dataclass
@@ -297,7 +297,7 @@ async def test_a_worker_that_dies_at_once_is_replaced_after_a_pause(
         plan = Plan(("serve",), 2, listening.fileno(), 5, False, "text")
         running = asyncio.create_task(Supervisor(plan, listening, str(tmp_path)).run())
         try:
-            await until(lambda: "finport ready on " in capsys.readouterr().out, 30)
+            await until(lambda: "finport ready on " in capsys.readouterr().out)
             os.kill(min(children(os.getpid()) - before), signal.SIGKILL)
             await until(lambda: "is replaced in 3600 s" in caplog.text)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
