@@ -212,12 +212,18 @@ class _Worker:
         self.processes: list[_Process] = []
         self._hello = hello
         self._start: asyncio.Task[_Process] | None = None
+        self._has_stopped = False
 
     def unload(self) -> None:
         self.load -= 1
 
     async def process(self) -> "_Process":
-        """The process that takes calls. A caller that leaves does not end its start."""
+        """The process that takes calls. A caller that leaves does not end its start.
+
+        Raises `UpstreamFault` (`crashed`) where none is started any more.
+        """
+        if self._has_stopped:
+            raise UpstreamFault("crashed", "the AkShare workers have ended", retryable=True)
         if self.processes and self.processes[-1].is_open:
             return self.processes[-1]
         if self._start is None:
@@ -225,6 +231,7 @@ class _Worker:
         return await asyncio.shield(self._start)
 
     async def stop(self) -> None:
+        self._has_stopped = True
         if self._start is not None:
             await asyncio.wait([self._start])
         await asyncio.gather(*(process.stop() for process in self.processes))

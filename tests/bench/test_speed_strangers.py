@@ -4,7 +4,7 @@ import pytest
 
 from bench.speed_strangers import strangers
 
-pytestmark = [pytest.mark.anyio, pytest.mark.alone]
+pytestmark = [pytest.mark.anyio]
 
 
 async def test_a_client_is_answered_beside_a_flood() -> None:
