@@ -144,6 +144,7 @@ class Entry:
     @classmethod
     def of(cls, head: dict[str, Any], data: bytes) -> "Entry":
         """Inverse of `head` and `data`. Raises `FrameError` where one of the fields is none."""
+        head = {"tool": "", **head}  # earlier versions did not keep it
         unfit = [name for name, fits in _FIELDS.items() if not fits(head.get(name, ...))]
         if unfit or len(head) != len(_FIELDS):
             raise FrameError(f"not an entry: {', '.join(unfit) or 'its fields'} can't be so")
@@ -177,6 +178,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "latency_ms": is_time,
     "upstream": lambda v: type(v) is str,
     "digest": lambda v: type(v) is str and len(v) == 40,
+    "tool": lambda v: type(v) is str,
 }
 
 

@@ -147,13 +147,15 @@ def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def masked(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as they are, but for the values of what is named like a credential."""
     return {
-        name: REDACTED
-        if _is_credential(name)
-        else masked(value)
-        if isinstance(value, Mapping)
-        else value
+        name: REDACTED if _is_credential(name) else _masked(value)
         for name, value in arguments.items()
     }
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return masked(value)
+    return [*map(_masked, value)] if isinstance(value, list | tuple) else value
 
 
 def printable(text: str, limit: int = 64) -> str:

@@ -7,7 +7,6 @@ the upstream is a double, and it speaks HTTP.
 import json
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -94,9 +93,10 @@ class Stepping:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the clock of this process ahead by so many seconds, in place of a wait."""
-    now, ahead = time.time, [0.0]
-    monkeypatch.setattr(time, "time", lambda: now() + sum(ahead))
+    """Lets so many seconds pass for gateways opened since, in place of a wait."""
+    clock, ahead = Clock(), [0.0]
+    wall, passed = (lambda: clock.wall() + sum(ahead)), (lambda: clock.passed() + sum(ahead))
+    monkeypatch.setattr("gateway.call.Clock", lambda: Clock(wall, passed))
     return ahead.append
 
 
