@@ -67,6 +67,7 @@ def test_no_turn_is_lost_or_given_twice(steps: list[tuple[str, str]], at_once: i
             if len(tasks) % 2:
                 await asyncio.sleep(0)
             assert turns.taken <= at_once
+        await asyncio.sleep(0)  # then every call has begun
         while turns.waiting:
             if held.total():  # else a turn has been given that nobody has taken yet
                 held -= Counter([next(iter(held.elements()))])
