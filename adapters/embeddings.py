@@ -13,6 +13,7 @@ import aiohttp
 import orjson
 from anyio import to_thread
 
+from adapters.connector import Connector
 from adapters.fault import UpstreamFault, fault_of_status
 
 BATCH = 64
@@ -47,7 +48,9 @@ class EndpointEmbedder:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session:
+        async with aiohttp.ClientSession(
+            connector=Connector(), timeout=timeout, headers=self._headers
+        ) as session:
             for start in range(0, len(texts), BATCH):
                 vectors += await self._batch(session, texts[start : start + BATCH])
         return vectors

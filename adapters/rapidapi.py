@@ -102,7 +102,7 @@ class RapidApiAdapter:
         fresh = manifest.intent_type == "transactional"  # no request of theirs is sent again
         left_s = until - loop.time()
         reply = await get(self._session, url, headers, left_s, learn, fresh=fresh)
-        outcome = await self._reader.read(reply, _outcome, host, secrets)
+        outcome = await self._reader.read(host, reply, _outcome, host, secrets)
         if isinstance(outcome, Answer):
             return outcome
         words = told(outcome.text, secrets)

@@ -19,6 +19,7 @@ from adapters.fault import UpstreamFault
 from adapters.http import Reply
 from adapters.normalise import Answer
 from adapters.process import kill, receive, send_with_body, start
+from adapters.shares import Shares
 
 READ_AT_ONCE = 2**15
 """A body of this size takes 5 ms at the very worst, and 0.5 ms as they mostly are."""
@@ -35,7 +36,7 @@ class Reader:
     """Made by `Reader.open`."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(PROCESSES)
+        self._turns = Shares(PROCESSES)
         self._idle: list[Process] = []
 
     @classmethod
@@ -48,9 +49,12 @@ class Reader:
             for process in reader._idle:
                 await _end(process)
 
-    async def read(self, reply: Reply, into: Callable[..., _Outcome], *said: Any) -> _Outcome:
+    async def read(
+        self, host: str, reply: Reply, into: Callable[..., _Outcome], *said: Any
+    ) -> _Outcome:
         """`into(reply, *said)`, wherever that is computed: `into` stands at the top of a module,
-        and `said` is JSON. Raises `UpstreamFault`.
+        and `said` is JSON. While the bodies of one `host` take long, those of others are read.
+        Raises `UpstreamFault`.
         """
         if len(reply.body) < READ_AT_ONCE:
             return into(reply, *said)
@@ -60,33 +64,38 @@ class Reader:
             "charset": reply.charset,
             "said": said,
         }
-        return cast(_Outcome, _outcome_of(*await self._exchange(job, reply.body)))
+        return cast(_Outcome, _outcome_of(*await self._in_turn(host, job, reply.body)))
+
+    async def _in_turn(
+        self, host: str, job: dict[str, Any], body: bytes | bytearray
+    ) -> tuple[dict[str, Any], bytes]:
+        await self._turns.take(host)
+        try:
+            return await self._exchange(job, body)
+        finally:
+            self._turns.give_back(host)
 
     async def _exchange(
         self, job: dict[str, Any], body: bytes | bytearray
     ) -> tuple[dict[str, Any], bytes]:
-        async with self._turns:
-            process = await self._process()
-            is_usable = False
-            try:
-                async with asyncio.timeout(READ_S):
-                    await send_with_body(process, job, body)
-                    head, data = await receive(process)
-                is_usable = head["bytes"] <= KEPT_BYTES
-            except TimeoutError:
-                text = f"reading the answer took more than {READ_S:g} s"
-                raise UpstreamFault("too_large", text) from None
-            except (
-                asyncio.IncompleteReadError,
-                OSError,
-            ):  # orjson does not survive a lack of memory
-                text = "reading the answer takes more memory than there is for it"
-                raise UpstreamFault("too_large", text) from None
-            finally:
-                if is_usable:
-                    self._idle.append(process)
-                else:
-                    await _end(process)
+        process = await self._process()
+        is_usable = False
+        try:
+            async with asyncio.timeout(READ_S):
+                await send_with_body(process, job, body)
+                head, data = await receive(process)
+            is_usable = head["bytes"] <= KEPT_BYTES
+        except TimeoutError:
+            text = f"reading the answer took more than {READ_S:g} s"
+            raise UpstreamFault("too_large", text) from None
+        except (asyncio.IncompleteReadError, OSError):  # orjson does not survive a lack of memory
+            text = "reading the answer takes more memory than there is for it"
+            raise UpstreamFault("too_large", text) from None
+        finally:
+            if is_usable:
+                self._idle.append(process)
+            else:
+                await _end(process)
         return head, data
 
     async def _process(self) -> Process:

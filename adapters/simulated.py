@@ -48,7 +48,7 @@ class SimulatedAkShare:
         url = URL(f"{self._base_url}/tables/{manifest.name}")
         query = {name: str(value) for name, value in arguments.items()}
         reply = await get(self._session, url.with_query(query), {}, timeout_s)
-        return await self._reader.read(reply, _answer)
+        return await self._reader.read(manifest.upstream, reply, _answer)
 
 
 def _answer(reply: Reply) -> Answer:

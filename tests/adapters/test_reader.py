@@ -84,31 +84,31 @@ def reply(body: bytes = LONG, charset: str | None = None) -> Reply:
 
 
 async def number_of(reader: Reader, into: Callable[[Reply], Answer] = process) -> int:
-    value = json.loads((await reader.read(reply(), into)).data)
+    value = json.loads((await reader.read("h", reply(), into)).data)
     return int(value[0] if isinstance(value, list) else value)
 
 
 async def test_a_long_body_comes_to_the_same_as_a_short_one(reader: Reader) -> None:
     for text in ('[{"a": "样"},{"b": 1e400}]', '{"a": [1]}', "[1,2]"):
         body = text.encode("gb18030")
-        assert await reader.read(reply(body + LONG, "gb18030"), answer) == from_json(
+        assert await reader.read("h", reply(body + LONG, "gb18030"), answer) == from_json(
             body, "gb18030"
         )
-    assert await reader.read(reply(), refusal, ["a", "b"]) == Refusal(
+    assert await reader.read("h", reply(), refusal, ["a", "b"]) == Refusal(
         f"['a', 'b'] of {len(LONG)} bytes", 200
     )
     with pytest.raises(UpstreamFault) as caught:
-        await reader.read(reply(), fault)
+        await reader.read("h", reply(), fault)
     assert (caught.value.kind, caught.value.message) == ("rate_limited", "slowly")
     assert (caught.value.retryable, caught.value.retry_after_s) == (True, 2.5)
     with pytest.raises(UpstreamFault, match="empty"):
-        await reader.read(reply(), answer)
+        await reader.read("h", reply(), answer)
 
 
 async def test_a_process_is_used_again_and_knows_no_secret(reader: Reader) -> None:
-    first = json.loads((await reader.read(reply(), process)).data)
+    first = json.loads((await reader.read("h", reply(), process)).data)
     assert first == [await number_of(reader), False]
-    assert await reader.read(reply(b"short"), process) == process(reply())
+    assert await reader.read("h", reply(b"short"), process) == process(reply())
 
 
 @pytest.mark.parametrize("into", [dies, takes_all])
@@ -116,7 +116,7 @@ async def test_what_takes_too_much_memory_is_too_large_and_costs_no_other(
     reader: Reader, into: Callable[[Reply], Answer]
 ) -> None:
     with pytest.raises(UpstreamFault, match="memory") as caught:
-        await reader.read(reply(), into)
+        await reader.read("h", reply(), into)
     assert (caught.value.kind, caught.value.retryable) == ("too_large", False)
     assert await number_of(reader)
 
@@ -131,10 +131,25 @@ async def test_a_process_that_has_grown_or_ended_is_not_used_again(reader: Reade
     assert await number_of(reader) != other
 
 
+async def test_a_host_whose_bodies_take_long_leaves_a_process_to_the_others(
+    reader: Reader, tmp_path: Path
+) -> None:
+    slow = [
+        asyncio.create_task(reader.read("slow", reply(charset=str(tmp_path / f"{n}")), hangs))
+        for n in range(4)
+    ]
+    await started(tmp_path / "0")
+    assert json.loads((await reader.read("other", reply(), process)).data)
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+    assert not (tmp_path / "1").exists()
+
+
 async def test_a_process_whose_caller_leaves_or_waits_for_too_long_is_ended(
     reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = asyncio.create_task(reader.read(reply(charset=str(tmp_path / "left")), hangs))
+    left = asyncio.create_task(reader.read("h", reply(charset=str(tmp_path / "left")), hangs))
     abandoned = await started(tmp_path / "left")
     left.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -142,7 +157,7 @@ async def test_a_process_whose_caller_leaves_or_waits_for_too_long_is_ended(
     assert not is_running(abandoned)
     monkeypatch.setattr("adapters.reader.READ_S", 0.2)
     with pytest.raises(UpstreamFault, match=r"took more than 0.2 s") as caught:
-        await reader.read(reply(charset=str(tmp_path / "late")), hangs)
+        await reader.read("h", reply(charset=str(tmp_path / "late")), hangs)
     assert (caught.value.kind, caught.value.retryable) == ("too_large", False)
 
 
