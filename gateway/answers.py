@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -180,7 +180,11 @@ class Answers:
             return Outcome(error=CallError(ErrorCode.OVERLOADED, text, retry_after_s=1.0))
         self.pending += 1
         try:
-            return await self._in_time(bound, context)
+            outcome = await self._in_time(bound, context)
+            if bound.plan.transactional and outcome.attempts and outcome.error is not None:
+                # It may have been executed all the same, so nobody is told to try again.
+                return replace(outcome, error=replace(outcome.error, again=False))
+            return outcome
         except SnapshotError as error:  # no answer goes out unrecorded, and no damaged one
             log.error("%s", error)
             return Outcome(error=_unusable())

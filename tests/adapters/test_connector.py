@@ -44,7 +44,7 @@ async def server(answer: Answer) -> AsyncIterator[str]:
         yield "http://{}:{}".format(*listening.sockets[0].getsockname())
     finally:
         listening.close()
-        await asyncio.wait_for(asyncio.gather(*ended), 10)
+        await asyncio.wait_for(asyncio.gather(*ended), 60)
 
 
 def for_ever(head: bytes) -> Answer:

@@ -472,7 +472,12 @@ async def test_calls_that_are_cut_off_are_in_both_records(catalog: Catalog, tmp_
 
 async def test_no_credential_of_an_agent_enters_a_run_directory(door: Door, tmp_path: Path) -> None:
     async def act(episode: Episode) -> Turn:
-        given = {"uuid": "x", "api_key": "planted", "headers": {"X-RapidAPI-Key": "planted"}}
+        given = {
+            "uuid": "x",
+            "api_key": "planted",
+            "headers": {"X-RapidAPI-Key": "planted"},
+            "sent": [{"headers": [{"token": "planted"}]}],
+        }
         return Turn() if episode.history else Turn(calls=(ToolCall("get_coin", given),))
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:

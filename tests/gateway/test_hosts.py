@@ -380,7 +380,7 @@ async def test_a_pause_that_a_host_asks_for_holds_for_all_calls(
                 for result in more:
                     assert result.error is not None
                     assert (result.error.code, result.error.fault) == ("rate_limited", "quota")
-                    assert result.error.retry_after_s == pytest.approx(60, abs=5), host
+                    assert result.error.retry_after_s == pytest.approx(60, abs=30), host
                     assert result.attempts == 0
                 assert len(asked) == 1
 
@@ -391,7 +391,7 @@ async def test_a_short_pause_is_waited_for(catalog: Catalog, tmp_path: Path) -> 
     async def handler(_: web.Request) -> web.Response:
         asked.append(time.monotonic())
         if len(asked) == 1:
-            return web.Response(status=503, headers={"Retry-After": "0.3"})
+            return web.Response(status=503, headers={"Retry-After": "1.5"})
         return web.json_response({"a": 1})
 
     async with (
@@ -403,7 +403,7 @@ async def test_a_short_pause_is_waited_for(catalog: Catalog, tmp_path: Path) -> 
         assert hasty.error is not None
         assert (hasty.error.code, hasty.attempts) == ("rate_limited", 0)
         assert (await coin(road.gateway, 3)).ok
-    assert asked[1] - asked[0] >= 0.29
+    assert asked[1] - asked[0] >= 1.49
 
 
 async def test_a_key_that_is_to_slow_down_gives_way_to_another(

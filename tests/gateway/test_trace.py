@@ -90,7 +90,7 @@ def full_disk(file: Path) -> Iterator[None]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not is_so():
             await asyncio.sleep(0.005)
 

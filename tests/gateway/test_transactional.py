@@ -53,7 +53,7 @@ class Mint:
         return web.json_response([{"key": f"{LEAKED}-{number}", "part": n} for n in range(5)])
 
     async def has(self, waiting: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while self.waiting != waiting:
                 await asyncio.sleep(0.005)
 
@@ -138,7 +138,7 @@ async def test_a_caller_that_goes_away_ends_its_own_execution_only(
 async def test_the_bounds_of_the_road_hold(catalog: Catalog, tmp_path: Path) -> None:
     async with minting(catalog, tmp_path, pending=1) as (road, mint):
         mint.opened.clear()
-        late = asyncio.create_task(road.gateway.call(*WALLET, CallContext(deadline_s=0.3)))
+        late = asyncio.create_task(road.gateway.call(*WALLET, CallContext(deadline_s=2.0)))
         await mint.has(waiting=1)
         refused = await road.gateway.call(*WALLET)
         assert refused.error is not None
@@ -153,6 +153,26 @@ async def test_the_bounds_of_the_road_hold(catalog: Catalog, tmp_path: Path) -> 
         closed = (await last).error
         assert closed is not None
         assert closed.code == "overloaded"
+
+
+async def test_an_execution_that_may_have_happened_is_not_called_retryable(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async def fail(_: web.Request) -> web.Response:
+        return web.json_response({}, status=503)
+
+    async with (
+        upstream(fail) as origin,
+        open_road(
+            catalog, tmp_path, rapidapi_base_url=origin, allow_transactional=True, pending=1
+        ) as road,
+    ):
+        for tool, arguments in (WALLET, COIN):
+            result = await road.gateway.call(tool, arguments)
+            assert result.error is not None
+            assert result.error.code == "upstream_error"
+            assert result.error.retryable == (tool == "get_coin")
+            assert result.attempts == (1 if tool == "generate_wallet" else 3)
 
 
 async def test_what_an_earlier_version_kept_on_disk_is_not_given(
@@ -225,7 +245,7 @@ async def test_recording_it_is_executed_and_not_recorded(catalog: Catalog, tmp_p
         keys = [key_in(await road.gateway.call(*WALLET)) for _ in range(2)]
         assert keys == [f"{LEAKED}-2", f"{LEAKED}-3"]
         mint.opened.clear()
-        late = await road.gateway.call(*WALLET, CallContext(deadline_s=0.2))
+        late = await road.gateway.call(*WALLET, CallContext(deadline_s=2.0))
         assert late.error is not None
     with Snapshot(path) as snapshot:
         assert snapshot.summary.tools == {"get_coin": 1}

@@ -305,7 +305,7 @@ async def test_a_worker_that_dies_at_once_is_replaced_after_a_pause(
             assert (await answer(reader))[0] == 200
             writer.close()
             os.kill(os.getpid(), signal.SIGTERM)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert await running == 0
         finally:
             running.cancel()
