@@ -277,7 +277,7 @@ class _Process:
         loop = asyncio.get_running_loop()
         number, reply = next(self._numbers), loop.create_future()
         if not self.is_open:  # it ended between its start and this call
-            reply.set_result(self._lost(was_alone=False))
+            reply.set_result(self._lost())
             return number, reply
         self.calls[number] = reply
         due = loop.time() + job["timeout_s"] + GRACE_S
@@ -334,7 +334,7 @@ class _Process:
             self._ending = f"ended {_status(status)}"
         lost, self.calls = self.calls, {}
         for reply in lost.values():
-            reply.set_result(self._lost(was_alone=len(lost) == 1))
+            reply.set_result(self._lost())
 
     async def _deliver(self) -> None:
         """Raises when the pipe ends, or brings what is no frame."""
@@ -347,10 +347,10 @@ class _Process:
             if not self.is_open and not self.calls:
                 self._close()
 
-    def _lost(self, was_alone: bool) -> Reply:
+    def _lost(self) -> Reply:
+        """Retryable only by running once more alone: a call that is to blame costs no more."""
         message = f"the worker process that ran the call {self._ending}"
-        fault = {"kind": "crashed", "message": message, "retryable": True}
-        return {"fault": fault, "again": not was_alone}, b""
+        return {"fault": {"kind": "crashed", "message": message}, "again": True}, b""
 
 
 def _status(status: int) -> str:

@@ -17,6 +17,7 @@ from adapters.mask import mask_of
 Kind = Literal[
     "timeout",  # nothing came in time
     "unreachable",  # no connection, or it broke
+    "unread",  # an answer came that could not be read in time
     "dropped",  # a kept connection had ended when the request was sent on it; the next is fresh
     "status",  # an HTTP status that says failure
     "rejected",  # the upstream refuses these arguments, whatever the status

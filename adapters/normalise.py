@@ -25,6 +25,9 @@ from adapters.mask import Mask
 MAX_BYTES = 16 * 2**20
 """The largest answer that is taken."""
 
+MAX_VALUES = 2**22
+"""Values in a document: what is kept is read again by others, to whom each may cost 100 bytes."""
+
 BLOCK = 1_000
 """Records written at once: each call of orjson takes 4 KiB or more, whatever it writes."""
 
@@ -194,7 +197,14 @@ def _table(columns: tuple[str, ...], blocks: Iterable[Sequence[Mapping[str, Any]
 
 
 def _document(data: bytes) -> Answer:
-    """A copy: what orjson gives back holds on to the 4 KiB or more that it was written into."""
+    """A copy: what orjson gives back holds on to the 4 KiB or more that it was written into.
+
+    Raises `UpstreamFault` (`too_large`).
+    """
+    if len(data) > MAX_BYTES:
+        raise UpstreamFault("too_large", f"the answer is over {MAX_BYTES} bytes")
+    if len(data) > MAX_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise UpstreamFault("too_large", f"the answer holds over {MAX_VALUES} values")
     return Answer(bytes(memoryview(data)))
 
 
@@ -205,7 +215,9 @@ def _dumps(value: Any, option: int = 0) -> bytes:
             return orjson.dumps(value, default=_default, option=option)
         except orjson.JSONEncodeError:
             return orjson.dumps(_writable(value), default=_default, option=option)
-    except (orjson.JSONEncodeError, RecursionError) as error:
+    except RecursionError:
+        raise UpstreamFault("invalid", "the upstream's JSON is nested too deeply") from None
+    except orjson.JSONEncodeError as error:
         text = f"the upstream's answer can't be written as JSON: {error}"
         raise UpstreamFault("invalid", text) from None
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from adapters.fault import UpstreamFault
 from adapters.frames import LENGTHS, frame, opening
 
 _ENVIRONMENT = (
@@ -26,16 +27,20 @@ _PIPE_BYTES = 2**18  # kept of what has come before it is asked for
 
 
 async def start(module: str) -> Process:
-    """`python -m module`. Whoever starts it ends it."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", module),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        limit=_PIPE_BYTES,
-        start_new_session=True,
-    )
+    """`python -m module`. Whoever starts it ends it. Raises `UpstreamFault` (`crashed`)."""
+    try:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            limit=_PIPE_BYTES,
+            start_new_session=True,
+        )
+    except OSError as error:
+        text = f"a process for the call could not be started: {error.strerror}"
+        raise UpstreamFault("crashed", text, retryable=True) from None
 
 
 def kill(process: Process) -> None:

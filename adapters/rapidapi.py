@@ -37,6 +37,9 @@ from manifests import Manifest, RapidApiBinding, Scalar
 MAX_URL = 8_000
 """The longest URL that is sent: what RFC 9110, section 4.1, asks everyone to support."""
 
+MARGIN_S = 0.02
+"""So long before its deadline an answer must be read, so that no upstream is blamed for waiting."""
+
 _BAD_KEY = re.compile(r"(invalid|missing) api.?key|api.?key .{0,20}invalid", re.IGNORECASE)
 _NOT_SUBSCRIBED = re.compile("not subscribed", re.IGNORECASE)
 _QUOTA = re.compile(r"\b(monthly|daily|hourly) quota\b", re.IGNORECASE)
@@ -102,7 +105,12 @@ class RapidApiAdapter:
         fresh = manifest.intent_type == "transactional"  # no request of theirs is sent again
         left_s = until - loop.time()
         reply = await get(self._session, url, headers, left_s, learn, fresh=fresh)
-        outcome = await self._reader.read(host, reply, _outcome, host, secrets)
+        try:
+            async with asyncio.timeout_at(until - MARGIN_S):
+                outcome = await self._reader.read(host, reply, _outcome, host, secrets)
+        except TimeoutError:
+            text = "the answer came, but could not be read in time"
+            raise UpstreamFault("unread", text, retryable=True) from None
         if isinstance(outcome, Answer):
             return outcome
         words = told(outcome.text, secrets)

@@ -103,11 +103,7 @@ class Reader:
             process = self._idle.pop()
             if process.returncode is None:
                 return process
-        try:
-            return await start("adapters.reader_worker")
-        except OSError:
-            text = "no process could be started to read the answer"
-            raise UpstreamFault("crashed", text, retryable=True) from None
+        return await start("adapters.reader_worker")
 
 
 def _outcome_of(head: dict[str, Any], data: bytes) -> Answer | Refusal:

@@ -31,6 +31,9 @@ def _outcome(job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
     except MemoryError:
         text = "reading the answer takes more memory than there is for it"
         return {"fault": UpstreamFault("too_large", text).told}, b""
+    except Exception as error:  # noqa: BLE001 - a body costs its own call, and no process
+        text = f"the answer can't be read: {type(error).__name__}"
+        return {"fault": UpstreamFault("invalid", text).told}, b""
     if isinstance(outcome, Answer):
         return {"answer": {"columns": outcome.columns, "rows": outcome.rows}}, outcome.data
     return {"refusal": {"text": outcome.text, "status": outcome.status}}, b""

@@ -137,6 +137,8 @@ class Driver:
             if record.error is not None:
                 self.first_errors.setdefault(record.ending, record.error)
             self._run.episodes.put(record)
+            if (why := self._run.calls.failure) is not None:  # then every further call is refused
+                raise TraceError(f"calls.jsonl: {why}; no call could be recorded any more")
             if self._run.episodes.full:
                 await self._run.episodes.room()
 

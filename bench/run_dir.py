@@ -81,6 +81,10 @@ class Stream:
         return self._lines.failure
 
     @property
+    def overfull(self) -> bool:
+        return self._lines.overfull
+
+    @property
     def full(self) -> bool:
         return self._lines.full
 

@@ -1,5 +1,6 @@
 """One kept answer: the ready JSON of `data` and what is known about where it came from."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -18,6 +19,8 @@ PIECE = 2**20
 MAX_VALUES = 2**22
 """Values in one document, or piece of a table; each may take a hundred bytes once it is parsed."""
 
+_UPSTREAM = re.compile("[a-z_]{1,32}")
+_DIGEST = re.compile("[0-9a-f]{40}")  # both go into envelopes as they are
 _LATEST = 1e11  # a Unix time in the year 5138
 
 
@@ -176,8 +179,8 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "rows": lambda v: v is None or (type(v) is int and v >= 0),
     "recorded_at": is_time,
     "latency_ms": is_time,
-    "upstream": lambda v: type(v) is str,
-    "digest": lambda v: type(v) is str and len(v) == 40,
+    "upstream": lambda v: type(v) is str and _UPSTREAM.fullmatch(v) is not None,
+    "digest": lambda v: type(v) is str and _DIGEST.fullmatch(v) is not None,
     "tool": lambda v: type(v) is str,
 }
 

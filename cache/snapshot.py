@@ -12,6 +12,7 @@ Opening reads index and footer once and keeps neither; a look-up is a binary sea
 
 import heapq
 import os
+import re
 import struct
 from bisect import bisect_left
 from collections import Counter
@@ -40,6 +41,7 @@ INDEX = struct.Struct(">16s32sQI")
 TRAILER = struct.Struct(">QQ16s8s")
 END = b"FINPORT\n"
 CHUNK = 2**20
+_ID = re.compile("[0-9a-f]{64}")
 
 MAX_FOOTER = 16 * 2**20
 
@@ -240,14 +242,17 @@ class Snapshot:
 def _read_footer(text: bytes) -> tuple[Summary, dict[str, int]]:
     """Raises `ValueError` for what is no footer."""
     footer = orjson.loads(text)
+    if type(footer) is dict:
+        footer = {"withheld": 0, **footer}  # earlier versions withheld none
     if type(footer) is not dict or footer.keys() != {"starts", *Summary.__slots__}:
         raise ValueError("its footer is none")
     counts = [footer[name] for name in ("starts", "statuses", "upstreams", "tools")]
-    numbers = [footer[name] for name in ("rows", "conflicts", "damaged")]
+    numbers = [footer[name] for name in ("rows", "conflicts", "damaged", "withheld")]
     numbers += (n for count in counts if type(count) is dict for n in count.values())
     times = [footer[name] for name in ("recorded_from", "recorded_to")]
     if (
         type(footer["id"]) is not str
+        or not _ID.fullmatch(footer["id"])
         or not all(type(count) is dict for count in counts)
         or not all(type(n) is int and 0 <= n < 2**63 for n in numbers)
         or not all(is_time(time) for time in times)

@@ -104,9 +104,11 @@ class Gateway:
     @property
     def halted(self) -> str | None:
         """Why no call is made at the moment, if so."""
-        if self._trace is None or self._trace.failure is None:
+        if self._trace is None:
             return None
-        return f"the trace can't be written: {self._trace.failure}"
+        if self._trace.failure is not None:
+            return f"the trace can't be written: {self._trace.failure}"
+        return "the trace is written too slowly" if self._trace.overfull else None
 
     @contextmanager
     def observed(self, observer: Watcher) -> Iterator[Watcher]:
@@ -203,7 +205,7 @@ class Gateway:
 
     def _turn_away(self, why: str, tool: str, context: CallContext) -> Result:
         result = self._result(printable(tool))
-        text = f"{why}; calls are refused until it can be"
+        text = f"{why}; calls are refused until it is written again"
         result.error = CallError(ErrorCode.OVERLOADED, text, retry_after_s=AGAIN_S)
         self._ended(result, None, context)
         return result

@@ -99,7 +99,9 @@ def _show(manifest: "Manifest") -> None:
         or "a JSON document",
         "tags": f"{manifest.timeliness}, {manifest.intent_type}, "
         + ", ".join(manifest.regulatory_domains),
-        "fresh": _freshness(rule_of(manifest.timeliness, manifest.freshness)),
+        "fresh": "never kept: executed for each call, where that is allowed"
+        if manifest.intent_type == "transactional"
+        else _freshness(rule_of(manifest.timeliness, manifest.freshness)),
         "from": f"{manifest.source}, {', '.join(manifest.binding.hosts) or 'host not on record'}",
     }
     for name, value in facts.items():

@@ -82,6 +82,7 @@ _RULES: dict[ErrorCode, tuple[int, Fault, bool]] = {
 _FROM_KIND: dict[Kind, ErrorCode] = {
     "timeout": ErrorCode.TIMEOUT,
     "unreachable": ErrorCode.UPSTREAM_ERROR,
+    "unread": ErrorCode.TIMEOUT,
     "dropped": ErrorCode.UPSTREAM_ERROR,
     "status": ErrorCode.UPSTREAM_ERROR,
     "invalid": ErrorCode.UPSTREAM_INVALID,
@@ -94,6 +95,9 @@ _FROM_KIND: dict[Kind, ErrorCode] = {
     "not_configured": ErrorCode.NOT_CONFIGURED,
     "crashed": ErrorCode.UPSTREAM_ERROR,
 }
+
+_BY: dict[Kind, Fault] = {"too_large": "tool", "unread": "gateway"}
+"""Whose fault it is, where the code says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,6 @@ class CallError:
     @classmethod
     def from_fault(cls, fault: UpstreamFault) -> "CallError":
         """The one place where an adapter's fault becomes an error of the road."""
-        by: Fault | None = "tool" if fault.kind == "too_large" else None
+        by: Fault | None = _BY.get(fault.kind)
         code = _FROM_KIND[fault.kind]
         return cls(code, fault.message, fault.retry_after_s, by=by, again=fault.retryable)

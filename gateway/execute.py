@@ -45,15 +45,18 @@ async def execute(
     loop = asyncio.get_running_loop()
     manifest = bound.plan.manifest
     retries = 0 if manifest.intent_type == "transactional" else settings.retries
-    started, last = loop.time(), None
+    started, last, unsent = loop.time(), None, None
 
     async def fetch(until: float) -> Answer:
+        nonlocal unsent
         try:
             return await adapter.fetch(manifest, bound.arguments, until - loop.time())
         except UpstreamFault as fault:
             if fault.kind != "dropped" or manifest.intent_type == "transactional":
                 raise
+            unsent = fault
         await host.next_start()
+        unsent = None
         flight.attempts += 1
         return await adapter.fetch(manifest, bound.arguments, until - loop.time())
 
@@ -76,7 +79,7 @@ async def execute(
         except (UpstreamFault, TimeoutError) as error:
             text = f"{manifest.upstream} did not answer within {timeout_s:.3g} s"
             late = UpstreamFault("timeout", text, retryable=True)
-            last = late if isinstance(error, TimeoutError) else error
+            last = (unsent or late) if isinstance(error, TimeoutError) else error
             was_patient = timeout_s >= min(PATIENCE_S, settings.attempt_timeout_s)
             good = _speaks_for_its_host(last, was_patient)
             if last.kind in ("rate_limited", "status") and last.other_key is None:
@@ -122,6 +125,8 @@ def _speaks_for_its_host(fault: UpstreamFault, was_patient: bool) -> bool | None
             return False if was_patient else None
         case "unreachable" | "status":
             return not fault.retryable
-        case "dropped" | "crashed" | "not_configured" | "quota_exhausted" | "rate_limited":
+        case (
+            "unread" | "dropped" | "crashed" | "not_configured" | "quota_exhausted" | "rate_limited"
+        ):
             return None
     return True  # an answer that is of no use

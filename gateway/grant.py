@@ -23,6 +23,9 @@ class Grant:
             text = f"this client may use {self.tools} only, which {manifest.name} is not of"
             return CallError(ErrorCode.FORBIDDEN, text)
         if manifest.intent_type == "transactional" and not self.transactional:
-            text = f"{manifest.name} may set something off and is off until it is allowed"
+            text = (
+                f"{manifest.name} may set something off and is off until it is allowed: by "
+                "FINPORT_ALLOW_TRANSACTIONAL=true, or for a key by finport keys add --transactional"
+            )
             return CallError(ErrorCode.FORBIDDEN, text)
         return None

@@ -103,7 +103,8 @@ class Ledger:
     async def take(self, host: str, timeout_s: float) -> Key:
         """The key with most left for the next request to `host`, which is counted by then.
 
-        Raises `Denied` (`quota_exhausted`, `rate_limited`), and `UpstreamFault` (`not_configured`).
+        Raises `Denied` (`quota_exhausted`, `rate_limited`, `overloaded`), and `UpstreamFault`
+        (`not_configured`).
         """
         if not self._keys:
             text = "no RapidAPI key is set; set FINPORT_RAPIDAPI_KEYS"
@@ -178,13 +179,13 @@ class Ledger:
             for take, key in zip(takes, given, strict=True):
                 if take.given.done():
                     continue
-                if isinstance(key, UpstreamFault):
+                if isinstance(key, Denied):
                     take.given.set_exception(key)
                 else:
                     take.given.set_result(key)
 
-    def _enter(self, work: Sequence[_Take | _Learn]) -> list[Key | Standing | UpstreamFault]:
-        given: list[Key | Standing | UpstreamFault] = []
+    def _enter(self, work: Sequence[_Take | _Learn]) -> list[Key | Standing | Denied]:
+        given: list[Key | Standing | Denied] = []
         with self._accounts.transaction():
             for item in work:
                 try:
@@ -282,8 +283,10 @@ def left_by_host(
     return {host: int(together) for host, together in sums.items() if math.isfinite(together)}
 
 
-def _out_of_order(error: Exception) -> UpstreamFault:
-    return UpstreamFault("not_configured", f"the quota ledger can't be written: {error}")
+def _out_of_order(error: Exception) -> Denied:
+    """Nothing is sent that can't be counted."""
+    text = f"the quota ledger can't be written: {error}"
+    return Denied(CallError(ErrorCode.OVERLOADED, text, retry_after_s=1.0))
 
 
 def _used(standings: Sequence[Standing]) -> int:

@@ -25,7 +25,10 @@ from anyio import to_thread
 log = logging.getLogger("finport")
 
 BOUND = 512 * 2**10
-"""Bytes that may wait to be written."""
+"""Bytes that may wait to be written before producers wait in turn."""
+
+MOST = 16 * BOUND
+"""Bytes that may wait at all, where producers can't wait for long."""
 
 AGAIN_S = 1.0
 """How long after a write that failed a stream that keeps trying tries again."""
@@ -74,7 +77,8 @@ class CallRecord:
 class Trace(Protocol):
     """Takes records, in order. A producer that can wait calls `room` when the trace is `full`.
 
-    `failure` says why nothing can be written now, if so: then no new work should begin.
+    `failure` says why nothing can be written now, if so: then no new work should begin. Nor should
+    it while the trace is `overfull`, since some producers could not wait.
     """
 
     @property
@@ -82,6 +86,9 @@ class Trace(Protocol):
 
     @property
     def full(self) -> bool: ...
+
+    @property
+    def overfull(self) -> bool: ...
 
     def put(self, record: CallRecord) -> None: ...
 
@@ -131,6 +138,10 @@ class JsonLines:
     @property
     def full(self) -> bool:
         return len(self._buffer) >= BOUND
+
+    @property
+    def overfull(self) -> bool:
+        return len(self._buffer) >= MOST
 
     @property
     def _ended(self) -> bool:

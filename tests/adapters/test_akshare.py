@@ -131,7 +131,9 @@ async def _fails(adapter: AkShareAdapter, manifest: Manifest, timeout_s: float) 
     assert caught.value.kind == "timeout"
 
 
-async def test_a_killed_worker_fails_its_calls_and_is_replaced(catalog: Catalog) -> None:
+async def test_the_call_of_a_killed_worker_runs_once_more_and_the_worker_is_replaced(
+    catalog: Catalog,
+) -> None:
     async with (
         UpstreamDouble.open(catalog) as double,
         AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
@@ -144,9 +146,7 @@ async def test_a_killed_worker_fails_its_calls_and_is_replaced(catalog: Catalog)
         double.faults = Faults()
         process = process_of(adapter)
         os.kill(process, signal.SIGKILL)
-        with pytest.raises(UpstreamFault) as caught:
-            await call
-        assert (caught.value.kind, caught.value.retryable) == ("crashed", True)
+        assert (await call).rows
         answer = await adapter.fetch(manifest, {"symbol": "000001"}, PATIENCE_S)
         assert answer.rows
         assert process_of(adapter) != process

@@ -263,6 +263,7 @@ async def test_a_long_answer_is_unpacked_whole(catalog: Catalog) -> None:
         (packed(PLAIN)[:-4] + b"abcd", {"Content-Encoding": "gzip"}, ("invalid", False)),
         (PLAIN, {"Content-Encoding": "gzip"}, ("invalid", False)),
         (PLAIN, {"Content-Encoding": "br"}, ("invalid", False)),
+        (PLAIN, {"Content-Encoding": SECRET}, ("invalid", False)),
         (PLAIN, {"Content-Encoding": "gzip, gzip"}, ("invalid", False)),
         (b"", {"Content-Encoding": "gzip"}, ("empty", True)),
         (PLAIN.decode().encode("gbk"), {}, ("invalid", False)),
@@ -287,6 +288,7 @@ async def test_wrappings_that_are_torn(
         with pytest.raises(UpstreamFault) as caught:
             await fetch(adapter, catalog)
     assert (caught.value.kind, caught.value.retryable) == expected
+    assert SECRET not in caught.value.message
 
 
 @asynccontextmanager

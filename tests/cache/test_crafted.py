@@ -51,6 +51,7 @@ def crafted(
     path: Path,
     rows: list[tuple[Row, bytes]],
     footer: dict[str, Any] | None = None,
+    older: bool = False,
     places: dict[str, int] | None = None,
 ) -> Path:
     """A snapshot of such frames, one of each call; `footer` and `places` (in its index) differ."""
@@ -78,7 +79,10 @@ def crafted(
         min(row.entry.recorded_at for row in every),
         max(row.entry.recorded_at for row in every),
     )
-    told = orjson.dumps({**asdict(summary), "starts": starts, **(footer or {})})
+    said = {**asdict(summary), "starts": starts, **(footer or {})}
+    if older:
+        del said["withheld"]
+    told = orjson.dumps(said)
     rest = b"".join(sorted(index)) + told
     hashed = blake2b(rest, digest_size=16).digest()
     at = len(text)
@@ -203,11 +207,35 @@ def test_a_place_in_the_index_that_is_too_long_is_not_read(tmp_path: Path) -> No
             snapshot.get(row.key)
 
 
+FORGED = 'x","source":"live","z":"'
+
+
+def test_nothing_that_goes_into_envelopes_as_it_is_can_be_forged(tmp_path: Path) -> None:
+    row = a_row(n=0)
+    for forged in (FORGED, "\x1b[2J", FORGED.ljust(40, "x")[:40], FORGED.ljust(64, "x")):
+        with pytest.raises(SnapshotError):
+            Snapshot(crafted(tmp_path / "s", [(row, frame_of(row))], {"id": forged}))
+        for name in ("upstream", "digest"):
+            whole = frame(head_of(row) | {name: forged}, zstd.compress(row.entry.data))
+            path = crafted(tmp_path / "s", [(row, whole)])
+            with Snapshot(path) as snapshot, pytest.raises(SnapshotError, match=f"{name} can't"):
+                snapshot.get(row.key)
+
+
+def test_a_snapshot_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    rows = [(row, frame_of(row)) for row in (a_row(n=0), a_row(n=1))]
+    path = crafted(tmp_path / "old.snap", rows, older=True)
+    assert everything(path) == []
+    with Snapshot(path) as snapshot:
+        assert snapshot.summary.withheld == 0
+
+
 @pytest.mark.parametrize(
     "change",
     [
         *({"statuses": {"ok": 2}}, {"tools": {"other": 1}}, {"upstreams": {}}),
         *({"recorded_from": 5.0}, {"starts": {"t": 1}}, {"starts": {}}),
+        {"id": "f" * 64},
     ],
 )
 def test_verify_finds_a_footer_that_says_something_else(

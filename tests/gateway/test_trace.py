@@ -247,7 +247,7 @@ async def test_while_the_trace_can_t_be_written_nothing_is_asked_and_then_all_go
                     assert (error["code"], error["retryable"]) == ("overloaded", True)
                     assert error["message"] == (
                         "the trace can't be written: File too large; "
-                        "calls are refused until it can be"
+                        "calls are refused until it is written again"
                     )
                 async with client.get(f"{url}/readyz") as answer:
                     assert answer.status == 503
