@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.json_lines import whole_lines
 from bench.record import Ending, is_infrastructure
+from gateway.trace import end_of_lines
 from manifests.problem import first_problem
 
 ABANDONED = "abandoned.jsonl"
@@ -161,14 +162,6 @@ def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
 
 def _cut_to_whole_lines(file: BinaryIO) -> int:
     """Take off a last line that a kill tore, which its own file has; the size that is left."""
-    size = file.seek(0, os.SEEK_END)
-    while size:
-        start = max(size - 2**16, 0)
-        file.seek(start)
-        end = file.read(size - start).rfind(b"\n")
-        if end >= 0:
-            size = start + end + 1
-            break
-        size = start
+    size = end_of_lines(file, file.seek(0, os.SEEK_END))
     file.truncate(size)
     return size

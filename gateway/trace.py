@@ -256,7 +256,7 @@ def _opened(path: Path) -> BinaryIO:
     if path.is_file():
         with path.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
-            end = _end_of_lines(file, size)
+            end = end_of_lines(file, size)
             if end < size:
                 with path.with_name(path.name + TORN).open("ab") as torn:
                     file.seek(end)
@@ -267,7 +267,7 @@ def _opened(path: Path) -> BinaryIO:
     return path.open("ab", buffering=0)
 
 
-def _end_of_lines(file: BinaryIO, size: int) -> int:
+def end_of_lines(file: BinaryIO, size: int) -> int:
     """Where the last whole line of a file ends."""
     end = size
     while end > 0:
