@@ -70,7 +70,7 @@ def test_errors_of_commands_are_plain() -> None:
 
 
 def hostile_snapshot(path: Path) -> Row:
-    entry = Entry(orjson.dumps({"a": HOSTILE}), None, None, 1.7e9, 5.0, HOSTILE)
+    entry = Entry(orjson.dumps({"a": HOSTILE}), None, None, 1.7e9, 5.0, "simulated")
     row = Row("get_coin", "r", {"uuid": HOSTILE}, "ok", entry)
 
     async def record() -> None:
