@@ -24,6 +24,7 @@ from cache import Clock
 from gateway import Gateway, GatewaySettings, http
 from gateway.trace import Trace
 from manifests import Catalog
+from tests.waiting import PATIENCE_S
 
 # A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,6 +49,16 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("FINPORT_CLIENTS_FILE", str(tmp_path / "clients.json"))
     monkeypatch.setenv("FINPORT_AKSHARE_WORKERS", "1")  # to import AkShare takes 2 s each
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _disks_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway goes on without what a slow disk holds; most tests want to see it."""
+    for name in (
+        *("cache.disk.LOCK_S", "gateway.accounts.LOCK_S"),
+        *("gateway.answers.TIER_WAIT_S", "gateway.answers.RECORDING_WAIT_S"),
+    ):
+        monkeypatch.setattr(name, PATIENCE_S)
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ from gateway.errors import CallError, ErrorCode
 from gateway.exposition import BOUNDS_S, Figures, merge
 from gateway.metrics import CallMetrics, Metrics, State
 from gateway.result import Result
-from gateway.vitals import Vitals
+from gateway.vitals import PERIOD_S, Vitals
 from manifests import Catalog
 from tests.conftest import PLANTED_KEY
 from tests.waiting import PATIENCE_S, until
@@ -170,6 +170,7 @@ async def test_the_state_of_hosts_quotas_and_tiers_is_told(
         scraped.double.play("*", Fault.HANG)
         hanging = asyncio.create_task(scraped.gateway.call("get_reference_currencies", {}))
         await until(lambda: scraped.gateway.answers.hosts.state()[HOST]["in_flight"])
+        await asyncio.sleep(2 * PERIOD_S)  # then the loop's lag has been sampled
         families = await scraped.families()
         hanging.cancel()
     assert number(families, "finport_host_in_flight", HOST) == 1
