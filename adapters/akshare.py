@@ -39,7 +39,7 @@ STOOD_S = 0.5
 START_S = 60.0
 
 ALONE = 2
-"""How many processes run one call each, which others may have cost its first."""
+"""Processes for calls that lost their worker: each runs one such call at a time."""
 
 MOST_CALLS = 20_000
 """How many calls a worker answers before it is retired."""
@@ -348,7 +348,7 @@ class _Process:
                 self._close()
 
     def _lost(self) -> Reply:
-        """Retryable only by running once more alone: a call that is to blame costs no more."""
+        """The call may run once more, alone. One that is lost there too is not tried again."""
         message = f"the worker process that ran the call {self._ending}"
         return {"fault": {"kind": "crashed", "message": message}, "again": True}, b""
 

@@ -25,6 +25,8 @@ READ_AT_ONCE = 2**15
 """A body of this size takes 5 ms at the very worst, and 0.5 ms as they mostly are."""
 
 READ_S = 30.0
+"""Seconds that reading one body may take."""
+
 PROCESSES = 2
 KEPT_BYTES = 96 * 2**20
 """A process that holds more memory is not used again."""

@@ -28,11 +28,8 @@ def new_file(out: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
         raise FileExistsError(errno.EEXIST, "it exists already; name a new file", str(out))
     descriptor, part = tempfile.mkstemp(".part", f".{out.name}.", out.parent)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with _on_disk(descriptor, mode) as file:
             yield file
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
         os.link(part, out)  # fails where another process was faster
         sync_folder(out.parent)
     finally:
@@ -51,16 +48,23 @@ def replaced_file(out: Path) -> Iterator[BinaryIO]:
     out.parent.mkdir(parents=True, exist_ok=True)
     descriptor, part = tempfile.mkstemp(".part", f".{out.name}.", out.parent)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with _on_disk(descriptor, mode) as file:
             yield file
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
         os.replace(part, out)
     except BaseException:
         os.unlink(part)
         raise
     sync_folder(out.parent)
+
+
+@contextmanager
+def _on_disk(descriptor: int, mode: int) -> Iterator[BinaryIO]:
+    """An open file that is whole on disk when the context ends without an exception."""
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
 
 
 def exchange_folders(one: Path, other: Path) -> None:
