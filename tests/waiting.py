@@ -16,6 +16,11 @@ T = TypeVar("T")
 
 PATIENCE_S = 60.0
 
+EARLY_S = 0.01
+"""A timer of an event loop may fire so much early by another clock: it keeps time to a
+millisecond, from when the loop last looked.
+"""
+
 
 async def until(is_so: Callable[[], object]) -> None:
     """Wait until it is so."""
