@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 from adapters.mask import mask_of
@@ -121,10 +122,9 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
     """
     told: dict[str, dict[str, float]] = {}
     for header, text in headers.items():
-        found = _LIMIT.fullmatch(header.lower())
-        number = _number(text.strip())
-        if found and number is not None:
-            told.setdefault(found[1] or "requests", {}).setdefault(found[2], number)
+        found = _limit_in(header)
+        if found is not None and (number := _number(text.strip())) is not None:
+            told.setdefault(found[0], {}).setdefault(found[1], number)
     return [
         Limit(
             name,
@@ -135,6 +135,13 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
         for name, said in told.items()
         if said.get("limit") != UNLIMITED
     ]
+
+
+@lru_cache(512)
+def _limit_in(header: str) -> tuple[str, str] | None:
+    """Which quota a header tells of, and what of it."""
+    found = _LIMIT.fullmatch(header.lower())
+    return found and (found[1] or "requests", found[2])
 
 
 def told(text: str, secrets: Iterable[str] = (), most: int = 200) -> str:
@@ -149,7 +156,8 @@ def told(text: str, secrets: Iterable[str] = (), most: int = 200) -> str:
 
 
 def _number(text: str) -> float | None:
-    return float(text) if _NUMBER.fullmatch(text) else None
+    is_whole = text.isascii() and text.isdigit() and len(text) <= 15  # as it mostly is
+    return float(text) if is_whole or _NUMBER.fullmatch(text) else None
 
 
 def _reset_s(reset: float) -> float | None:

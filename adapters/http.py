@@ -14,12 +14,11 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 import aiohttp
 from yarl import URL
 
-from adapters.connector import Connector
+from adapters.connector import IS_KEPT, Connector
 from adapters.fault import UpstreamFault
 from adapters.normalise import MAX_BYTES
 
@@ -31,6 +30,8 @@ CHUNK = 2**16
 STEP = 2**18  # bytes unpacked between two turns of the loop: about 0.5 ms
 REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal's words is waited for
 
+_TIMEOUT = aiohttp.ClientTimeout(sock_connect=CONNECT_S)
+_ACCEPTED = {"Accept-Encoding": "gzip, deflate"}
 _ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
 _ENDED = (
     *(aiohttp.ClientOSError, aiohttp.ServerDisconnectedError),
@@ -63,7 +64,8 @@ class Session:
 
     def connections(self, url: URL, *, fresh: bool) -> aiohttp.ClientSession:
         """Those that a request may use: kept ones too, unless it asks for a fresh one."""
-        fresh = fresh or time.monotonic() < self._unkept_until.get(url.origin(), 0.0)
+        if self._unkept_until:
+            fresh = fresh or time.monotonic() < self._unkept_until.get(url.origin(), 0.0)
         return self._single if fresh else self._kept
 
     def dropped(self, url: URL) -> None:
@@ -79,24 +81,15 @@ async def open_session() -> AsyncIterator[Session]:
 
 
 def _connections(*, force_close: bool) -> aiohttp.ClientSession:
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_reuseconn.append(_reused)
     return aiohttp.ClientSession(
         connector=Connector(force_close=force_close),  # limits stand in the gateway
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,  # aiohttp would unpack without a bound between two turns
         trust_env=False,
         middlewares=(_once,),
-        trace_configs=[trace],
+        headers=_ACCEPTED,
+        timeout=_TIMEOUT,
     )
-
-
-async def _reused(
-    _session: aiohttp.ClientSession,
-    context: SimpleNamespace,
-    _params: aiohttp.TraceConnectionReuseconnParams,
-) -> None:
-    context.trace_request_ctx.is_kept = True
 
 
 class _NoAnswer(Exception):
@@ -127,26 +120,18 @@ async def get(
     A `fresh` request goes out on a connection of its own. Raises `UpstreamFault` (`timeout`,
     `unreachable`, `dropped`, `too_large`, `invalid`).
     """
-    connections, used = session.connections(url, fresh=fresh), SimpleNamespace(is_kept=False)
-    headers = {**headers, "Accept-Encoding": "gzip, deflate"}
-    timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_S)
+    connections = session.connections(url, fresh=fresh)
     try:
         async with (
             asyncio.timeout(timeout_s),
-            connections.get(
-                url,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                trace_request_ctx=used,
-            ) as response,
+            connections.get(url, headers=headers, allow_redirects=False) as response,
         ):
             learn(response.status, response.headers)
             is_ok = 200 <= response.status < 300
             body = await (_body(response, MAX_BYTES) if is_ok else _words(response))
             return Reply(response.status, response.headers, response.charset, body)
     except _NoAnswer as trouble:
-        if used.is_kept:
+        if IS_KEPT.get():
             session.dropped(url)
             raise UpstreamFault("dropped", str(trouble), retryable=True) from None
         raise UpstreamFault("unreachable", str(trouble), retryable=True) from None
@@ -163,7 +148,7 @@ async def get(
         raise UpstreamFault("unreachable", _BROKE_OFF, retryable=True) from None
 
 
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray:
     """The body, unpacked. Raises `UpstreamFault`, and then the connection is closed."""
     try:
         if (response.content_length or 0) > most:
@@ -172,6 +157,8 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
         encoding = _ENCODINGS.get(said)
         if encoding is None:
             raise UpstreamFault("invalid", "the answer has a content coding that was not asked for")
+        if not encoding and _is_short(response):
+            return await response.content.read()
         inflater = _Inflater(encoding) if encoding else None
         body = bytearray()
         async for chunk in response.content.iter_chunked(CHUNK):
@@ -187,6 +174,14 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
     except UpstreamFault:
         response.close()
         raise
+
+
+def _is_short(response: aiohttp.ClientResponse) -> bool:
+    """Whether its framing bounds the body to what may be read at once."""
+    return (
+        0 <= (response.content_length or -1) <= CHUNK
+        and "Transfer-Encoding" not in response.headers
+    )
 
 
 async def _words(response: aiohttp.ClientResponse) -> bytes | bytearray:

@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from yarl import URL
 
@@ -40,6 +40,7 @@ MAX_URL = 8_000
 MARGIN_S = 0.02
 """So long before its deadline an answer must be read, so that no upstream is blamed for waiting."""
 
+_DOT_SEGMENT = re.compile(r"/(\.|%2e){1,2}(/|$)", re.IGNORECASE)
 _BAD_KEY = re.compile(r"(invalid|missing) api.?key|api.?key .{0,20}invalid", re.IGNORECASE)
 _NOT_SUBSCRIBED = re.compile("not subscribed", re.IGNORECASE)
 _QUOTA = re.compile(r"\b(monthly|daily|hourly) quota\b", re.IGNORECASE)
@@ -65,6 +66,7 @@ class RapidApiAdapter:
         self._base_url = base_url
         self._credentials = credentials
         self._secrets = frozenset((*secrets, *credentials.values()))
+        self._secrets_by_key: dict[str, list[str]] = {}
 
     @classmethod
     @asynccontextmanager
@@ -101,13 +103,14 @@ class RapidApiAdapter:
         def learn(status: int, said: Mapping[str, str]) -> None:
             self._keys.learn(host, key, status, said)
 
-        secrets = sorted(self._secrets | {key.secret})
+        secrets = self._secrets_with(key)
         fresh = manifest.intent_type == "transactional"  # no request of theirs is sent again
         left_s = until - loop.time()
         reply = await get(self._session, url, headers, left_s, learn, fresh=fresh)
         try:
-            async with asyncio.timeout_at(until - MARGIN_S):
-                outcome = await self._reader.read(host, reply, _outcome, host, secrets)
+            outcome = await self._reader.read(
+                host, reply, _outcome, host, secrets, until=until - MARGIN_S
+            )
         except TimeoutError:
             text = "the answer came, but could not be read in time"
             raise UpstreamFault("unread", text, retryable=True) from None
@@ -115,6 +118,12 @@ class RapidApiAdapter:
             return outcome
         words = told(outcome.text, secrets)
         raise self._fault(host, key, reply, outcome.status, words)
+
+    def _secrets_with(self, key: Key) -> list[str]:
+        secrets = self._secrets_by_key.get(key.id)
+        if secrets is None:
+            secrets = self._secrets_by_key[key.id] = sorted(self._secrets | {key.secret})
+        return secrets
 
     def _fault(
         self, host: str, key: Key, reply: Reply, status: int | None, words: str
@@ -172,23 +181,30 @@ def request_of(
     for name, text in texts.items():
         if f"{{{name}}}" in path:
             path = path.replace(f"{{{name}}}", quote(text, safe=""))
-    base = str(URL(base_url or f"https://{binding.host}")).rstrip("/")
+    base, prefix = _base(base_url or f"https://{binding.host}")
     url = URL(f"{base}{path}", encoded=True)
     query = [(sent, texts[name]) for name, sent in binding.query.items() if name in texts]
     headers = {sent: texts[name] for name, sent in binding.headers.items() if name in texts}
     if not all(text.isprintable() for text in headers.values()):
         raise UpstreamFault("invalid", "an argument that is sent as a header is not printable")
     url = url.with_query(query) if query else url
-    _check(url, base, binding.path)
+    _check(url, prefix, binding.path)
     return url, headers
 
 
-def _check(url: URL, base: str, template: str) -> None:
+@lru_cache(1024)
+def _base(origin: str) -> tuple[str, str]:
+    """What all URLs of an origin begin with, and what all their paths do."""
+    url = URL(origin)
+    return str(url).rstrip("/"), url.raw_path.rstrip("/")
+
+
+def _check(url: URL, prefix: str, template: str) -> None:
     """Raises `UpstreamFault` (`invalid`) for a request that is not where its binding wants it."""
-    where = str(url.with_query(None))
-    if url.user or url.password or url.fragment or not _shape(base, template).fullmatch(where):
+    path = url.raw_path
+    if url.raw_fragment or not _shape(prefix, template).fullmatch(path):
         raise UpstreamFault("invalid", "an argument does not fit into the path of the request")
-    if any(unquote(segment) in (".", "..") for segment in url.raw_path.split("/")):
+    if _DOT_SEGMENT.search(path):
         raise UpstreamFault("invalid", "an argument is a dot segment of the path")
     if len(str(url)) > MAX_URL:
         text = f"the arguments make a URL of more than {MAX_URL} characters"
@@ -196,10 +212,10 @@ def _check(url: URL, base: str, template: str) -> None:
 
 
 @lru_cache(4096)
-def _shape(base: str, template: str) -> re.Pattern[str]:
-    """What a URL without its query looks like: the template, one segment for a placeholder."""
+def _shape(prefix: str, template: str) -> re.Pattern[str]:
+    """What a path looks like: the template, one segment for a placeholder."""
     segment = r"(?:[A-Za-z0-9._~-]|%[0-9A-F]{2})+"
-    return re.compile(re.escape(base) + re.sub(r"\\{\w+\\}", segment, re.escape(template)))
+    return re.compile(re.escape(prefix) + re.sub(r"\\{\w+\\}", segment, re.escape(template)))
 
 
 def _outcome(reply: Reply, host: str, secrets: Sequence[str]) -> Answer | Refusal:

@@ -52,11 +52,16 @@ class Reader:
                 await _end(process)
 
     async def read(
-        self, host: str, reply: Reply, into: Callable[..., _Outcome], *said: Any
+        self,
+        host: str,
+        reply: Reply,
+        into: Callable[..., _Outcome],
+        *said: Any,
+        until: float | None = None,
     ) -> _Outcome:
         """`into(reply, *said)`, wherever that is computed: `into` stands at the top of a module,
         and `said` is JSON. While the bodies of one `host` take long, those of others are read.
-        Raises `UpstreamFault`.
+        Raises `UpstreamFault`, and `TimeoutError` where it is not read `until` then (loop time).
         """
         if len(reply.body) < READ_AT_ONCE:
             return into(reply, *said)
@@ -66,7 +71,9 @@ class Reader:
             "charset": reply.charset,
             "said": said,
         }
-        return cast(_Outcome, _outcome_of(*await self._in_turn(host, job, reply.body)))
+        async with asyncio.timeout_at(until):
+            head, data = await self._in_turn(host, job, reply.body)
+        return cast(_Outcome, _outcome_of(head, data))
 
     async def _in_turn(
         self, host: str, job: dict[str, Any], body: bytes | bytearray
