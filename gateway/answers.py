@@ -121,7 +121,6 @@ class Answers:
         self._adapters = adapters
         self._tiers = tiers
         self._flights: Flights[Outcome] = Flights()
-        self._reads: Flights[Kept | None] = Flights()
         self._replays: Flights[Outcome | None] = Flights()
         self._executions = count(1)
 
@@ -165,7 +164,7 @@ class Answers:
 
     async def close(self) -> None:
         """End all work; its callers are cancelled."""
-        every = (self._flights, self._reads, self._replays)
+        every = (self._flights, self._replays)
         for flights in every:
             flights.shut()
         for flights in every:
@@ -280,28 +279,27 @@ class Answers:
         return await self._fetched_or_stale(call, kept)
 
     async def _find(self, bound: BoundCall, deadline: float) -> Kept | None:
-        """What is kept: from memory where that is fresh, else the newest of all tiers."""
-        kept = self.memory.get(bound.key)
-        if kept is None or self.clock.passed() >= kept.fresh_until:
-            read = partial(self._read, bound)
-            kept = await self._reads.join(bound.key, deadline, read) or kept
-            kept = self.memory.get(bound.key) or kept  # it may have come while this caller waited
-        return kept
-
-    async def _read(self, bound: BoundCall, _: Flight[Kept | None]) -> Kept | None:
-        """The newest entry of memory and the other tiers, which then stands in memory."""
+        """What is kept: from memory where that is fresh, else the newest of all tiers, which then
+        stands in memory. Raises `Late`.
+        """
+        kept, loop = self.memory.get(bound.key), asyncio.get_running_loop()
+        if kept is not None and self.clock.passed() < kept.fresh_until:
+            return kept
         for tier in self._tiers:
             entry = None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TIER_WAIT_S):
+                async with asyncio.timeout_at(min(loop.time() + TIER_WAIT_S, deadline)):
                     entry = await tier.get(bound.key)
+            kept = self.memory.get(bound.key) or kept  # it may have come while this caller waited
             if entry is None:
                 continue
-            known, age_s = self.memory.get(bound.key), self.clock.age_s(entry.recorded_at)
-            is_newer = known is None or known.entry.recorded_at < entry.recorded_at
+            is_newer = kept is None or kept.entry.recorded_at < entry.recorded_at
+            age_s = self.clock.age_s(entry.recorded_at)
             if is_newer and age_s >= -CLOCK_SKEW_S:  # else how old it is nobody knows
                 return self._remember(bound, entry, age_s)
-        return None
+        if loop.time() >= deadline:
+            raise Late(0, in_line=False)
+        return kept
 
     def _refresh(self, call: Wanted, kept: Kept, now: float) -> None:
         """Fetch a newer answer behind the caller."""

@@ -69,6 +69,16 @@ class UpstreamHost:
             "retry_tokens": round(self._retries, 1),
         }
 
+    def turn_now(self) -> int | None:
+        """The right to one attempt, where nothing has to be waited for; else None."""
+        now = time.monotonic()
+        if now < self._paused_until or self._breaker.wait_s(now) > 0 or not self._turns.take_now():
+            return None
+        if self._pace is not None and not self._pace.start_now():
+            self._turns.give_back()
+            return None
+        return self._breaker.begin(now, self._attempt_timeout_s)
+
     async def take_turn(self, client: str, within_s: float) -> int:
         """Wait for the right to one attempt; `end_turn` gives it back with its number.
 

@@ -30,10 +30,16 @@ class Turns:
         self.taken = 0
         self.waiting = 0
 
+    def take_now(self) -> bool:
+        """Take a turn if one is free that nobody waits for; who got one gives it back."""
+        if not self._free or self.waiting:
+            return False
+        self._hand_out()
+        return True
+
     async def take(self, client: str) -> None:
         """Wait for a turn; who got one gives it back. Raises `LineFull`."""
-        if self._free and not self.waiting:
-            self._hand_out()
+        if self.take_now():
             return
         if self.waiting >= self._line:
             raise LineFull
@@ -85,9 +91,13 @@ class Pace:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
+    def start_now(self) -> bool:
+        """Whether it is one's time already, before which nobody waits."""
+        return not self._waiting and self._begins()
+
     async def start(self) -> None:
         """Wait until it is one's time; who leaves takes no start along."""
-        if not self._waiting and self._begins():
+        if self.start_now():
             return
         start: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(start)
