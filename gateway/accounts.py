@@ -44,6 +44,10 @@ _WRITE = "INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO 
 _INSTEAD = """used = excluded.used, quota = excluded.quota,
     resets_at = excluded.resets_at, noted_at = excluded.noted_at"""
 _TOGETHER = "used = used + excluded.used * (1 - learned)"
+_UNCOUNT = """
+UPDATE account SET used = max(used - ?, 0)
+    WHERE key = ? AND host = ? AND span = ? AND learned = ? AND span_end = ?
+"""
 _FORGET_SPANS = """
 DELETE FROM account WHERE key = ? AND host = ? AND span = ? AND learned = 0 AND span_end <> ?
     AND span_end NOT IN (
@@ -126,13 +130,20 @@ class Accounts:
             standing.used = used.get((standing.span, standing.resets_at), 0)
         return every + [s for s in kept if s.learned and now < s.resets_at]
 
-    def count(self, standing: Standing, now: float) -> None:
-        """One request more."""
-        standing.used += 1
+    def count(self, standing: Standing, now: float, requests: int = 1) -> None:
+        """So many requests more."""
+        is_first = not standing.used
+        standing.used += requests
         self._write(standing, now)
-        if standing.used == 1 and not standing.learned:
+        if is_first and not standing.learned:
             place = (standing.key, standing.host, standing.span)
             self._store.execute(_FORGET_SPANS, (*place, standing.resets_at, *place, SPANS - 1))
+
+    def uncount(self, standing: Standing, requests: int) -> None:
+        """So many of those that were counted here were not sent."""
+        span_end = 0.0 if standing.learned else standing.resets_at
+        place = (standing.key, standing.host, standing.span, standing.learned, span_end)
+        self._store.execute(_UNCOUNT, (requests, *place))
 
     def tell(self, standing: Standing, known: Iterable[Standing]) -> None:
         """What an upstream said now, in place of what is `known` of the same; of too many names

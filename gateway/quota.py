@@ -1,7 +1,9 @@
 """The quota ledger: how many requests each key has sent to each host, and how many it may.
 
 A request is counted, on disk, before it is sent: a process that is killed has counted what it
-sent, so nothing is ever under-counted. All processes with one cache folder share the ledger. What a
+sent, so nothing is ever under-counted. Where many are sent, some are counted ahead (a lease), so
+that few wait for the disk; what is left of them is given back within `LEASE_S`, or with the end of
+the process, unless that is a kill. All processes with one cache folder share the ledger. What a
 plan allows comes from settings and manifests, in spans that start with the clock in UTC; what an
 upstream says in its `x-ratelimit-*` headers counts beside it, in the upstream's own spans, until it
 resets. Keys stand in it as fingerprints.
@@ -42,17 +44,59 @@ SAME_SPAN_S = 5.0
 """A reset that is told later by no more than this, or a hundredth of what is left, is the same."""
 
 
+LEASE_S = 0.25
+"""How long requests that were counted ahead may wait to be sent."""
+
+BUSY = 16
+"""Requests to a host within `LEASE_S` from which on some are counted ahead: as many again."""
+
+MOST_LEASED = 256
+LEASED_SHARE = 16
+"""No more than one of so many that are left is counted ahead."""
+
+TOLD_S = 0.05
+"""What an upstream says of a quota that is far from used up may wait for so long."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Take:
     host: str
     given: "asyncio.Future[Key | Standing]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Learn:
+    """Limits by name, and `unsent` requests that we have counted and their upstream has not."""
+
     host: str
     key: Key
-    limits: Sequence[Limit]
+    limits: dict[str, Limit]
+    unsent: int
+
+
+@dataclass(slots=True)
+class _Lease:
+    """Requests counted ahead: `left` of them. They hold between `since` and `until` (Unix times),
+    while the spans run in which they are counted, and until `ends_at` (loop time). `size` is how
+    many were sent, and are to be sent, in about `LEASE_S`.
+    """
+
+    host: str
+    key: Key
+    left: int
+    standings: Sequence[Standing]
+    since: float
+    until: float
+    size: int = 0
+    ends_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Back:
+    """What is left of a lease is not sent."""
+
+    lease: _Lease
+    left: int
 
 
 class Ledger:
@@ -69,7 +113,10 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="quota")
         self._accounts: Accounts
         self._asked = asyncio.Event()
-        self._work: list[_Take | _Learn] = []
+        self._work: list[_Take | _Back] = []
+        self._told: dict[tuple[str, str], _Learn] = {}
+        self._telling: asyncio.TimerHandle | None = None
+        self._leases: dict[str, _Lease] = {}
         self._closing = False
 
     @classmethod
@@ -93,6 +140,8 @@ class Ledger:
                 yield ledger
             finally:
                 ledger._closing = True
+                for lease in [*ledger._leases.values()]:
+                    ledger._give_back(lease)
                 ledger._asked.set()
                 with anyio.CancelScope(shield=True):
                     await asyncio.wait([keeper])
@@ -110,6 +159,8 @@ class Ledger:
             text = "no RapidAPI key is set; set FINPORT_RAPIDAPI_KEYS"
             raise UpstreamFault("not_configured", text)
         loop = asyncio.get_running_loop()
+        if (leased := self._leased(host)) is not None:
+            return leased
         patience = loop.time() + min(timeout_s, WAIT_S)
         while True:
             rest_s = min(self._rest_s(host, key) for key in self._usable(host))
@@ -128,17 +179,30 @@ class Ledger:
             await asyncio.sleep(wait_s + 0.001)
 
     def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:
-        """Take what the upstream says of its quotas into account.
+        """Take what the upstream says of its quotas into account: at once where it says that they
+        are nearly used up, else the latest of what it says within `TOLD_S`.
 
         That -1 are left means, where the upstream served the request, that there is no limit.
         """
-        limits = [
-            limit
+        limits = {
+            limit.name: limit
             for limit in limits_of(headers)
             if limit.remaining is not None and (limit.remaining != UNLIMITED or status == 429)
-        ]
-        if limits:
-            self._put(_Learn(host, key, limits))
+        }
+        if not limits:
+            return
+        lease = self._leases.get(host)
+        unsent = lease.left if lease is not None and lease.key == key else 0
+        told = self._told.get((host, key.id))
+        if told is None:
+            self._told[host, key.id] = _Learn(host, key, limits, unsent)
+        else:
+            told.limits |= limits
+            told.unsent = unsent
+        if status == 429 or any((limit.remaining or 0) < MOST_LEASED for limit in limits.values()):
+            self._asked.set()
+        elif self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(TOLD_S, self._asked.set)
 
     def refuse(self, host: str, key: Key) -> bool:
         """Don't give `key` out for `host` for a while; whether there is another."""
@@ -161,48 +225,125 @@ class Ledger:
     def _is_refused(self, host: str, key: Key) -> bool:
         return time.monotonic() < self._refused.get((host, key.id), 0.0)
 
-    def _put(self, work: _Take | _Learn) -> None:
+    def _leased(self, host: str) -> Key | None:
+        """The key for a request that was counted ahead, if there is one."""
+        lease = self._leases.get(host)
+        if lease is None or not lease.left:
+            return None
+        if not self._holds(lease):
+            self._give_back(lease)
+            return None
+        lease.left -= 1
+        return lease.key
+
+    def _holds(self, lease: _Lease) -> bool:
+        host, key = lease.host, lease.key
+        return (
+            asyncio.get_running_loop().time() < lease.ends_at
+            and lease.since <= self._clock.wall() < lease.until
+            and not self._is_refused(host, key)
+            and self._rest_s(host, key) <= 0
+        )
+
+    def _give_back(self, lease: _Lease) -> None:
+        """Send no more of a lease."""
+        if self._leases.get(lease.host) is lease:
+            del self._leases[lease.host]
+            if lease.left:
+                self._put(_Back(lease, lease.left))
+
+    def _put(self, work: _Take | _Back) -> None:
         self._work.append(work)
         self._asked.set()
 
     async def _keep(self) -> None:
         """Enter what has come by now in one transaction, until the ledger closes."""
-        while self._work or not self._closing:
+        while self._work or self._told or not self._closing:
             await self._asked.wait()
             self._asked.clear()
-            work, self._work = self._work, []
+            if self._telling is not None:
+                self._telling.cancel()
+                self._telling = None
+            told, self._told = self._told, {}
+            came, self._work = self._work, []
+            work = [item for item in came if not self._is_served(item)]
             takes = [item for item in work if isinstance(item, _Take)]
+            busy = self._busy(takes)
             try:
-                given = await run_in(self._thread, self._enter, work)
+                given = await run_in(self._thread, self._enter, [*told.values(), *work], busy)
             except Exception as error:  # noqa: BLE001 - whoever asks next is to be answered too
                 given = [_out_of_order(error)] * len(takes)
-            for take, key in zip(takes, given, strict=True):
-                if take.given.done():
-                    continue
-                if isinstance(key, Denied):
-                    take.given.set_exception(key)
-                else:
-                    take.given.set_result(key)
+            for take, lease in zip(takes, given, strict=True):
+                self._deliver(take, lease, busy[take.host])
 
-    def _enter(self, work: Sequence[_Take | _Learn]) -> list[Key | Standing | Denied]:
-        given: list[Key | Standing | Denied] = []
+    def _is_served(self, item: _Take | _Back) -> bool:
+        """Whether a request that came while a lease was on its way has part of it, or nobody waits
+        for it any more.
+        """
+        if isinstance(item, _Back) or item.given.done():
+            return isinstance(item, _Take)
+        key = self._leased(item.host)
+        if key is not None:
+            item.given.set_result(key)
+        return key is not None
+
+    def _busy(self, takes: Iterable[_Take]) -> dict[str, int]:
+        """By host how many requests were sent in about the last `LEASE_S`, these among them."""
+        now, busy = asyncio.get_running_loop().time(), dict[str, int]()
+        for take in takes:
+            lease = self._leases.get(take.host)
+            before = lease.size if lease is not None and now < lease.ends_at else 0
+            busy[take.host] = busy.get(take.host, before) + 1
+        return busy
+
+    def _deliver(self, take: _Take, lease: _Lease | Standing | Denied, busy: int) -> None:
+        """Give out a key; what is leased beside it is for those who come next."""
+        if isinstance(lease, _Lease):
+            before = self._leases.get(take.host)
+            if before is not None:
+                self._give_back(before)
+            loop = asyncio.get_running_loop()
+            lease.size, lease.ends_at = busy + lease.left, loop.time() + LEASE_S
+            self._leases[take.host] = lease
+            if lease.left:
+                loop.call_later(LEASE_S, self._give_back, lease)
+        if take.given.done():
+            return
+        if isinstance(lease, Denied):
+            take.given.set_exception(lease)
+        else:
+            take.given.set_result(lease.key if isinstance(lease, _Lease) else lease)
+
+    def _enter(
+        self, work: Sequence[_Learn | _Take | _Back], busy: Mapping[str, int]
+    ) -> list[_Lease | Standing | Denied]:
+        given: list[_Lease | Standing | Denied] = []
+        last = {item.host: item for item in work if isinstance(item, _Take)}
         with self._accounts.transaction():
             for item in work:
+                now = self._clock.wall()
                 try:
-                    if isinstance(item, _Take):
-                        given.append(self._give(item.host, self._clock.wall()))
-                    else:
-                        self._note(item, self._clock.wall())
+                    match item:
+                        case _Take(host=host):
+                            ahead = busy[host] if item is last[host] else 0
+                            given.append(self._give(host, now, min(ahead, MOST_LEASED)))
+                        case _Learn():
+                            self._note(item, now)
+                        case _Back(lease=lease, left=left):
+                            for standing in lease.standings:
+                                self._accounts.uncount(standing, left)
                 except sqlite3.Error:
                     raise  # it is the ledger's, not this item's
                 except Exception as error:
-                    log.exception("the quota of %s could not be worked out", item.host)
+                    log.exception("a quota could not be worked out")
                     if isinstance(item, _Take):
                         given.append(_out_of_order(error))
         return given
 
-    def _give(self, host: str, now: float) -> Key | Standing:
-        """The key with most left, counted; or the account that is the first to be open again."""
+    def _give(self, host: str, now: float, ahead: int) -> _Lease | Standing:
+        """A lease of the key with most left, its first request given out, where there is reason
+        with more of them; or the account that is the first to be open again.
+        """
         every = self._usable(host)
         usable = [key for key in every if self._rest_s(host, key) <= 0] or every
         plan = self._plans.get(host)
@@ -210,15 +351,17 @@ class Ledger:
         tightest = [min(standings, key=lambda s: s.left) for _, standings in accounts]
         best = max(range(len(usable)), key=lambda n: (tightest[n].left, -_used(accounts[n][1])))
         key, standings = accounts[best]
-        if tightest[best].left < 1:
+        left = tightest[best].left
+        if left < 1:
             closed = [[s for s in every if s.left < 1] for _, every in accounts]
             return min(
                 (max(every, key=lambda s: s.resets_at) for every in closed),
                 key=lambda s: s.resets_at,
             )
+        more = int(min(ahead, left // LEASED_SHARE)) if ahead >= BUSY else 0
         for standing in standings:
-            self._accounts.count(standing, now)
-        return key
+            self._accounts.count(standing, now, 1 + more)
+        return _Lease(host, key, more, standings, now, min(s.resets_at for s in standings))
 
     def _note(self, said: _Learn, now: float) -> None:
         """What an upstream says replaces what is known of the span it speaks of; within one span
@@ -226,7 +369,7 @@ class Ledger:
         """
         kept = self._accounts.standings(None, said.key.id, said.host, now)
         known = {s.span: s for s in kept if s.learned}
-        for limit in said.limits:
+        for limit in said.limits.values():
             if limit.remaining is None or (limit.reset_s is None and limit.remaining > 0):
                 continue
             name, reset_s = limit.name[:64], limit.reset_s
@@ -237,7 +380,8 @@ class Ledger:
             quota = limit.limit
             if quota is None or quota < limit.remaining:
                 quota = max(limit.remaining + used, 0)
-            resets_at, now_used = now + reset_s, max(quota - limit.remaining, 0)
+            resets_at = now + reset_s
+            now_used = max(quota - limit.remaining, 0) + said.unsent
             if before is not None:
                 same_s = max(SAME_SPAN_S, reset_s / 100)
                 if resets_at < before.resets_at + same_s:

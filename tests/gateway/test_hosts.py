@@ -478,7 +478,7 @@ async def test_an_upstream_that_closes_after_each_answer_is_well(
     ):
         results = await asyncio.gather(*(coin(road.gateway, n) for n in range(40)))
         assert all(result.ok for result in results)
-        (month,) = standings(ledger, (), {}, time.time())
+    (month,) = standings(ledger, (), {}, time.time())
     sent = sum(result.attempts for result in results)
     assert month.used == sent == closing.read, "each request is an attempt, and is counted"
     assert sent <= 40 + 4, "one connection after the other is given up"
