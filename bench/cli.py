@@ -15,6 +15,7 @@ from bench.cli_model import simulated_model
 from bench.cli_report import report
 from bench.cli_run import run_suite
 from bench.cli_score import score
+from bench.cli_speed import speed
 from gateway.cli_options import echo_json, run
 from gateway.terminal import Commands, echo
 
@@ -25,7 +26,7 @@ def main() -> None:
     """Finport's bench: drive agents through the gateway and measure them."""
 
 
-for command in (run_suite, score, report, compare, export, simulated_model):
+for command in (run_suite, score, report, compare, export, simulated_model, speed):
     main.add_command(command)
 
 
@@ -100,34 +101,3 @@ def retrieval(
         latency = result["latency_ms"]
         timing = f"p50 {latency['p50']} ms  p99 {latency['p99']} ms"
         echo(f"{name:<34}{recalls}  micro@20 {result['micro_recall@20']:.3f}  {timing}")
-
-
-@main.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--json", "as_json", is_flag=True)
-def speed(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure speed, `doors` and `inprocess` beside a bare baseline in the same run.
-
-    NAME: `doors` (beside FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it),
-    `inprocess`, `cache`, `snapshot` (writes 2 GB to the temporary folder), `akshare`
-    (beside AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that has it), `overload`,
-    `strangers` (a client with a key beside a flood without one), `driver` (beside Inspect AI, if
-    FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as well), `model` (a request
-    to one, beside the official client); default all.
-    """
-    from bench import speed as measurements
-
-    unknown = set(names) - set(measurements.ALL)
-    if unknown:
-        allowed = ", ".join(measurements.ALL)
-        raise click.UsageError(
-            f"no measurement is named {sorted(unknown)[0]!r}; there are: {allowed}"
-        )
-    results = {name: measurements.ALL[name]() for name in names or measurements.ALL}
-    if as_json:
-        echo_json(results)
-        return
-    for name, result in results.items():
-        echo(name)
-        for figure, value in result.items():
-            echo(f"  {figure}: {value if isinstance(value, str) else f'{value:,.2f}'}")

@@ -8,6 +8,7 @@ requests only scheme and host are changed. Run as a program, this module is the 
 """
 
 import asyncio
+import logging
 import os
 import random
 import shutil
@@ -35,6 +36,8 @@ from adapters.double.akshare import PAYLOADS
 from bench.load import LoadError
 from bench.servers import server
 from gateway.settings import GatewaySettings
+
+log = logging.getLogger("finbench.speed")
 
 TOOL = "stock_zh_a_hist"
 SOURCE = ("push2his.eastmoney.com", "/api/qt/stock/kline/get")
@@ -120,10 +123,12 @@ async def _beside(folder: Path, load: "_Load", scheme: str, origin: str) -> Figu
         "FINPORT_PER_HOST": str(load.clients),
     }
     async with server(folder, *serve, **trust, **told) as url:
+        log.info("Finport, %s, up to about %g s", scheme, load.seconds)
         finport = await load.put_on(url, _ask_finport)
     figures: Figures = {f"{scheme}_finport_{name}": value for name, value in finport.items()}
     if python := os.environ.get(AKTOOLS_PYTHON):
         async with server(folder, python, "-c", _AKTOOLS, origin, **trust) as url:
+            log.info("AKTools, %s, up to about %g s", scheme, load.seconds)
             aktools = await load.put_on(url, _ask_aktools)
         figures |= {f"{scheme}_aktools_{name}": value for name, value in aktools.items()}
         for name in ("calls_per_s", "p50_ms", "p99_ms"):

@@ -7,6 +7,7 @@ of 1 GB, looking calls up in it, and checking every byte of it.
 """
 
 import asyncio
+import logging
 import random
 import tempfile
 import time
@@ -23,6 +24,8 @@ from gateway import Gateway, GatewaySettings
 from gateway.memory import rss_bytes
 from gateway.quantile import Quantiles
 from gateway.vitals import Vitals
+
+log = logging.getLogger("finbench.speed")
 
 RESULTS_PER_S = 2_000
 RESULT_BYTES = 20_000
@@ -41,9 +44,11 @@ async def cache() -> Figures:
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
         folder = Path(name)
         async with DiskTier.open(folder / "writes", 2**31) as tier:
+            log.info("new results are kept on disk")
             lag_ms, _ = await _while_writing(_put_into(tier))
             kept = RESULTS_PER_S * WRITING_S - tier.left_out
         async with Recorder.open(folder / "s.snap") as recorder:
+            log.info("new results are recorded")
             recording_lag_ms, acknowledged_ms = await _while_writing(_add_to(recorder))
         return {
             "results_per_s": RESULTS_PER_S,
@@ -115,6 +120,7 @@ async def _hits(folder: Path) -> Figures:
     memory_and_disk = GatewaySettings(upstream="simulated", cache_dir=folder)
     disk_only = memory_and_disk.model_copy(update={"memory_bytes": 0})
     calls = [("get_coin", {"uuid": str(number)}) for number in range(CALLS)]
+    log.info("answers from memory and from disk")
     async with Gateway.open(memory_and_disk) as gateway:
         await _calls_per_s(gateway, calls)
         memory = await _calls_per_s(gateway, calls * 20)
@@ -146,10 +152,12 @@ def snapshot() -> Figures:
     """Milliseconds to open, microseconds a look-up, bytes of memory."""
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
         path = Path(name) / "s.snap"
+        log.info("a snapshot of 1 GB is recorded")
         keys = asyncio.run(_record(path))
         with ProcessPoolExecutor(1, get_context("spawn")) as fresh_process:
             opened_ms, memory_bytes = fresh_process.submit(_opened, path, keys[0]).result()
         with Snapshot(path) as opened:
+            log.info("calls are looked up in it")
             look_up_us = Quantiles()
             for key in random.Random(1).choices(keys, k=LOOK_UPS):  # noqa: S311 - test data
                 started = time.perf_counter()
@@ -157,6 +165,7 @@ def snapshot() -> Figures:
                     raise LookupError(key)
                 look_up_us.add((time.perf_counter() - started) * 1e6)
             started = time.perf_counter()
+            log.info("it is verified")
             problems = opened.verify()
             verified_s = time.perf_counter() - started
             return {

@@ -7,6 +7,7 @@ has it. The load comes from wrk where that is installed, else from `bench/load.p
 """
 
 import asyncio
+import logging
 import os
 import shutil
 import statistics
@@ -22,6 +23,8 @@ import orjson
 
 from bench.load import LoadError, measure
 from bench.servers import served_gateway, server
+
+log = logging.getLogger("finbench.speed")
 
 TOOL = "stock_zh_a_hist"
 ARGUMENTS = {"symbol": "600519", "start_date": "20240101", "end_date": "20240115"}
@@ -91,9 +94,11 @@ async def doors(
                 targets[f"fastmcp_{how}"] = (f"{fastmcp}/mcp", mcp_body)
         load, client = _load(folder)
         rates: dict[str, list[float]] = {name: [] for name in targets}
-        for _ in range(rounds):
+        for number in range(1, rounds + 1):
+            log.info("round %d of %d", number, rounds)
             for name, (target, body) in targets.items():
                 rates[name].append(await load(target, body, seconds))
+        log.info("a batch of %d calls", batch_calls)
         batch = await _batch(url, batch_calls)
     figures: Figures = {
         "client": client,
@@ -160,7 +165,11 @@ async def _batch(url: str, calls: int) -> float:
 def _load(folder: Path) -> tuple[Load, str]:
     wrk = shutil.which("wrk")
     if wrk is None:
-        return lambda url, body, seconds: measure(url, body, CONNECTIONS, seconds), "bench/load.py"
+
+        async def by_us(url: str, body: bytes, seconds: float) -> float:
+            return (await measure(url, lambda: body, CONNECTIONS, seconds)).per_s
+
+        return by_us, "bench/load.py"
 
     async def by_wrk(url: str, body: bytes, seconds: float) -> float:
         (folder / "body").write_bytes(body)

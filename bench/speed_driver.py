@@ -9,6 +9,7 @@ written by hand around the official client. Writes 2 GB to the temporary folder.
 
 import asyncio
 import contextlib
+import logging
 import os
 import statistics
 import sys
@@ -29,6 +30,8 @@ import orjson
 from bench.servers import served_gateway, server
 from bench.speed_driver_stage import ARGUMENTS, QUESTION, TOOL, MeasurementError
 from gateway import Gateway, GatewaySettings
+
+log = logging.getLogger("finbench.speed")
 
 INSPECT_PYTHON = "FINBENCH_INSPECT_PYTHON"
 
@@ -106,10 +109,12 @@ async def scripted(sizes: Sizes) -> Figures:
         if python is not None:
             sheet = Path(folder) / "told.json"
             sheet.write_bytes(orjson.dumps(await _inspect_told(sizes)))
-        for _ in range(sizes.rounds):
+        for number in range(1, sizes.rounds + 1):
+            log.info("scripted episodes, round %d of %d", number, sizes.rounds)
             rounds.add("scripted", await _part(*_SCRIPTED, "flat-out", told | {"judge": "none"}))
             rounds.add("judged", await _part(*_SCRIPTED, "flat-out", told | {"judge": "rules"}))
             if python is not None:
+                log.info("the same in Inspect AI, round %d of %d", number, sizes.rounds)
                 theirs = await _part(python, str(script), str(sheet))
                 figures["inspect_version"] = theirs.pop("version")
                 rounds.add("inspect", theirs)
@@ -151,9 +156,11 @@ async def many(sizes: Sizes) -> Figures:
     told: dict[str, Any] = {"concurrency": sizes.many}
     embedded = told | {"episodes": sizes.many_episodes, "think_s": sizes.think_s}
     http = told | {"episodes": sizes.http_episodes, "think_s": sizes.http_think_s}
+    log.info("%d episodes at once that think, in process", sizes.many)
     figures = _named("many", await _part(*_SCRIPTED, "thinking", embedded))
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         async with served_gateway(Path(folder), latency_s=0, failure_rate=0) as url:
+            log.info("%d episodes at once that think, over HTTP", sizes.many)
             found = await _part(*_SCRIPTED, "thinking", http | {"url": url})
     return figures | _named("many_http", found)
 
@@ -162,8 +169,10 @@ async def flat(sizes: Sizes) -> Figures:
     """CPU us and memory of a call in a process that has made many, and in one that has not."""
     late, early, ratios = [], [], []
     async with _on_request(sizes) as old:
+        log.info("%d calls in one process", sizes.calls)
         await _calls(old, sizes.calls - sizes.window * sizes.windows)
-        for _ in range(sizes.windows):
+        for number in range(1, sizes.windows + 1):
+            log.info("its last calls beside a fresh process, pair %d of %d", number, sizes.windows)
             async with _on_request(sizes) as fresh:
                 await _calls(fresh, sizes.window)
                 early.append(await _calls(fresh, sizes.window))
@@ -198,8 +207,9 @@ async def model_driven(sizes: Sizes) -> Figures:
                 for transport in ("aiohttp", "default"):
                     extra = {"url": url, "transport": transport, "asked": asked}
                     sides[f"official_{transport}"] = ("official", told | extra)
-            for _ in range(sizes.rounds):
+            for number in range(1, sizes.rounds + 1):
                 for side, (part, given) in sides.items():
+                    log.info("model-driven: %s, round %d of %d", side, number, sizes.rounds)
                     before = await _seen(url)
                     found = await _part(*_MODEL, part, given)
                     after = await _seen(url)

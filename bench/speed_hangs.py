@@ -6,6 +6,7 @@ upstream.
 """
 
 import asyncio
+import logging
 import random
 import statistics
 import sys
@@ -28,6 +29,8 @@ from bench.servers import server
 from bench.speed_akshare import DAYS, SOURCE, TOOL
 from gateway.settings import GatewaySettings
 from manifests import Catalog, Manifest, Signature
+
+log = logging.getLogger("finbench.speed")
 
 HANGING = 5
 CALLS = 200
@@ -56,6 +59,7 @@ async def hangs() -> Figures:
             )
         )
         await asyncio.gather(*(_took_ms(adapter, healthy) for _ in range(16)))
+        log.info("a healthy host alone")
         alone = [await _took_ms(adapter, healthy) for _ in range(CALLS)]
         tasks = [
             asyncio.create_task(_hang(adapter, tool, settings["attempt_timeout_s"]))
@@ -63,6 +67,7 @@ async def hangs() -> Figures:
             for _ in range(settings["per_host"])
         ]
         await asyncio.sleep(SETTLE_S)
+        log.info("the same beside %d hosts that hang", HANGING)
         beside = [await _took_ms(adapter, healthy) for _ in range(CALLS)]
         for task in tasks:
             task.cancel()

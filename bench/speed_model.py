@@ -9,6 +9,7 @@ official client checks and encodes the tools with every call; ours is given thei
 
 import asyncio
 import gc
+import logging
 import statistics
 import sys
 import time
@@ -28,6 +29,8 @@ from bench.record import ModelCallRecord
 from bench.servers import server
 from manifests import Catalog
 from manifests.export import export
+
+log = logging.getLogger("finbench.speed")
 
 CONCURRENCY = 64
 CALLS = 500
@@ -79,7 +82,8 @@ async def model_calls(calls: int = CALLS, rounds: int = ROUNDS) -> dict[str, flo
         took: dict[str, list[float]] = {name: [] for name in ways}
         for way in ways.values():  # connections and first uses are not in it
             await _measure(way, min(calls, CONCURRENCY * 2))
-        for _ in range(rounds):
+        for number in range(1, rounds + 1):
+            log.info("round %d of %d", number, rounds)
             for name, way in ways.items():
                 took[name].append(await _measure(way, calls))
     figures = {f"{name}_cpu_ms": statistics.median(found) for name, found in took.items()}

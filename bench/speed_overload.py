@@ -7,6 +7,7 @@ times that rate whether answered or not. Run as a program, this module is the up
 """
 
 import asyncio
+import logging
 import statistics
 import sys
 import tempfile
@@ -22,6 +23,8 @@ import uvloop
 from aiohttp import web
 
 from bench.servers import server
+
+log = logging.getLogger("finbench.speed")
 
 TOOL = "get_coin"
 LATENCY_S = 0.05
@@ -51,7 +54,10 @@ async def overload(seconds: float = SECONDS) -> Figures:
             settings["FINPORT_RAPIDAPI_BASE_URL"] = upstream
             async with server(folder, *serve, **settings) as url:
                 load = _Load(url)
-                peaks = [await load.closed(clients, seconds) for clients in CLIENTS]
+                peaks = []
+                for clients in CLIENTS:
+                    log.info("%d clients that wait for their answers", clients)
+                    peaks.append(await load.closed(clients, seconds))
                 figures: Figures = {
                     "per_host": PER_HOST,
                     "pending": PENDING,
@@ -59,6 +65,7 @@ async def overload(seconds: float = SECONDS) -> Figures:
                     "peak_calls_per_s": max(peaks),
                 }
                 for times in LOADS:
+                    log.info("%g times as many calls as at the peak", times)
                     seen = await load.open(times * max(peaks), seconds)
                     share = seen["answered_per_s"] / max(peaks)
                     told = {"goodput_share": share, **seen}

@@ -8,6 +8,7 @@ is needed. Run as a program, this module is the upstream, or with its URL the me
 import asyncio
 import contextlib
 import gzip
+import logging
 import os
 import sys
 import tempfile
@@ -26,6 +27,8 @@ from bench.bare_server import serve
 from bench.servers import server
 from gateway import Gateway, GatewaySettings
 
+log = logging.getLogger("finbench.speed")
+
 TOOL = "get_coin"
 ROWS = 1_000_000
 SMALL, LARGE = "small", "large"
@@ -42,6 +45,7 @@ async def rows() -> Figures:
         return {"rows": "not measured: it reads Linux's /proc"}
     python = (sys.executable, "-P", "-m", "bench.speed_rows")
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
+        log.info("%d rows are asked for", ROWS)
         async with server(Path(name), *python) as upstream:
             measured = await asyncio.create_subprocess_exec(
                 *(*python, upstream), cwd=name, stdout=asyncio.subprocess.PIPE

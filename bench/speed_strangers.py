@@ -7,6 +7,7 @@ gateway. Run as a program, this module is the strangers.
 """
 
 import asyncio
+import logging
 import statistics
 import sys
 import tempfile
@@ -22,6 +23,8 @@ import orjson
 import uvloop
 
 from bench.servers import server
+
+log = logging.getLogger("finbench.speed")
 
 KEY = "made-for-the-measurement"
 TOOL, ARGUMENTS = "get_coin", {"uuid": "x"}
@@ -55,6 +58,7 @@ async def strangers(
             await _p99_ms(url, seconds)  # the first calls are not cached
             figures: Figures = {"connections": CONNECTIONS, "calls_per_s": CALLS_PER_S}
             for kind in floods:
+                log.info("a flood of %s", kind)
                 idle, flooded, answered = [], [], []
                 for _ in range(rounds):
                     idle.append(await _p99_ms(url, seconds))

@@ -1,0 +1,71 @@
+"""`finbench speed`: how fast things are, and meanwhile what is being measured."""
+
+import logging
+import time
+from collections.abc import Mapping
+
+import click
+
+from gateway.cli_options import echo_json
+from gateway.terminal import echo
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--json", "as_json", is_flag=True)
+def speed(names: tuple[str, ...], as_json: bool) -> None:
+    """Measure speed beside a bare baseline in the same run; progress goes to stderr.
+
+    NAME: `doors` (beside FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it), `live`
+    (calls that no cache has, beside a bare proxy), `inprocess`, `cache`, `snapshot` (writes 2 GB to
+    the temporary folder), `akshare` (beside AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that
+    has it), `overload`, `strangers` (a client with a key beside a flood without one), `driver`
+    (beside Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as well),
+    `model` (a request to one, beside the official client), `hangs` (a healthy host beside hanging
+    ones), `rows` (what a million rows cost); default all.
+    """
+    from bench import speed as measurements
+
+    unknown = set(names) - set(measurements.ALL)
+    if unknown:
+        allowed = ", ".join(measurements.ALL)
+        raise click.UsageError(
+            f"no measurement is named {sorted(unknown)[0]!r}; there are: {allowed}"
+        )
+    chosen = {name: measurements.ALL[name] for name in names or measurements.ALL}
+    left_s, results = sum(measurement.about_s for measurement in chosen.values()), {}
+    log = logging.getLogger("finbench.speed")
+    log.setLevel(logging.INFO)
+    for name, measurement in chosen.items():
+        progress = _Progress(name, left_s)
+        log.addHandler(progress)
+        try:
+            log.info("begun")
+            results[name] = measurement.run()
+        finally:
+            log.removeHandler(progress)
+        left_s -= measurement.about_s
+        if not as_json:
+            _tell(name, results[name])
+    if as_json:
+        echo_json(results)
+
+
+class _Progress(logging.Handler):
+    """Tells on stderr what is being measured, and about how long all that is left will take."""
+
+    def __init__(self, measured: str, left_s: float) -> None:
+        super().__init__()
+        self._measured = measured
+        self._ends_at = time.monotonic() + left_s
+
+    def emit(self, record: logging.LogRecord) -> None:
+        minutes, seconds = divmod(max(round(self._ends_at - time.monotonic()), 0), 60)
+        text = f"{self._measured}: {record.getMessage()} (about {minutes}:{seconds:02} left)"
+        echo(text, err=True)
+
+
+def _tell(name: str, figures: Mapping[str, float | str]) -> None:
+    echo(name)
+    for figure, value in figures.items():
+        echo(f"  {figure}: {value if isinstance(value, str) else f'{value:,.2f}'}")

@@ -1,0 +1,113 @@
+"""Speed of live calls: RapidAPI calls that no cache has, beside a bare aiohttp proxy.
+
+Both stand before one upstream that answers at once, with headers that tell of a quota as RapidAPI's
+do. The gateway does for each call all that it does: it binds, looks on disk, counts the request in
+the ledger, reads the answer, keeps it. The proxy reads the body, asks and passes on what it got. As
+many calls as the load makes at once may be at the host. Run as a program, this module is the
+upstream, or with its URL the proxy.
+"""
+
+import logging
+import statistics
+import sys
+import tempfile
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from itertools import count
+from pathlib import Path
+
+import aiohttp
+import orjson
+import uvloop
+from aiohttp import web
+
+from bench.bare_server import serve
+from bench.load import Load, measure
+from bench.servers import server
+
+log = logging.getLogger("finbench.speed")
+
+TOOL = "get_coin"
+CONNECTIONS = 64
+ROUND_S = 3.0
+ROUNDS = 5
+
+_COINS = [{"uuid": f"c{n}", "symbol": "BTC", "rank": n, "price": "64000.123"} for n in range(25)]
+ANSWER = orjson.dumps({"status": "success", "data": {"coins": _COINS}})
+_HEAD = {
+    "X-RateLimit-Requests-Limit": "1000000000",
+    "X-RateLimit-Requests-Remaining": "900000000",
+    "X-RateLimit-Requests-Reset": "2000000",
+}
+
+Figures = dict[str, float | str]
+
+
+async def live(seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures:
+    """Calls a second and quantiles of their time, of the gateway and of the proxy, in turns."""
+    numbers = count()
+
+    def body() -> bytes:
+        return b'{"uuid":"n%d"}' % next(numbers)
+
+    found: dict[str, list[Load]] = {"gateway": [], "proxy": []}
+    async with AsyncExitStack() as parts:
+        folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="finport-speed-")))
+        own = (sys.executable, "-P", "-m", "bench.speed_live")
+        upstream = await parts.enter_async_context(server(folder, *own))
+        urls = {
+            "gateway": await parts.enter_async_context(_gateway(folder, upstream)),
+            "proxy": await parts.enter_async_context(server(folder, *own, upstream)),
+        }
+        for number in range(1, rounds + 1):
+            log.info("round %d of %d", number, rounds)
+            for name, url in urls.items():
+                load = await measure(f"{url}/v1/tools/{TOOL}", body, CONNECTIONS, seconds)
+                found[name].append(load)
+    figures: Figures = {"connections": CONNECTIONS, "answer_bytes": len(ANSWER)}
+    for name, loads in found.items():
+        figures[f"{name}_calls_per_s"] = statistics.median(load.per_s for load in loads)
+        figures[f"{name}_p50_ms"] = statistics.median(load.p50_ms for load in loads)
+        figures[f"{name}_p99_ms"] = statistics.median(load.p99_ms for load in loads)
+    pairs = [*zip(found["gateway"], found["proxy"], strict=True)]
+    ratios = [ours.per_s / theirs.per_s for ours, theirs in pairs]
+    figures["ratio"] = statistics.median(ratios)
+    figures["ratio_min"], figures["ratio_max"] = min(ratios), max(ratios)
+    figures["p99_ratio"] = statistics.median(ours.p99_ms / theirs.p99_ms for ours, theirs in pairs)
+    return figures
+
+
+def _gateway(folder: Path, upstream: str) -> AbstractAsyncContextManager[str]:
+    """A gateway process in front of the upstream; as a context it gives its URL."""
+    told = {
+        "RAPIDAPI_BASE_URL": upstream,
+        "RAPIDAPI_KEYS": "made-for-the-measurement",
+        "PER_HOST": str(CONNECTIONS),
+        "CACHE_DIR": str(folder / "cache"),
+        "CLIENTS_FILE": str(folder / "clients.json"),
+    }
+    command = (sys.executable, "-P", "-m", "gateway.cli", "serve", "--port", "0")
+    variables = {f"FINPORT_{name}": value for name, value in told.items()}
+    return server(folder, *command, "--until-stdin-closes", **variables)
+
+
+async def _serve_upstream() -> None:
+    async def handle(_: web.Request) -> web.Response:
+        return web.Response(body=ANSWER, content_type="application/json", headers=_HEAD)
+
+    await serve("upstream", [web.get("/{path:.*}", handle)])
+
+
+async def _serve_proxy(upstream: str) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        uuid = orjson.loads(await request.read())["uuid"]
+        key = {"X-RapidAPI-Key": "made-for-the-measurement", "X-RapidAPI-Host": "coinranking1"}
+        async with session.get(f"{upstream}/coin/{uuid}", headers=key) as response:
+            body = await response.read()
+        return web.Response(body=body, content_type="application/json")
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        await serve("proxy", [web.post("/v1/tools/{name}", handle)])
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve_proxy(sys.argv[1]) if sys.argv[1:] else _serve_upstream())
