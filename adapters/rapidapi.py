@@ -194,8 +194,13 @@ def request_of(
 
 @lru_cache(1024)
 def _base(origin: str) -> tuple[str, str]:
-    """What all URLs of an origin begin with, and what all their paths do."""
+    """What all URLs of an origin begin with, and what all their paths do.
+
+    Raises `UpstreamFault` (`invalid`) for one that holds a credential.
+    """
     url = URL(origin)
+    if url.user or url.password:
+        raise UpstreamFault("invalid", "a credential stands in the address of the upstream")
     return str(url).rstrip("/"), url.raw_path.rstrip("/")
 
 
