@@ -38,8 +38,11 @@ bench: install
 soak: install
 	$(BIN)/pytest -m soak -s
 
-# Chooses the newest versions that pyproject.toml allows, with the hashes of all their files.
+# Chooses the newest versions that pyproject.toml, or a list of clients that tests run, allows, with
+# the hashes of all their files.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-annotate --no-header --upgrade
 lock: install
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header --upgrade \
-	  --extra akshare --extra parquet --extra report --extra dev pyproject.toml --output-file requirements.lock
+	$(COMPILE) --extra akshare --extra parquet --extra report --extra dev pyproject.toml \
+	  --output-file requirements.lock
+	for list in tests/clients/*.in; do $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
