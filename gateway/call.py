@@ -180,6 +180,10 @@ class Gateway:
         """Whether a caller with that grant, or without one, may call the tool."""
         return (grant or self._grant).allows(manifest)
 
+    def refusal(self, manifest: Manifest, grant: Grant | None) -> CallError | None:
+        """Why a caller with that grant, or without one, may not call the tool, if so."""
+        return (grant or self._grant).refusal(manifest)
+
     async def recall(self, handle: str, grant: Grant | None = None) -> Entry | CallError:
         """The whole answer behind a result's handle, for who may use the tool that gave it; others
         are refused alike whether or not it is kept.
@@ -189,7 +193,7 @@ class Gateway:
         parts = _HANDLE.fullmatch(handle)
         manifest = parts and self.catalog.get(parts[1])
         if parts and manifest:
-            refusal = (grant or self._grant).refusal(manifest)
+            refusal = self.refusal(manifest, grant)
             if refusal is not None:
                 return refusal
             if manifest.intent_type != "transactional":
@@ -199,7 +203,7 @@ class Gateway:
         return CallError(ErrorCode.NOT_FOUND, "no kept answer has this handle")
 
     def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
-        refusal = (context.grant or self._grant).refusal(bound.plan.manifest)
+        refusal = self.refusal(bound.plan.manifest, context.grant)
         if refusal is not None:
             raise Refused(refusal, bound.arguments)
 

@@ -28,6 +28,8 @@ log = logging.getLogger("finport")
 CHECK_S = 1.0
 """How often a running gateway looks whether the clients file has changed."""
 
+HOW_TO_SEND = "`Authorization: Bearer KEY` or `x-api-key: KEY`"
+
 FULL_RETRY_S = 1.0
 """When a client is told to try again whose calls are all under way: nobody knows when one ends."""
 
@@ -255,7 +257,7 @@ class Clients:
     def authenticate(self, presented: str | None) -> Client:
         """The client whose key this is. Raises `Refusal` (`unauthorized`)."""
         if not presented:
-            text = "no key was given: send `Authorization: Bearer KEY`"
+            text = f"no key was given: send {HOW_TO_SEND}"
             raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
         digest = keys.digest_of(presented)
         found = self._clients.get(digest[:8])

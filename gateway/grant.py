@@ -15,17 +15,18 @@ class Grant:
     transactional: bool = False
 
     def allows(self, manifest: Manifest) -> bool:
-        return self.refusal(manifest) is None
+        is_harmless = manifest.intent_type != "transactional"
+        return (is_harmless or self.transactional) and manifest in self.tools
 
     def refusal(self, manifest: Manifest) -> CallError | None:
         """Why the tool may not be used, or None."""
+        if self.allows(manifest):
+            return None
         if manifest not in self.tools:
             text = f"this client may use {self.tools} only, which {manifest.name} is not of"
             return CallError(ErrorCode.FORBIDDEN, text)
-        if manifest.intent_type == "transactional" and not self.transactional:
-            text = (
-                f"{manifest.name} may set something off and is off until it is allowed: by "
-                "FINPORT_ALLOW_TRANSACTIONAL=true, or for a key by finport keys add --transactional"
-            )
-            return CallError(ErrorCode.FORBIDDEN, text)
-        return None
+        text = (
+            f"{manifest.name} may set something off and is off until it is allowed: by "
+            "FINPORT_ALLOW_TRANSACTIONAL=true, or for a key by finport keys add --transactional"
+        )
+        return CallError(ErrorCode.FORBIDDEN, text)

@@ -16,7 +16,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from aiohttp import hdrs
 from multidict import CIMultiDictProxy
 
-from gateway.clients import Client, Clients
+from gateway.clients import HOW_TO_SEND, Client, Clients
 from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.refusal import Refusal
@@ -29,6 +29,8 @@ ANY_NAME = "*"
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
+
+API_KEY = "X-Api-Key"
 
 _NO_LIMITS = nullcontext()
 
@@ -83,7 +85,7 @@ class Guard:
         return ", ".join(headers.getall(hdrs.ORIGIN, ())) in self._origins
 
     def caller(self, headers: Headers) -> Caller:
-        """Who calls. Raises `Refusal` where the gateway knows keys and is given none of them."""
+        """Who calls. Raises `Refusal` where the gateway knows keys and is not given one of them."""
         if self._clients.required:
             client = self._clients.authenticate(_key(headers))
             return Caller(client, CallContext(client=client.id, grant=client.grant))
@@ -95,7 +97,7 @@ class Guard:
     def _names_this_gateway(self, host: str) -> bool:
         if ANY_NAME in self._names:
             return True
-        site = _name_and_port(host)
+        site = name_and_port(host)
         return site is not None and (
             site[0] == "localhost" or site[0] in self._names or _is_address(site[0])
         )
@@ -107,13 +109,13 @@ def is_same_site(origin: str, host: str) -> bool:
     Behind a proxy the gateway can't know its own scheme, so both will do.
     """
     scheme, _, rest = origin.partition("://")
-    page, called, usual = _name_and_port(rest), _name_and_port(host), _PORTS.get(scheme)
+    page, called, usual = name_and_port(rest), name_and_port(host), _PORTS.get(scheme)
     if page is None or called is None or usual is None:
         return False
     return page[0] == called[0] and (page[1] or usual) == (called[1] or usual)
 
 
-def _name_and_port(authority: str) -> tuple[str, str] | None:
+def name_and_port(authority: str) -> tuple[str, str] | None:
     """What a Host header says; the port is empty where it says none. None for what is no host."""
     match = _AUTHORITY.fullmatch(authority)
     return match and (match[1].lower().removesuffix("."), match[2] or "")
@@ -129,7 +131,7 @@ def _is_address(name: str) -> bool:
 
 def _allowed_name(host: str) -> str:
     """Raises `SettingsError`."""
-    site = (ANY_NAME, "") if host == ANY_NAME else _name_and_port(host)
+    site = (ANY_NAME, "") if host == ANY_NAME else name_and_port(host)
     if site is None:
         raise SettingsError(f"setting allowed_hosts: {_shown(host)} is no name of a host")
     return site[0]
@@ -138,7 +140,7 @@ def _allowed_name(host: str) -> str:
 def _allowed_origin(origin: str) -> str:
     """As browsers write it. Raises `SettingsError`."""
     scheme, _, rest = origin.lower().removesuffix("/").partition("://")
-    site = _name_and_port(rest)
+    site = name_and_port(rest)
     if site is None or not scheme:
         text = f"setting allowed_origins: {_shown(origin)} is not as in https://app.example"
         raise SettingsError(text)
@@ -147,12 +149,17 @@ def _allowed_origin(origin: str) -> str:
 
 
 def _key(headers: Headers) -> str | None:
-    """The key that a request gives. Of two it would be open which one counts."""
-    given = headers.getall(hdrs.AUTHORIZATION, ())
-    if len(given) != 1:
-        return None
-    scheme, _, key = given[0].partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else None
+    """The key that a request gives. Raises `Refusal`: of two it would be open which one counts."""
+    keys = {key.strip() for key in headers.getall(API_KEY, ())}
+    for given in headers.getall(hdrs.AUTHORIZATION, ()):
+        scheme, _, key = given.partition(" ")
+        if scheme.lower() == "bearer":
+            keys.add(key.strip())
+    keys.discard("")
+    if len(keys) > 1:
+        text = f"two different keys were given: send one, as {HOW_TO_SEND}"
+        raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+    return keys.pop() if keys else None
 
 
 def _shown(text: str) -> str:

@@ -28,6 +28,7 @@ from gateway.doors.mcp_http import McpHttp
 from gateway.doors.openapi import OpenApi
 from gateway.doors.page import Page
 from gateway.doors.rest import Rest
+from gateway.doors.well_known import WellKnown
 from gateway.finder import PER_MINUTE, Limits, ToolFinder
 from gateway.guard import Guard
 from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
@@ -77,10 +78,11 @@ class Serving:
         mcp = McpHttp(gateway, finder)
         health = Health(gateway, vitals, metrics, lambda: self.draining)
         routes = (*rest.routes(), *Batch(gateway).routes(), *mcp.routes(), *health.routes())
-        openapi = OpenApi(gateway, routes, needs_keys=guard.needs_keys)
+        openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
         page = Page(gateway, finder, openapi.document)
         routes = (*routes, *openapi.routes())
-        self._front = Front(guard, self.strangers, rest, mcp, routes, page.routes())
+        pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
+        self._front = Front(guard, self.strangers, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
 
     @asynccontextmanager

@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.doors.negotiation import takes_gzip, takes_plain
-from gateway.errors import CallError, ErrorCode
+from gateway.errors import CallError
 from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.refusal import BadRequest
 from gateway.result import Result
@@ -214,8 +214,6 @@ def json_body(
 def _say_when(headers: CIMultiDict[str], error: CallError) -> None:
     if error.retry_after_s is not None:
         headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_after_s))
-    if error.code is ErrorCode.UNAUTHORIZED:
-        headers[hdrs.WWW_AUTHENTICATE] = 'Bearer realm="finport"'
 
 
 def _fresh(result: Result) -> str:

@@ -15,13 +15,15 @@ from typing import cast
 from aiohttp import hdrs, web
 
 from gateway.connection import Connection
+from gateway.context import CLIENT
 from gateway.doors.answer import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.doors.bodies import MAX_BODY
-from gateway.doors.mcp_http import McpHttp
+from gateway.doors.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp
 from gateway.doors.rest import Rest
 from gateway.doors.route import CALLER, Route
+from gateway.doors.well_known import challenge
 from gateway.errors import CallError, ErrorCode
-from gateway.guard import Caller, Guard
+from gateway.guard import API_KEY, Caller, Guard
 from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.refusal import BadRequest, Refusal
 from gateway.strangers import Strangers
@@ -140,15 +142,32 @@ class Front:
         """Say in the head what every answer says there."""
         headers = response.headers
         headers.update(own_headers())
+        if response.status == ErrorCode.UNAUTHORIZED.http_status:
+            headers[hdrs.WWW_AUTHENTICATE] = challenge(request)
         if self._guard.is_allowed_page(request.headers):
             headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = request.headers[hdrs.ORIGIN]
-            headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = f"{REQUEST_ID}, Retry-After, ETag, Age"
+            headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = _EXPOSED
             headers[hdrs.VARY] = f"{hdrs.ACCEPT_ENCODING}, {hdrs.ORIGIN}"
 
 
+_EXPOSED = ", ".join(
+    (
+        *(REQUEST_ID, hdrs.RETRY_AFTER, hdrs.ETAG, hdrs.AGE, hdrs.WWW_AUTHENTICATE),
+        *(SESSION, REVISION),
+    )
+)
+
 _PREFLIGHT = {
-    hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, POST",
-    hdrs.ACCESS_CONTROL_ALLOW_HEADERS: "*, Authorization",
+    # Clients of MCP end a session by DELETE: what is not served must reach them as 405.
+    hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, POST, DELETE",
+    # Some browsers take the star for a name, and in none it stands for Authorization.
+    hdrs.ACCESS_CONTROL_ALLOW_HEADERS: ", ".join(
+        (
+            *(hdrs.AUTHORIZATION, API_KEY, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING),
+            *(hdrs.CACHE_CONTROL, hdrs.IF_NONE_MATCH, REQUEST_ID, CLIENT, "traceparent"),
+            *(SESSION, REVISION, METHOD, NAME, "Last-Event-ID", "*"),
+        )
+    ),
     hdrs.ACCESS_CONTROL_MAX_AGE: "600",
 }
 

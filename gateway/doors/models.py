@@ -12,9 +12,17 @@ from gateway.errors import ErrorCode, Fault
 from gateway.result import ProvenanceSource
 
 _ANY_JSON = WithJsonSchema(
-    {"anyOf": [{"type": t} for t in ("object", "array", "string", "number", "boolean", "null")]}
+    {
+        "anyOf": [
+            {"type": "object"},
+            {"type": "array", "items": {}},
+            *({"type": kind} for kind in ("string", "number", "boolean", "null")),
+        ]
+    }
 )
-"""Spelt out, since clients warn of a schema that says nothing."""
+"""Spelt out, since clients warn of a schema that says nothing, and generators of them drop one with
+an array of which it is not said what it holds.
+"""
 
 
 class _Shape(BaseModel):
@@ -119,6 +127,7 @@ class ToolManifest(BaseModel):
     parameters: list[dict[str, Any]]
     sample: dict[str, Any] = Field(description="Arguments of an example call.")
     freshness: dict[str, Any]
+    refused: str | None = Field(description="Why the caller may not use it, if so.")
 
 
 class ResultsPage(_Shape):

@@ -1,13 +1,17 @@
 """What the doors take and give, as OpenAPI 3.1, made of the models that validate.
 
 `GET /openapi.json` describes the routes. With `?tools=` and a selection it also describes each of
-those tools as a path of its own, with its arguments, for clients that make functions of paths. That
-needs a key where calls do: such a document is long.
+those tools that the caller may use as a path of its own, with its arguments, for clients that make
+functions of paths. That needs a key where calls do: such a document is long.
+
+Where keys are needed may change while the gateway runs, and a client that was generated from one
+gateway may call another: so how keys are given, and what is said without one, always stands there.
 """
 
 import asyncio
 import re
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import islice
 from typing import Any, get_args
@@ -19,12 +23,16 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
 from gateway.call import Gateway
+from gateway.clients import HOW_TO_SEND
 from gateway.doors.answer import Query, listing, parsed
 from gateway.doors.mcp_http import SEARCH
-from gateway.doors.models import NOTHING, Answer, Failure, Problem
-from gateway.doors.rest import CALL_ERRORS, CallQuery, selection
+from gateway.doors.models import NOTHING, Failure, Problem
+from gateway.doors.origin import origin_of
+from gateway.doors.rest import selection
 from gateway.doors.route import CALLER, JSON, Route, Shape
 from gateway.errors import CallError, ErrorCode
+from gateway.grant import Grant
+from gateway.guard import API_KEY
 from gateway.refusal import Refusal
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
 from manifests.export import EXPORT_FORMATS, arguments_schema, describe
@@ -35,6 +43,17 @@ AT_ONCE = 50
 
 _REF = "#/components/schemas/{model}"
 
+_SECURITY_SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer"},
+    "api_key": {"type": "apiKey", "in": "header", "name": API_KEY},
+}
+_CHALLENGE = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+
+_TAGS = [
+    {"name": "tools", "description": "Tools: which there are, and calls of them."},
+    {"name": "mcp", "description": "Tools for clients of the Model Context Protocol."},
+    {"name": "gateway", "description": "The gateway itself."},
+]
 
 _SELECTED = "|".join(
     f"{facet}:V(,V)*".replace("V", f"({'|'.join(get_args(values))})")
@@ -63,9 +82,11 @@ class OpenApiQuery(Query):
 
 
 class OpenApi:
-    """The description of some routes over one gateway."""
+    """The description of some routes over one gateway; `needs_keys` says whether it does now."""
 
-    def __init__(self, gateway: Gateway, routes: tuple[Route, ...], *, needs_keys: bool) -> None:
+    def __init__(
+        self, gateway: Gateway, routes: tuple[Route, ...], needs_keys: Callable[[], bool]
+    ) -> None:
         self._gateway = gateway
         self._needs_keys = needs_keys
         own = Route(
@@ -75,25 +96,45 @@ class OpenApi:
             "This description.",
             {JSON: {"type": "object"}},
             query=OpenApiQuery,
-            errors=(ErrorCode.UNAUTHORIZED,) if needs_keys else (),
+            errors=(ErrorCode.UNAUTHORIZED,),
             is_open=True,
         )
-        self._routes = (*routes, own)
-        self._operations: dict[str, bytes] = {}
+        self._own = own
+        self._description = cache(lambda needs_keys: _Description((*routes, own), needs_keys))
 
     def routes(self) -> tuple[Route, ...]:
-        return (self._routes[-1],)
+        return (self._own,)
+
+    def document(self) -> dict[str, Any]:
+        """The description of the routes."""
+        return self._description(self._needs_keys()).document()
 
     async def served(self, request: web.Request) -> web.StreamResponse:
         """`GET /openapi.json`."""
         query = parsed(OpenApiQuery, request.query)
-        if query.tools is None:
-            # In a thread: it takes 10 ms, once.
-            return listing(request, await to_thread.run_sync(lambda: self._description))
-        if self._needs_keys and CALLER not in request:
-            text = "tools are described to those who have a key: send `Authorization: Bearer KEY`"
-            raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
-        return listing(request, await self._describing(selection(query.tools)))
+        description = self._description(self._needs_keys())
+        tools: list[Manifest] = []
+        if query.tools is not None:
+            if CALLER not in request:
+                text = f"tools are described to those who have a key: send {HOW_TO_SEND}"
+                raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+            tools = self._callable(selection(query.tools), request[CALLER].context.grant)
+        # Some clients call the first server without a look at where the description came from.
+        server = b'{"servers":[{"url":"%b"}],' % (origin_of(request) or "/").encode()
+        return listing(request, server + (await description.text(tools))[1:])
+
+    def _callable(self, tools: Selection, grant: Grant | None) -> list[Manifest]:
+        catalog, may_use = self._gateway.catalog, self._gateway.may_use
+        return [m for m in catalog if m in tools and m.unavailable is None and may_use(m, grant)]
+
+
+class _Description:
+    """All that is said of some routes, and of tools, of each once."""
+
+    def __init__(self, routes: tuple[Route, ...], needs_keys: bool) -> None:
+        self._routes = routes
+        self._needs_keys = needs_keys
+        self._operations: dict[str, bytes] = {}
 
     def document(self) -> dict[str, Any]:
         """The description of the routes."""
@@ -105,26 +146,23 @@ class OpenApi:
                 "description": "The gateway through which LLM agents reach finance tools.",
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
+            "tags": _TAGS,
             "paths": self._paths,
-            "components": {"schemas": self._schemas, **self._security_schemes()},
+            "components": {"schemas": self._schemas, "securitySchemes": _SECURITY_SCHEMES},
         }
 
-    @cached_property
-    def _description(self) -> bytes:
-        return orjson.dumps(self.document())
-
-    async def _describing(self, tools: Selection) -> bytes:
-        """The description with a path for each of those tools."""
-        chosen = [m for m in self._gateway.catalog if m in tools and m.unavailable is None]
-        missing = (m for m in chosen if m.name not in self._operations)
+    async def text(self, tools: list[Manifest]) -> bytes:
+        """The description with a path for each of those tools, as JSON."""
+        missing = (m for m in tools if m.name not in self._operations)
         while some := tuple(islice(missing, AT_ONCE)):
             for manifest in some:
                 self._operations[manifest.name] = orjson.dumps(self._tool(manifest))
             await asyncio.sleep(0)
         own = (
             b'"/v1/tools/%b":{"post":%b}' % (m.name.encode(), self._operations[m.name])
-            for m in chosen
+            for m in tools
         )
+        # In a thread: it takes 10 ms, once.
         start, paths = await to_thread.run_sync(lambda: self._start_and_paths)
         return b'%b,"paths":{%b}}' % (start[:-1], b",".join((paths[1:-1], *own)))
 
@@ -156,6 +194,7 @@ class OpenApi:
     def _operation(self, route: Route) -> dict[str, Any]:
         operation: dict[str, Any] = {
             "operationId": _operation_id(route),
+            "tags": [_tag(route.path)],
             "summary": route.summary,
             "parameters": [*_in_path(route.path), *_in_query(route.query)],
             "responses": self._responses(route),
@@ -172,7 +211,7 @@ class OpenApi:
         if NOTHING in route.answer:
             responses["202"] = {"description": "Taken; there is nothing to say."}
         before = {ErrorCode.FORBIDDEN}  # the route is reached
-        if self._needs_keys and not route.is_open:
+        if not route.is_open:
             before.add(ErrorCode.UNAUTHORIZED)
         codes = {*route.errors}
         if route.query is not None or route.body:
@@ -187,6 +226,8 @@ class OpenApi:
                 responses[status] = {"description": f"`{code}`", "content": content}
             else:
                 known["description"] += f", `{code}`"
+            if code is ErrorCode.UNAUTHORIZED:
+                responses[status]["headers"] = _CHALLENGE
         return responses
 
     def _tool(self, manifest: Manifest) -> dict[str, Any]:
@@ -197,6 +238,7 @@ class OpenApi:
             content[JSON]["example"] = sample
         return {
             "operationId": manifest.name,
+            "tags": [_tag("/v1/tools")],
             "summary": manifest.description,
             "description": describe(manifest, tags=True),
             "requestBody": {"required": bool(schema["required"]), "content": content},
@@ -206,28 +248,23 @@ class OpenApi:
     @cached_property
     def _of_all_tools(self) -> dict[str, Any]:
         """What the operations of all tools have in common."""
-        route = Route(
-            "POST",
-            "/v1/tools/{name}",
-            self.served,
-            "Call a tool.",
-            {JSON: Answer},
-            errors=CALL_ERRORS,
-            failure=Failure,
-        )
+        (route,) = [r for r in self._routes if (r.method, r.path) == ("POST", "/v1/tools/{name}")]
         return {
-            "parameters": _in_query(CallQuery),
+            "parameters": _in_query(route.query),
             "responses": self._responses(route),
             **self._security(route),
         }
 
     def _security(self, route: Route) -> dict[str, Any]:
-        return {"security": [{"key": []}]} if self._needs_keys and not route.is_open else {}
-
-    def _security_schemes(self) -> dict[str, Any]:
-        if not self._needs_keys:
+        if route.is_open or not self._needs_keys:
             return {}
-        return {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
+        return {"security": [{name: []} for name in _SECURITY_SCHEMES]}
+
+
+def _tag(path: str) -> str:
+    """Under which name generators put an operation."""
+    first = path.split("/")[1]
+    return {"v1": "tools", "mcp": "mcp"}.get(first, "gateway")
 
 
 def _operation_id(route: Route) -> str:

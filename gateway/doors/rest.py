@@ -105,7 +105,7 @@ class Rest:
                 "GET",
                 "/v1/tools",
                 self.tools,
-                "The catalogue, in pages, by tags; with `q` the best matches first.",
+                "The tools that the caller may use, in pages, by tags; with `q` the best first.",
                 {JSON: ToolsPage},
                 query=ToolsQuery,
             ),
@@ -171,17 +171,19 @@ class Rest:
         manifest = self._gateway.catalog.get(name)
         if manifest is None:
             return problem(request, unknown_tool(self._gateway.catalog, name))
-        return listing(request, describe(manifest))
+        refusal = self._gateway.refusal(manifest, request[CALLER].context.grant)
+        return listing(request, {**describe(manifest), "refused": refusal and refusal.message})
 
     async def tools(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/tools`: the catalogue by tags, in pages; with `q` the best matches first."""
+        """`GET /v1/tools`: what the caller may use, by tags, in pages; with `q` the best first."""
         query = parsed(ToolsQuery, request.query)
-        catalog = self._gateway.catalog
+        catalog, grant = self._gateway.catalog, request[CALLER].context.grant
         tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
         if query.q:
             found = await self._finder.find(query.q, len(catalog), **tags)
         else:
             found = catalog.select(**tags)
+        found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
         end = query.cursor + query.limit
         page = {
             "total": len(found),
@@ -235,9 +237,11 @@ class Rest:
     async def _selected(
         self, q: str, tools: Selection, limit: int, grant: Grant | None
     ) -> list[Manifest]:
+        """Tools that can be called, by anyone and by a caller with that grant."""
         catalog, may_use = self._gateway.catalog, self._gateway.may_use
         found = await self._finder.find(q, len(catalog)) if q else catalog
-        return [m for m in found if m in tools and may_use(m, grant)][:limit]
+        chosen = [m for m in found if m in tools and m.unavailable is None and may_use(m, grant)]
+        return chosen[:limit]
 
 
 def selection(text: str) -> Selection:

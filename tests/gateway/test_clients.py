@@ -79,7 +79,7 @@ def test_a_key_that_was_made_opens_and_one_that_was_revoked_does_not(
     for nothing in (None, ""):
         assert refusal(lambda given=nothing: shut.authenticate(given)) == (  # type: ignore[misc]
             ErrorCode.UNAUTHORIZED,
-            "no key was given: send `Authorization: Bearer KEY`",
+            "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`",
             None,
         )
 

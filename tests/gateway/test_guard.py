@@ -186,7 +186,8 @@ def test_settings_that_would_never_match_are_refused(wrong: dict[str, tuple[str,
         (["Bearer k1"], "a"),
         (["bearer  k1 "], "a"),
         (["Bearer k2"], "b"),
-        (["Bearer k1", "Bearer k1"], None),
+        (["Bearer k1", "Bearer k1"], "a"),
+        (["Bearer k1", "Bearer k2"], None),
         (["Basic k1"], None),
         (["k1"], None),
         (["Bearer"], None),
@@ -208,6 +209,43 @@ def test_a_caller_is_known_by_one_key(given_: list[str], name: str | None) -> No
         assert client is not None
         assert client.name == name
         assert (context.client, context.grant) == (client.id, client.grant)
+
+
+NO_KEY = "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`"
+TWO_KEYS = (
+    "two different keys were given: send one, as `Authorization: Bearer KEY` or `x-api-key: KEY`"
+)
+UNKNOWN_KEY = "this key is not known, or was revoked"
+
+
+@pytest.mark.parametrize(
+    ("given_", "ended"),
+    [
+        ([("X-Api-Key", "k1")], "a"),
+        ([("x-api-key", " k2 ")], "b"),
+        ([("X-Api-Key", "k1"), ("Authorization", "Bearer k1")], "a"),
+        ([("X-Api-Key", "k1"), ("Authorization", "Basic YTpi")], "a"),
+        ([("X-Api-Key", ""), ("Authorization", "Bearer k1")], "a"),
+        ([("X-Api-Key", "k1"), ("Authorization", "Bearer k2")], TWO_KEYS),
+        ([("X-Api-Key", "k1"), ("Authorization", "Bearer nobody")], TWO_KEYS),
+        ([("X-Api-Key", "k1"), ("X-Api-Key", "k2")], TWO_KEYS),
+        ([("X-Api-Key", "nobody")], UNKNOWN_KEY),
+        ([("X-Api-Key", "Bearer k1")], UNKNOWN_KEY),
+        ([("X-Api-Key", "")], NO_KEY),
+        ([("Api-Key", "k1")], NO_KEY),
+    ],
+)
+def test_a_key_may_come_in_a_header_of_its_own(given_: list[tuple[str, str]], ended: str) -> None:
+    own = guard(api_keys=(SecretStr("a=k1"), SecretStr("b=k2")))
+    if " " in ended:
+        with pytest.raises(Refusal) as refusal:
+            own.caller(headers(*given_))
+        error = refusal.value.error
+        assert (error.code, error.message) == (ErrorCode.UNAUTHORIZED, ended)
+    else:
+        client = own.caller(headers(*given_)).client
+        assert client is not None
+        assert client.name == ended
 
 
 def test_without_keys_callers_tell_themselves_apart() -> None:

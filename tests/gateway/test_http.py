@@ -130,7 +130,7 @@ async def test_the_catalogue_is_listed_in_pages(door: Door) -> None:
             page = await response.json()
         names += [tool["name"] for tool in page["tools"]]
         cursor = page["next_cursor"]
-    assert page["total"] == len(names) == len(set(names)) == 760
+    assert page["total"] == len(names) == len(set(names)) == 754, "760 less 6 without a grant"
     async with door.client.get(f"{door.url}/v1/tools?domain=esg") as response:
         found = await response.json()
     assert [tool["name"] for tool in found["tools"]] == ["index_eri"]

@@ -312,8 +312,33 @@ async def test_an_allowed_page_can_read_all_answers(gate: Gate) -> None:
         assert came.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.parametrize("path", ["/v1/tools/get_coin", "/v1/tools", "/mcp"])
+async def test_an_allowed_page_may_send_and_read_what_clients_need(gate: Gate, path: str) -> None:
+    origin = "Origin: https://app.example"
+    sent = ask(path, origin, "Access-Control-Request-Method: POST", method="OPTIONS", key=None)
+    allowed = names_in(await gate.answers(sent), "Access-Control-Allow-Headers")
+    assert allowed >= {
+        *("authorization", "x-api-key", "content-type", "cache-control", "traceparent"),
+        *("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id"),
+    }
+    assert "delete" in names_in(await gate.answers(sent), "Access-Control-Allow-Methods")
+    came = await gate.answers(ask(path, origin, method="POST", key=None, body=b"{}"))
+    assert came.startswith(b"HTTP/1.1 401 ")
+    assert names_in(came, "Access-Control-Expose-Headers") >= {
+        *("x-request-id", "retry-after", "etag", "age", "www-authenticate"),
+        *("mcp-session-id", "mcp-protocol-version"),
+    }
+
+
+def names_in(answer: bytes, header: str) -> set[str]:
+    """What a header of an answer lists, which stands in it once."""
+    (value,) = re.findall(rf"\r\n{header}: (.*)\r\n", answer.decode("latin-1"), re.IGNORECASE)
+    return {name.strip().lower() for name in value.split(",")}
+
+
 async def test_afterwards_a_call_is_answered_as_before(gate: Gate) -> None:
     assert end_of(await gate.answers(call(b'{"uuid":"afterwards"}')), "") == "200"
     assert end_of(await gate.answers(call(PACKED, GZIP)), "") == "200"
+    assert end_of(await gate.answers(call(PACKED, GZIP, "X-Api-Key: <bob>", key=None)), "") == "200"
     for sent in (batch(COIN, COIN), batch(gzip.compress(COIN + b"\n" + COIN), head=(GZIP,))):
         assert (await gate.answers(sent)).count(b'"ok":true') == 2

@@ -106,6 +106,8 @@ KEYS = (
     Way("key under another scheme", call(b"{}", "Authorization: Basic <bob>", key=None), UNKNOWN),
     Way("key without a scheme", call(b"{}", "Authorization: <bob>", key=None), UNKNOWN),
     Way("two keys", call(b"{}", "Authorization: Bearer wrong"), UNKNOWN),
+    Way("two keys, one as x-api-key", call(b"{}", "X-Api-Key: wrong"), UNKNOWN),
+    Way("wrong key as x-api-key", call(b"{}", "X-Api-Key: <stranger>", key=None), UNKNOWN),
     Way("key in the query", ask("/v1/tools?api_key=<bob>", key=None), UNKNOWN),
     Way("key in a cookie", call(b"{}", "Cookie: key=<bob>", key=None), UNKNOWN),
     Way("key in the query beside the right one", ask("/v1/tools?key=<bob>"), GARBAGE),
