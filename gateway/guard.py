@@ -14,7 +14,7 @@ from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from aiohttp import hdrs
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDictProxy, istr
 
 from gateway.clients import HOW_TO_SEND, Client, Clients
 from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
@@ -30,7 +30,7 @@ ANY_NAME = "*"
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
 
-API_KEY = "X-Api-Key"
+API_KEY = istr("X-Api-Key")
 
 _NO_LIMITS = nullcontext()
 
@@ -150,16 +150,17 @@ def _allowed_origin(origin: str) -> str:
 
 def _key(headers: Headers) -> str | None:
     """The key that a request gives. Raises `Refusal`: of two it would be open which one counts."""
-    keys = {key.strip() for key in headers.getall(API_KEY, ())}
+    keys = [*map(str.strip, headers.getall(API_KEY, ()))]
     for given in headers.getall(hdrs.AUTHORIZATION, ()):
         scheme, _, key = given.partition(" ")
         if scheme.lower() == "bearer":
-            keys.add(key.strip())
-    keys.discard("")
+            keys.append(key.strip())
+    if len(keys) > 1:
+        keys = [*({*keys} - {""})]
     if len(keys) > 1:
         text = f"two different keys were given: send one, as {HOW_TO_SEND}"
         raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
-    return keys.pop() if keys else None
+    return keys[0] if keys else None
 
 
 def _shown(text: str) -> str:

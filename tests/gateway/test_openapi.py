@@ -102,6 +102,32 @@ async def test_the_description_is_valid_openapi(catalog: Catalog, door: Door, qu
     }
 
 
+def every_object(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        value = [*value.values()]
+    if isinstance(value, list):
+        for one in value:
+            yield from every_object(one)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("query", ["", "?tools=all"])
+async def test_generators_of_clients_find_what_they_need(door: Door, query: str) -> None:
+    document = (await described(door, query)).document
+    assert document["servers"] == [{"url": door.url}]
+    assert all("items" in one for one in every_object(document) if one.get("type") == "array")
+    tags = {tag["name"] for tag in document["tags"]}
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            (tag,) = operation["tags"]
+            assert tag in tags
+            told = operation["responses"].get("401")
+            is_open = path in ("/healthz", "/readyz")
+            assert (told is None) == is_open, "a key may be needed later"
+            assert is_open or "WWW-Authenticate" in told["headers"]
+
+
 @pytest.mark.anyio
 async def test_what_is_said_of_a_tool_is_what_its_manifest_says(
     catalog: Catalog, whole_door: Door
