@@ -120,8 +120,8 @@ class OpenApi:
                 raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
             tools = self._callable(selection(query.tools), request[CALLER].context.grant)
         # Some clients call the first server without a look at where the description came from.
-        server = b'{"servers":[{"url":"%b"}],' % (origin_of(request) or "/").encode()
-        return listing(request, server + (await description.text(tools))[1:])
+        server = origin_of(request) or "/"
+        return listing(request, await description.text(server, tools))
 
     def _callable(self, tools: Selection, grant: Grant | None) -> list[Manifest]:
         catalog, may_use = self._gateway.catalog, self._gateway.may_use
@@ -151,7 +151,7 @@ class _Description:
             "components": {"schemas": self._schemas, "securitySchemes": _SECURITY_SCHEMES},
         }
 
-    async def text(self, tools: list[Manifest]) -> bytes:
+    async def text(self, server: str, tools: list[Manifest]) -> bytes:
         """The description with a path for each of those tools, as JSON."""
         missing = (m for m in tools if m.name not in self._operations)
         while some := tuple(islice(missing, AT_ONCE)):
@@ -164,7 +164,12 @@ class _Description:
         )
         # In a thread: it takes 10 ms, once.
         start, paths = await to_thread.run_sync(lambda: self._start_and_paths)
-        return b'%b,"paths":{%b}}' % (start[:-1], b",".join((paths[1:-1], *own)))
+        joined = b",".join((paths[1:-1], *own))
+        return b'{"servers":[{"url":"%b"}],%b,"paths":{%b}}' % (
+            server.encode(),
+            start[1:-1],
+            joined,
+        )
 
     @cached_property
     def _start_and_paths(self) -> tuple[bytes, bytes]:

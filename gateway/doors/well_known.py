@@ -1,9 +1,10 @@
 """What stands under `/.well-known`: how the gateway wants its keys (RFC 9728), and nothing else.
 
 A client that meets 401 looks here for a server to log in at. There is none, and a key can't be had
-over HTTP: the metadata says that a key goes into the header and names no authorization server,
-everything else is 404. So a client comes to an end and shows the answer to its own request, which
-says how a key is sent.
+over HTTP: the metadata says that a key goes into the header and names no authorization server, and
+everything else is 404. MCP's SDK for Python takes metadata without a server for none, the one for
+TypeScript takes the gateway for the server. Both then try to register here, and show what 401 says:
+how a key is sent.
 """
 
 from collections.abc import Callable
