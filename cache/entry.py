@@ -1,7 +1,7 @@
 """One kept answer: the ready JSON of `data` and what is known about where it came from."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -9,6 +9,8 @@ from typing import Any
 import orjson
 
 from cache.frame import FrameError, pack, unpack
+from cache.order import DateColumn, DateOrder, date_order, record_at
+from cache.records import picked
 
 _LINE = orjson.OPT_APPEND_NEWLINE
 _STEP = 2**12  # bytes in which lines are counted, instead of being gone through one by one
@@ -26,13 +28,18 @@ _LATEST = 1e11  # a Unix time in the year 5138
 
 @dataclass(slots=True)
 class View:
-    """What of an entry is given back: its data, whether that left rows out, and `columns`, `rows`
-    and `truncated` as the inside of a JSON object.
+    """What of an entry is given back: its data, whether that left rows out, and what stands beside
+    the data in an envelope, as the inside of a JSON object.
+
+    `offset` is how many rows come before those of the data; `shown` says in words which they are,
+    where some were left out.
     """
 
     data: bytes
     truncated: bool
     about: bytes
+    offset: int = 0
+    shown: str | None = None
     _quoted: bytes | None = None
 
     @property
@@ -68,6 +75,9 @@ class Entry:
     digest: str = ""
     tool: str = field(default="", compare=False)
     views: dict[int, "View"] = field(default_factory=dict, compare=False, repr=False)
+    _order: tuple[DateOrder | None] | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if not self.digest:
@@ -89,24 +99,82 @@ class Entry:
         """Bytes that this entry may hold with one view, for the bounds of the tiers."""
         return 3 * len(self.data) + 1_500
 
+    @property
+    def order(self) -> DateOrder | None:
+        """How a table is ordered by date, if it is; found out on first use."""
+        if self._order is None:
+            found = date_order(self.data, self.columns or (), self.rows or 0)
+            object.__setattr__(self, "_order", (found,))
+            return found
+        return self._order[0]
+
     def view(self, rows: int) -> "View":
-        """The entry cut to at most `rows` records. The last view asked for is kept."""
+        """The entry cut to at most `rows` records: the last where dates rise from row to row, else
+        the first. The last view asked for is kept.
+        """
         view = self.views.get(rows)
         if view is None:
             self.views.clear()
-            whole = self.rows is None or self.rows <= rows
-            data = self.data if whole else self.page(0, rows)
-            about = {"columns": self.columns, "rows": self.rows, "truncated": not whole}
-            view = self.views[rows] = View(data, not whole, orjson.dumps(about)[1:-1])
+            view = self.views[rows] = self._view(rows)
         return view
 
-    def page(self, offset: int, limit: int) -> bytes:
-        """Records `offset` to `offset + limit` of a table, as a JSON array."""
+    def _view(self, limit: int) -> "View":
+        about: dict[str, Any] = {"columns": self.columns, "rows": self.rows}
+        if self.rows is None or self.rows <= limit:
+            data, offset, shown = self.data, 0, None
+        else:
+            offset = self.rows - limit if self.order is not None and self.order.rises else 0
+            start, end = self._place(offset, limit)
+            data, shown = b"[%b]" % self.data[start:end], self._said(offset, limit, start, end)
+        is_cut = shown is not None
+        about |= {"truncated": is_cut, "offset": offset, "shown": shown}
+        return View(data, is_cut, orjson.dumps(about)[1:-1], offset, shown)
+
+    def _said(self, offset: int, limit: int, start: int, end: int) -> str:
+        """Which rows these are, in words that go into an envelope."""
+        said = f"rows {offset + 1}-{offset + limit} of {self.rows}"
+        if self.order is None:
+            return said
+        column = DateColumn(self.data, self.order.column)
+        last = max(self.data.rfind(b"\n", start, end) + 1, start)
+        first_date, last_date = (column.text(record_at(self.data, n)) for n in (start, last))
+        return f"{said}, from {first_date} to {last_date}" if first_date and last_date else said
+
+    def page(self, offset: int, limit: int, columns: Sequence[str] | None = None) -> bytes:
+        """Records `offset` to `offset + limit` of a table, as a JSON array; of all `columns` or
+        some. Takes 0.1 ms a thousand rows, and 5 ms where columns are picked.
+        """
         if self.rows is None:
             raise ValueError("only a table has pages")
+        start, end = self._place(offset, limit)
+        page = b"[%b]" % self.data[start:end]
+        return page if columns is None else picked(page, columns)
+
+    def _place(self, offset: int, limit: int) -> tuple[int, int]:
+        """Where those records begin and end, counted from the nearer end of the table."""
+        rows, end = self.rows or 0, len(self.data) + 1  # as if a separator stood where it ends
+        stop = min(offset + limit, rows)
+        if stop <= offset:
+            return 0, 0
+        if rows - stop < offset:
+            end = self._before(end, rows - stop)
+            return self._before(end, stop - offset), end - 2
         start = self._after(1, offset)
-        end = self._after(start, min(limit, self.rows - offset))
-        return b"[" + self.data[start : end - 2] + b"]" if end > start else b"[]"
+        return start, self._after(start, stop - offset) - 2
+
+    def _before(self, place: int, records: int) -> int:
+        """Where the record begins that comes so many records before `place`."""
+        end = place - 1
+        while end > 0:
+            step = max(end - _STEP, 0)
+            ends = self.data.count(b"\n", step, end)
+            if ends >= records:
+                for _ in range(records):
+                    end = self.data.rindex(b"\n", 0, end)
+                return end + 1
+            records -= ends
+            end = step
+        return 1
 
     def _after(self, place: int, records: int) -> int:
         """Where the record begins that comes so many records after `place`."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gateway.context import CallContext
     from gateway.errors import CallError, ErrorCode
     from gateway.result import Result
+    from gateway.rows import Page
     from gateway.settings import GatewaySettings
     from gateway.trace import CallRecord
 
@@ -21,6 +22,7 @@ _HOMES = {
     "ErrorCode": "errors",
     "Gateway": "call",
     "GatewaySettings": "settings",
+    "Page": "rows",
     "Result": "result",
 }
 
@@ -31,6 +33,7 @@ __all__ = [
     "ErrorCode",
     "Gateway",
     "GatewaySettings",
+    "Page",
     "Result",
 ]
 

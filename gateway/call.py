@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from cache import Clock, Entry, Kept
+from gateway import rows
 from gateway.answers import Answers, open_answers
 from gateway.bind import Binder, BoundCall, Refused, printable
 from gateway.context import DEFAULT_CONTEXT, CallContext
@@ -201,6 +202,23 @@ class Gateway:
                 if entry is not None:
                     return entry
         return CallError(ErrorCode.NOT_FOUND, "no kept answer has this handle")
+
+    async def read_result(
+        self,
+        handle: str,
+        offset: int = 0,
+        limit: int = 100,
+        columns: Sequence[str] | None = None,
+        grant: Grant | None = None,
+    ) -> rows.Page | CallError:
+        """Rows of the whole table behind a result's handle, by the rules of `recall`.
+
+        A negative offset counts from the end; `columns` are given in that order, or else all.
+        """
+        entry = await self.recall(handle, grant)
+        if isinstance(entry, CallError):
+            return entry
+        return await rows.read(handle, entry, offset, limit, columns)
 
     def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
         refusal = self.refusal(bound.plan.manifest, context.grant)

@@ -19,11 +19,12 @@ class Result:
 
     `source` says where the answer (or the upstream's error) came from this time, `upstream` (`live`
     or `simulated`) where it was made, `snapshot` which snapshot held it, if any. `digest` is a hash
-    of the whole answer, `age_s` its age in seconds and `fresh_s` at which age it ceases
-    to be fresh, `attempts` how often the upstream was asked for
-    it now, `elapsed_ms` what the call took. `data` is the JSON of the answer, cut to the caller's
-    rows; the whole stays reachable by `handle`. `aliases` says which of the caller's names were
-    taken for which parameters.
+    of the whole answer, `age_s` its age in seconds and `fresh_s` at which age it ceases to be
+    fresh, `attempts` how often the upstream was asked for it now, `elapsed_ms` what the call took.
+    `data` is the JSON of the answer, cut to the caller's rows: `offset` is how many of the whole
+    come before them, and `shown` says in words which they are where some are left out. The whole
+    stays reachable by `handle`. `aliases` says which of the caller's names were taken for which
+    parameters.
     """
 
     tool: str
@@ -54,6 +55,14 @@ class Result:
     @property
     def truncated(self) -> bool:
         return self.view is not None and self.view.truncated
+
+    @property
+    def offset(self) -> int:
+        return 0 if self.view is None else self.view.offset
+
+    @property
+    def shown(self) -> str | None:
+        return None if self.view is None else self.view.shown
 
     @property
     def value(self) -> Any:

@@ -221,5 +221,5 @@ def _fresh(result: Result) -> str:
 
 
 def _version(result: Result) -> str:
-    shown = "" if result.view is None or not result.truncated else f"-{len(result.data)}"
+    shown = f"-{result.offset}-{len(result.data)}" if result.truncated else ""
     return f"{(result.digest or '')[:16]}{shown}"

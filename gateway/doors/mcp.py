@@ -42,7 +42,8 @@ CAPABILITIES = {"tools": {"listChanged": False}}
 INSTRUCTIONS = (
     "Finance tools behind one gateway. Every answer says where it came from and how old it is; "
     "every error says whose fault it is and whether to try again. Where search_tools, "
-    "describe_tool and call_tool are offered: find a tool, read what it takes, call it."
+    "describe_tool and call_tool are offered: find a tool, read what it takes, call it. "
+    "A long table is cut, and shown says to which rows; read_result gives the others."
 )
 
 PROGRESS_S = 1.0

@@ -2,7 +2,7 @@
 
 760 tools flood a model's context. So by default there are three: find tools, read what one takes,
 call it. A selection offers its tools themselves. What the caller may not use, and what nobody can
-call now, is not offered.
+call now, is not offered. Beside either stands `read_result`.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
 from gateway.doors.bodies import arguments_text
+from gateway.doors.mcp_rows import READ_RESULT, read_result, with_read_result
 from gateway.doors.models import Answer, FoundTools, ToolDescription
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -92,15 +93,18 @@ class McpTools:
         if offer is None:
             if cursor is not None:
                 raise CursorError(cursor)
-            return three_tools(), None
+            return with_read_result(three_tools()), None
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 9):
             raise CursorError(cursor)
-        return await to_thread.run_sync(self._pages, offer, grant, int(cursor or 0))
+        tools, next_ = await to_thread.run_sync(self._pages, offer, grant, int(cursor or 0))
+        return (with_read_result(tools) if cursor is None else tools), next_
 
     async def call(
         self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
     ) -> bytes:
         """The result of `tools/call`. Raises `UnknownToolError`."""
+        if name == READ_RESULT:
+            return await self._read_result(arguments, context.grant)
         if offer is None:
             return await self._one_of_three(name, arguments, context)
         manifest = self._gateway.catalog.get(name)
@@ -120,9 +124,16 @@ class McpTools:
         counts as a call.
         """
         tool = name if offer is not None else _tool_to_call(name, arguments)
-        if tool is None:
+        if tool is None or name == READ_RESULT:
             return refused(name, error)
         return _result_of(await self._gateway.refuse(tool, error, context))
+
+    async def _read_result(self, given_: dict[str, Any], grant: Grant | None) -> bytes:
+        page = await read_result(self._gateway, given_, grant)
+        if isinstance(page, CallError):
+            return refused(READ_RESULT, page)
+        line = page.to_json().replace(b"\n", b"")
+        return given(line, b'"%b"' % quoted(line), failed=False)
 
     async def _called(self, name: str, arguments: dict[str, Any], context: CallContext) -> bytes:
         return _result_of(await self._gateway.call(name, arguments_text(arguments), context))

@@ -51,7 +51,14 @@ class Answer(_Shape):
     columns: list[str] | None
     rows: int | None = Field(description="Rows of the whole table.")
     truncated: bool = Field(description="Whether `data` leaves rows out.")
-    handle: str | None = Field(description="Gives the other rows at /v1/results.")
+    offset: int = Field(description="How many rows of the whole table come before those of `data`.")
+    shown: str | None = Field(
+        description="Where `data` leaves rows out, which it has: the newest of a table that is "
+        "ordered by date with the oldest first, else the first."
+    )
+    handle: str | None = Field(
+        description="Gives the other rows, at /v1/results or by the MCP tool read_result."
+    )
     aliases: dict[str, str] = Field({}, description="Names of yours, and what they were taken for.")
     provenance: Provenance
 
@@ -131,7 +138,7 @@ class ToolManifest(BaseModel):
 
 
 class ResultsPage(_Shape):
-    """Rows of a kept table."""
+    """Rows of a kept table: `rows` in all, of which `offset` come before those of `data`."""
 
     handle: str
     columns: list[str]

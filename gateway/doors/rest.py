@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import orjson
 from aiohttp import hdrs, web
-from anyio import to_thread
 from pydantic import Field
 
 from cache import CacheControl, CacheControlError
+from gateway import rows
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
@@ -48,9 +48,6 @@ CALL_ERRORS = tuple(
 AT_ONCE = 100
 """Tools that are made JSON in one piece of work, of 1 ms."""
 
-PAGED_AT_ONCE = 5_000
-"""Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread."""
-
 
 class ToolsQuery(Query):
     """Query of `GET /v1/tools`. `cursor` continues a listing where its `next_cursor` said."""
@@ -75,10 +72,15 @@ class SchemasQuery(Query):
 
 
 class ResultsQuery(Query):
-    """Query of `GET /v1/results/{handle}`: which rows."""
+    """Query of `GET /v1/results/{handle}`: which rows, and which columns of them."""
 
-    offset: int = Field(0, ge=0)
-    limit: int = Field(100, ge=1, le=10_000)
+    offset: int = Field(
+        0, description="Rows to leave out first; a negative number counts from the end."
+    )
+    limit: int = Field(100, ge=1, le=rows.MOST)
+    columns: str = Field(
+        "", description="Names parted by commas, or a JSON array of them; all by default."
+    )
 
 
 class CallQuery(Query):
@@ -144,7 +146,12 @@ class Rest:
                 "Rows of the whole table behind a shortened answer.",
                 {JSON: ResultsPage},
                 query=ResultsQuery,
-                errors=(ErrorCode.FORBIDDEN, ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
+                errors=(
+                    ErrorCode.FORBIDDEN,
+                    ErrorCode.INVALID_ARGUMENTS,
+                    ErrorCode.NOT_FOUND,
+                    ErrorCode.RATE_LIMITED,
+                ),
             ),
         )
 
@@ -209,18 +216,16 @@ class Rest:
         handle, caller = request.match_info["handle"], request[CALLER]
         query = parsed(ResultsQuery, request.query)
         with caller.turn():
-            entry = await self._gateway.recall(handle, caller.context.grant)
-            if isinstance(entry, CallError):
-                return problem(request, entry)
-            if entry.rows is None:
-                text = "this answer is no table and has no rows"
-                return problem(request, CallError(ErrorCode.NOT_FOUND, text))
-            head = orjson.dumps({"handle": handle, "columns": entry.columns, "rows": entry.rows})
-            if query.offset + query.limit > PAGED_AT_ONCE:
-                page = await to_thread.run_sync(entry.page, query.offset, query.limit)
-            else:
-                page = entry.page(query.offset, query.limit)
-        return listing(request, b'%b,"offset":%d,"data":%b}' % (head[:-1], query.offset, page))
+            page = await self._gateway.read_result(
+                handle,
+                query.offset,
+                query.limit,
+                rows.column_names(query.columns),
+                grant=caller.context.grant,
+            )
+        if isinstance(page, CallError):
+            return problem(request, page)
+        return listing(request, page.to_json())
 
     async def _exported(
         self, tools: list[Manifest], format_: ExportFormat, strict: bool, tags: bool

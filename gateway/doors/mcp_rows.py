@@ -1,0 +1,72 @@
+"""The tool `read_result`, which MCP clients are offered beside all others: more rows of an answer
+that was shortened.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from gateway.call import Gateway
+from gateway.doors.models import ResultsPage
+from gateway.errors import CallError, ErrorCode
+from gateway.grant import Grant
+from gateway.rows import Page, column_names
+from manifests.problem import first_problem
+
+READ_RESULT = "read_result"
+
+MOST = 500
+"""Rows of one page, over MCP: a model reads them all."""
+
+
+class ReadResult(BaseModel):
+    """Read more rows of an answer that was shortened: one that says truncated and has a handle."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    handle: str = Field(description="The handle of the answer.")
+    offset: int = Field(
+        0, description="How many rows to leave out first; -20 gives the last 20 rows."
+    )
+    limit: int = Field(50, ge=1, le=MOST, description="Rows to give back.")
+    columns: list[str] | None = Field(None, description="Columns to give back; all by default.")
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _as_list(cls, given: object) -> object:
+        return column_names(given) if isinstance(given, str) else given
+
+
+async def read_result(
+    gateway: Gateway, given: dict[str, Any], grant: Grant | None
+) -> Page | CallError:
+    """What a call of the tool brings."""
+    try:
+        asked = ReadResult.model_validate(given)
+    except ValidationError as error:
+        text = f"argument {first_problem(error)}"
+        allowed = {"allowed": [*ReadResult.model_fields]}
+        return CallError(ErrorCode.INVALID_ARGUMENTS, text, details=allowed)
+    return await gateway.read_result(
+        asked.handle, asked.offset, asked.limit, asked.columns, grant=grant
+    )
+
+
+def with_read_result(tools: bytes) -> bytes:
+    """A JSON array of tools, and this one behind them."""
+    return b"%b%b%b]" % (tools[:-1], b"," if len(tools) > 2 else b"", _tool())
+
+
+@lru_cache(1)
+def _tool() -> bytes:
+    return orjson.dumps(
+        {
+            "name": READ_RESULT,
+            "description": ReadResult.__doc__,
+            "inputSchema": ReadResult.model_json_schema(),
+            "outputSchema": ResultsPage.model_json_schema(),
+            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        }
+    )

@@ -1,0 +1,100 @@
+"""Rows of the whole table behind a result's handle, the same through every door."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import orjson
+from anyio import to_thread
+
+from cache import Entry
+from gateway.bind import printable
+from gateway.errors import CallError, ErrorCode
+
+MOST = 10_000
+"""Rows of one page."""
+
+AT_ONCE = 5_000
+"""Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread, and so is
+what picks columns (5 ms a thousand).
+"""
+
+NAMED = 200
+"""Columns that an error names, and among which the nearest is looked for."""
+
+
+@dataclass(slots=True, frozen=True)
+class Page:
+    """Rows of a kept table: `rows` is how many it has in all, `offset` how many come before these,
+    `columns` which columns these have, `data` their JSON.
+    """
+
+    handle: str
+    columns: tuple[str, ...]
+    rows: int
+    offset: int
+    data: bytes
+
+    @property
+    def value(self) -> list[dict[str, Any]]:
+        """The decoded rows."""
+        decoded: list[dict[str, Any]] = orjson.loads(self.data)
+        return decoded
+
+    def to_json(self) -> bytes:
+        about = {"handle": self.handle, "columns": self.columns, "rows": self.rows}
+        head = orjson.dumps({**about, "offset": self.offset})[:-1]
+        return b'%b,"data":%b}' % (head, self.data)
+
+
+async def read(
+    handle: str, entry: Entry, offset: int, limit: int, columns: Sequence[str] | None
+) -> Page | CallError:
+    """`limit` rows of an entry from `offset` on, which counts from the end where it is negative; of
+    those `columns`, or of all where none is named.
+    """
+    if type(offset) is not int or type(limit) is not int or not 1 <= limit <= MOST:
+        text = f"offset and limit are whole numbers, and the limit is from 1 to {MOST}"
+        return CallError(ErrorCode.INVALID_ARGUMENTS, text)
+    if entry.rows is None:
+        return CallError(ErrorCode.NOT_FOUND, "this answer is no table and has no rows")
+    start = max(entry.rows + offset, 0) if offset < 0 else min(offset, entry.rows)
+    if columns or min(start, entry.rows - start) + limit > AT_ONCE:
+        return await to_thread.run_sync(_page, handle, entry, start, limit, columns)
+    return _page(handle, entry, start, limit, None)
+
+
+def column_names(text: str) -> list[str]:
+    """Names parted by commas; as a JSON array where one has a comma in it."""
+    if text.lstrip().startswith("["):
+        try:
+            names = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            names = None
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _page(
+    handle: str, entry: Entry, offset: int, limit: int, columns: Sequence[str] | None
+) -> Page | CallError:
+    there = entry.columns or ()
+    names = there
+    if columns:
+        names = tuple(dict.fromkeys(columns))
+        unknown = [name for name in names if name not in there]
+        if unknown:
+            return _unknown(unknown[0], there)
+    data = entry.page(offset, limit, names if columns else None)
+    return Page(handle, names, entry.rows or 0, offset, data)
+
+
+def _unknown(name: object, there: Sequence[str]) -> CallError:
+    said, named = printable(str(name)), [*there[:NAMED]]
+    nearest = get_close_matches(said, named, 3, 0.5)
+    hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
+    text = f"the table has no column {said!r}{hint}"
+    details = {"nearest": nearest, "allowed": named}
+    return CallError(ErrorCode.INVALID_ARGUMENTS, text, details=details)
