@@ -37,11 +37,16 @@ _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a call brought the agent: the JSON of the answer, or an error."""
+    """What a call brought the agent: the JSON of the answer, or an error.
+
+    `part` says of a table that the gateway shortened how many rows come before these, and how many
+    there are in all.
+    """
 
     ok: bool
     call_id: str
     data: bytes = b""
+    part: tuple[int, int] | None = None
     code: str | None = None
     fault: str | None = None
     message: str | None = None
@@ -97,6 +102,7 @@ class EmbeddedClient:
             True,
             result.call_id,
             data=result.data,
+            part=(result.offset, result.rows or 0) if result.truncated else None,
             source=result.source,
             elapsed_ms=result.elapsed_ms,
         )
@@ -166,6 +172,7 @@ class HttpClient:
             record.ok,
             record.call_id,
             data=envelope["output"] if record.ok else b"",
+            part=_part(envelope) if record.ok else None,
             code=record.code,
             fault=record.fault,
             message=record.message,
@@ -230,6 +237,12 @@ def _is_envelope(value: object) -> TypeGuard[dict[str, Any]]:
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
         return False
     return all(isinstance(value.get(part), dict | None) for part in ("error", "provenance"))
+
+
+def _part(envelope: Mapping[str, Any]) -> tuple[int, int] | None:
+    offset, rows = envelope.get("offset", 0), envelope.get("rows")
+    are_numbers = type(offset) is int and type(rows) is int
+    return (offset, rows) if are_numbers and envelope.get("truncated") is True else None
 
 
 def _kept(envelope: Mapping[str, Any]) -> bytes:

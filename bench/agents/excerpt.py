@@ -1,14 +1,17 @@
 """What of a tool's output fits into a bound, cut without a model.
 
-Of a table whole rows are kept and it is said how many there are; of anything else the start. An
-output may have megabytes, and a round sixteen of them: no more of one is decoded than may be shown,
-and none takes more than a quarter of a millisecond of the event loop.
+Of a table whole rows are kept, the newest where it is ordered by date with the oldest first, else
+the first, and it is said which of how many they are; of anything else the start. An output may have
+megabytes, and a round sixteen of them: no more of one is decoded than may be shown, and none takes
+more than a millisecond of the event loop.
 """
 
 from contextlib import suppress
 from json import JSONDecoder
 
 import orjson
+
+from cache.order import LONGEST, date_order
 
 COUNTED = 2**18
 """Bytes in which rows are counted."""
@@ -19,48 +22,83 @@ PARSED = 2**14
 PARSED_CHARS = 2_000
 """The longest excerpt for which elements of an array on one line are told apart."""
 
+Part = tuple[int, int]
+"""Of a table that was shortened before: how many rows come before these, and how many there are."""
+
 _BETWEEN = "},\n{"
 _NOTE_CHARS = 64
 _DECODER = JSONDecoder()
 
 
-def whole(data: bytes, most: int) -> str | None:
-    """JSON as text if it has at most `most` characters, else None."""
-    if len(data) > 4 * most:
+def whole(data: bytes, most: int, part: Part | None = None) -> str | None:
+    """JSON as text; None if it has over `most` characters or is a `part` of a table only."""
+    if part is not None or len(data) > 4 * most:
         return None
     text = data.decode(errors="replace")
     return text if len(text) <= most else None
 
 
-def excerpt(data: bytes, most: int) -> str:
+def excerpt(data: bytes, most: int, part: Part | None = None) -> str:
     """JSON as text of at most `most` characters, whole or cut.
 
-    A table has one record a line (`cache.entry.Entry`) and is cut between them. So is an array of
-    objects on one line, as documents have it, in a short excerpt.
+    A table has one record a line (`cache.entry.Entry`) and is cut between them; one that was
+    shortened before is given with a note of its `part` also where all of it fits. An array of
+    objects on one line, as documents have it, is cut between them in a short excerpt.
     """
-    text = whole(data, most)
+    text = whole(data, most, part)
     if text is not None:
         return text
     head, room = data[: 4 * most].decode(errors="ignore"), most - _NOTE_CHARS
-    if head.startswith("[{") and _BETWEEN in head:
-        shown, end = _rows_by_line(head, room)
-        counted = data.count(b"\n", 0, COUNTED)
-        rows = f"{counted + 1} rows" if len(data) <= COUNTED else f"more than {counted} rows"
+    if head.startswith("[{") and (_BETWEEN in head or part is not None):
+        counted = data.count(b"\n", 0, COUNTED) + 1
+        rises = bool(part and part[0]) or _rises(data, counted)
+        rows, shown = _last_rows(data, most, room) if rises else _first_rows(head, room)
+        if shown:
+            return f"{rows}\n({_which(shown, counted, len(data) <= COUNTED, rises, part)})"
+        if rises:  # of its newest row the start
+            last = data.rfind(b"\n") + 1
+            head = f"[{data[last : last + 4 * most].decode(errors='ignore')}"
     elif head.startswith("[{") and most <= PARSED_CHARS:
         shown, end = _rows_by_parsing(head, room)
-        rows = _rows_on_one_line(data)
-    else:
-        shown, end, rows = 0, 0, ""
-    if shown:
-        return f"{head[:end]}]\n(the first {shown} of {rows})"
+        if shown:
+            return f"{head[:end]}]\n(the first {shown} of {_rows_on_one_line(data)})"
     note = f"\n(cut here; the whole has {len(data)} bytes)"
     return head[: most - len(note)] + note
 
 
-def _rows_by_line(head: str, room: int) -> tuple[int, int]:
-    """How many whole rows fit, and where the last of them ends."""
+def _rises(table: bytes, rows: int) -> bool:
+    """Whether the newest rows of a table are its last."""
+    first = table[1:LONGEST].partition(b",\n")[0].removesuffix(b"]")
+    with suppress(orjson.JSONDecodeError):
+        order = date_order(table, [*orjson.loads(first)], rows)
+        return order is not None and order.rises
+    return False
+
+
+def _first_rows(head: str, room: int) -> tuple[str, int]:
+    """The first whole rows that fit into so many characters, and how many these are."""
+    if len(head) <= room and head.endswith("}]"):
+        return head, head.count(_BETWEEN) + 1
     end = head.rfind(_BETWEEN, 0, room + 3) + 1
-    return (head.count(_BETWEEN, 0, end + 3) if end else 0), end
+    return f"{head[:end]}]", head.count(_BETWEEN, 0, end + 3) if end else 0
+
+
+def _last_rows(table: bytes, most: int, room: int) -> tuple[str, int]:
+    """The last whole rows that fit into so many characters, and how many these are."""
+    tail = table[-4 * most :].decode(errors="ignore")
+    if len(tail) <= room and len(table) <= 4 * most:
+        return tail, tail.count(_BETWEEN) + 1
+    begin = tail.find(_BETWEEN, max(len(tail) - room - 2, 0))
+    return f"[{tail[begin + 3 :]}", tail.count(_BETWEEN, begin) if begin >= 0 else 0
+
+
+def _which(shown: int, counted: int, is_all: bool, rises: bool, part: Part | None) -> str:
+    """Which rows these are, of as many as could be counted."""
+    if part is not None and is_all:
+        offset = part[0] + (counted - shown if rises else 0)
+        return f"rows {offset + 1}-{offset + shown} of {part[1]}"
+    of = f"{counted} rows" if is_all else f"more than {counted - 1} rows"
+    return f"the {'last' if rises else 'first'} {shown} of {of}"
 
 
 def _rows_by_parsing(head: str, room: int) -> tuple[int, int]:

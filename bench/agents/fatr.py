@@ -115,20 +115,21 @@ class FatrAgent:
 
     async def _reduced(self, episode: Episode, reply: Reply) -> str:
         """An output as the model reduced it; where it did not, cut without it."""
-        text = f"Question:\n{episode.task.question}\n\nOutput:\n{excerpt(reply.data, REDUCED_FROM)}"
+        output = excerpt(reply.data, REDUCED_FROM, reply.part)
+        text = f"Question:\n{episode.task.question}\n\nOutput:\n{output}"
         messages = [{"role": "system", "content": REDUCE}, {"role": "user", "content": text}]
         try:
             completion = await self._model.complete(
                 messages, record=noted(self._model, episode, "reduce")
             )
         except ModelError:
-            return excerpt(reply.data, OUTPUT_CHARS)
+            return excerpt(reply.data, OUTPUT_CHARS, reply.part)
         kept = completion.content.strip()
         if not kept or is_refusal(completion):
-            return excerpt(reply.data, OUTPUT_CHARS)
+            return excerpt(reply.data, OUTPUT_CHARS, reply.part)
         return kept if len(kept) <= OUTPUT_CHARS else f"{kept[: OUTPUT_CHARS - 1]}…"
 
 
 def _short(reply: Reply) -> str | None:
     """A reply that needs no reduction."""
-    return whole(reply.data, OUTPUT_CHARS - 1) if reply.ok else error_text(reply)
+    return whole(reply.data, OUTPUT_CHARS - 1, reply.part) if reply.ok else error_text(reply)

@@ -50,8 +50,8 @@ def _read(made: Round) -> list[str]:
     """What each call of a round brought, as the model reads it."""
     texts = []
     for place, reply in enumerate(made.replies):
-        text = whole(reply.data, OUTPUT_CHARS) if reply.ok else error_text(reply)
+        text = whole(reply.data, OUTPUT_CHARS, reply.part) if reply.ok else error_text(reply)
         if text is None:
-            text = made.observed[place] = excerpt(reply.data, OUTPUT_CHARS)
+            text = made.observed[place] = excerpt(reply.data, OUTPUT_CHARS, reply.part)
         texts.append(text)
     return texts

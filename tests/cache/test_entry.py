@@ -1,4 +1,6 @@
 import json
+from datetime import date
+from typing import Any
 
 import orjson
 import pytest
@@ -7,12 +9,19 @@ from hypothesis import strategies as st
 
 from cache import Entry, Kept, MemoryTier
 from cache.frame import FrameError, pack
+from cache.order import DateOrder, date_order
 
 records = st.lists(st.dictionaries(st.text(max_size=4), st.text() | st.integers(0, 9)), max_size=8)
 
 
+def written(row: dict[str, Any]) -> bytes:
+    """A record as it is kept: integers of more than 64 bits exact."""
+    text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    return text.encode()
+
+
 def table(rows: list[dict[str, object]]) -> Entry:
-    data = b"[" + b",\n".join(orjson.dumps(row) for row in rows) + b"]"
+    data = b"[" + b",\n".join(map(written, rows)) + b"]"
     return Entry(data, ("a",), len(rows), 1_700_000_000.5, 12.5, "simulated")
 
 
@@ -47,7 +56,99 @@ def test_a_view_says_whether_it_left_rows_out(rows: list[dict[str, object]], lim
         "columns": ["a"],
         "rows": len(rows),
         "truncated": len(rows) > limit,
+        "offset": 0,
+        "shown": f"rows 1-{limit} of {len(rows)}" if len(rows) > limit else None,
     }
+
+
+@given(st.lists(st.dates(), min_size=1, max_size=40), st.integers(1, 41), st.booleans())
+def test_a_view_of_what_is_ordered_by_date_has_the_newest_rows_in_their_order(
+    days: list[date], limit: int, rises: bool
+) -> None:
+    days = sorted(days, reverse=not rises)
+    rows: list[dict[str, object]] = [{"n": n, "a": str(day)} for n, day in enumerate(days)]
+    view = table(rows).view(limit)
+    from_end = rises and days[0] < days[-1]
+    kept = rows[-limit:] if from_end else rows[:limit]
+    assert json.loads(view.data) == kept
+    assert view.offset == max(len(rows) - limit, 0) * from_end
+    if len(rows) <= limit:
+        assert view.shown is None
+    else:
+        places = f"rows {view.offset + 1}-{view.offset + limit} of {len(rows)}"
+        dates = f", from {kept[0]['a']} to {kept[-1]['a']}" if days[0] != days[-1] else ""
+        assert view.shown == places + dates
+    assert json.loads(b"{" + view.about + b"}")["shown"] == view.shown
+
+
+def test_the_order_of_an_entry_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+
+    def counted(*given: Any) -> DateOrder | None:
+        found.append(given)
+        return date_order(*given)
+
+    monkeypatch.setattr("cache.entry.date_order", counted)
+    entry = table([{"a": f"2024-01-{day:02}"} for day in range(1, 10)])
+    assert entry.view(9).shown is None
+    assert not found, "what is whole needs no order"
+    for limit in (3, 4, 3):
+        assert entry.view(limit).offset == 9 - limit
+    assert entry.view(3) is entry.view(3)
+    assert len(found) == 1
+
+
+def test_an_entry_from_disk_has_the_same_view_as_a_fresh_one() -> None:
+    entry = table([{"a": f"2024-01-{day:02}"} for day in range(1, 10)])
+    fresh = entry.view(4)
+    kept = Entry.decode(entry.encode("k"), "k")
+    assert kept.view(4) == fresh
+    assert kept == entry
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.none() | st.booleans() | st.integers() | finite | st.text(max_size=5)
+nested = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(max_size=2), scalars)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["a", "b", 'c"', "汉\\", "b:{", ""]), nested), max_size=8
+    ),
+    st.permutations(["a", "b", 'c"', "汉\\", "b:{", "", "no"]),
+    st.integers(0, 9),
+    st.integers(1, 9),
+)
+def test_a_page_of_some_columns_has_their_values_as_they_are_written(
+    rows: list[dict[str, Any]], names: list[str], offset: int, limit: int
+) -> None:
+    names = names[: 1 + offset % 7]
+    page = table(rows).page(offset, limit, names)
+    expected = [{n: row[n] for n in names if n in row} for row in rows[offset : offset + limit]]
+    assert json.loads(page) == expected
+    assert [[*row] for row in json.loads(page)] == [[*row] for row in expected]
+    assert page.count(b"\n") == max(len(expected) - 1, 0)
+
+
+@pytest.mark.parametrize(
+    "number", ["123456789012345678901234567890", "1.10", "-0.0", "1E5", "0.1e-7"]
+)
+@pytest.mark.parametrize("other", ['{"b":[1]}', "[]", '"x:{\\""'])
+def test_numbers_of_picked_columns_keep_every_digit(number: str, other: str) -> None:
+    record = f'{{"a":{number},"b":{other},"c":"\\"a\\":1"}}'.encode()
+    entry = Entry(b"[%b,\n%b]" % (record, record), ("a", "b", "c"), 2, 0.0, 0.0, "live")
+    assert entry.page(1, 1, ["a"]) == b'[{"a":%b}]' % number.encode()
+    assert orjson.loads(entry.page(0, 2, ["b", "a"]))[1]["b"] == json.loads(other)
+    assert orjson.loads(entry.page(0, 1, ["c"])) == [{"c": '"a":1'}]
+
+
+@pytest.mark.parametrize("width", [0, 90, 9_000])
+def test_a_page_at_the_end_of_a_long_table_is_a_slice_of_its_rows(width: int) -> None:
+    rows: list[dict[str, object]] = [{"a": n, "b": "x" * (width + n % 9)} for n in range(900)]
+    entry = table(rows)
+    for offset, limit in ((899, 1), (899, 9), (800, 100), (451, 300), (450, 450), (1, 899)):
+        assert json.loads(entry.page(offset, limit)) == rows[offset : offset + limit]
+    assert entry.page(900, 1) == entry.page(5, 0) == b"[]"
 
 
 def test_a_document_has_no_pages_and_is_never_cut() -> None:

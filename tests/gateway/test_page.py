@@ -382,7 +382,8 @@ async def test_from_a_question_to_a_plot(tab: Tab) -> None:
     await tab.get_by_label("adjust", exact=True).select_option("qfq")
     answer = await call(tab)
     await expect(answer.locator("dd.amber").first).to_have_text("simulated")
-    await expect(answer).to_contain_text("100 of 250 rows")
+    await expect(answer).to_contain_text("the last 100 of 250 rows")
+    await expect(answer).to_contain_text("Cut to rows 151-250 of 250, from 2026-02-")
     await expect(answer.locator("tbody tr")).to_have_count(100)
 
     assert tab.url.endswith("#symbol=600519&adjust=qfq")
@@ -406,6 +407,7 @@ async def test_from_a_question_to_a_plot(tab: Tab) -> None:
     await answer.get_by_role("button", name="Show 150 more").click()
     await expect(answer.locator("tbody tr")).to_have_count(250)
     await expect(answer.locator("figcaption")).to_contain_text("成交量 at 250 dates")
+    await expect(answer.locator("#count")).to_have_text("250 rows")
 
     dates, closing = await column(answer, 1), await column(answer, 4)
     head = answer.get_by_role("button", name="收盘")
@@ -447,7 +449,7 @@ async def test_all_of_it_by_keyboard(tab: Tab) -> None:
     await tab_to("argument-1")
     await tab.keyboard.type("000002")
     await tab.keyboard.press("Enter")
-    await expect(tab.locator("#announcer")).to_have_text("Answered: 100 of 250 rows.")
+    await expect(tab.locator("#announcer")).to_have_text("Answered: the last 100 of 250 rows.")
     await tab_to("point")
     await expect(tab.locator("#canvas")).to_have_css("outline-style", "solid")
     await tab.keyboard.press("ArrowLeft")

@@ -22,11 +22,13 @@ export function show(envelope) {
   byId("result-title").textContent = ok ? "Answer" : "No answer";
   byId("error").replaceChildren(...(ok ? [] : linesOf(error)));
   byId("provenance").replaceChildren(...(provenance ? factsOf(provenance) : []));
-  byId("remark").textContent = Object.entries(envelope.aliases ?? {})
-    .map(([theirs, ours]) => `Taken ${theirs} for ${ours}. `)
-    .join("");
+  const remarks = Object.entries(envelope.aliases ?? {}).map(
+    ([theirs, ours]) => `Taken ${theirs} for ${ours}. `,
+  );
+  if (envelope.shown) remarks.push(`Cut to ${envelope.shown}.`);
+  byId("remark").textContent = remarks.join("");
   byId("tree").replaceChildren(...(ok && !isTable ? [twig([], data, { lines: OPEN_LINES })] : []));
-  showTable(isTable ? envelope : { columns: [], data: [], rows: 0, handle: null });
+  showTable(isTable ? envelope : { columns: [], data: [], rows: 0, offset: 0, handle: null });
   byId("rows").hidden = !isTable;
   byId("result").scrollIntoView({ block: "nearest" });
   if (ok) announce(isTable ? `Answered: ${byId("count").textContent}.` : "Answered.");
@@ -80,7 +82,7 @@ function twig(label, value, room) {
 const collator = new Intl.Collator("zh", { numeric: true });
 let table = null;
 
-function showTable({ columns, data, rows, handle }) {
+function showTable({ columns, data, rows, offset, handle }) {
   const described = [...(byId("columns")?.rows ?? [])].map((row) => [...row.cells]);
   const meanings = new Map(described.map((cells) => cells.map((cell) => cell.textContent)));
   const heads = columns.map((name) => {
@@ -89,7 +91,7 @@ function showTable({ columns, data, rows, handle }) {
     button.addEventListener("click", () => sortBy(name));
     return el("th", { scope: "col" }, button, el("small", {}, meanings.get(name) ?? ""));
   });
-  table = { columns, heads, rows: data, total: rows ?? data.length, handle };
+  table = { columns, heads, rows: data, total: rows ?? data.length, offset, handle };
   Object.assign(table, { limit: STEP, by: null, direction: null });
   byId("head").replaceChildren(...heads);
   loaded();
@@ -123,11 +125,14 @@ function numberFormat(name) {
 }
 
 function showRows() {
-  const shown = inOrder().slice(0, table.limit);
+  const fromEnd = table.offset > 0 && table.direction === null;
+  const shown = fromEnd ? table.rows.slice(-table.limit) : inOrder().slice(0, table.limit);
   byId("body").replaceChildren(...shown.map(rowOf));
   const left = table.total - shown.length;
   byId("count").textContent =
-    (left > 0 ? `${number(shown.length)} of ` : "") + plural(table.total, "row");
+    (table.offset > 0 ? "the last " : "") +
+    (left > 0 ? `${number(shown.length)} of ` : "") +
+    plural(table.total, "row");
   byId("more").hidden = left <= 0 || (shown.length === table.rows.length && !table.handle);
   byId("more").textContent = `Show ${number(Math.min(left, STEP))} more`;
 }
@@ -166,15 +171,18 @@ function sortBy(name) {
   announce(table.direction ? `Sorted by ${name}, ${table.direction}.` : "In the order it came in.");
 }
 
-// More of the rows that are here, or else of those that the gateway keeps under a handle.
+// More of the rows that are here, or else of those that the gateway keeps under a handle: the rows
+// before those that are here, where these are the last, else the rows behind them.
 async function showMore() {
   const here = table;
-  const offset = here.rows.length;
-  const size = Math.min(here.limit + STEP, here.total) - offset;
+  const size = Math.min(here.limit + STEP, here.total) - here.rows.length;
+  const isBefore = here.offset > 0;
+  const offset = isBefore ? Math.max(here.offset - size, 0) : here.rows.length;
   try {
     if (size > 0) {
       const page = await ask(`/v1/results/${here.handle}?offset=${offset}&limit=${size}`);
-      here.rows = [...here.rows, ...page.data];
+      here.rows = isBefore ? [...page.data, ...here.rows] : [...here.rows, ...page.data];
+      here.offset = isBefore ? offset : 0;
     }
     here.limit += STEP;
     if (here === table) loaded();
