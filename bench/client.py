@@ -240,9 +240,10 @@ def _is_envelope(value: object) -> TypeGuard[dict[str, Any]]:
 
 
 def _part(envelope: Mapping[str, Any]) -> tuple[int, int] | None:
-    offset, rows = envelope.get("offset", 0), envelope.get("rows")
-    are_numbers = type(offset) is int and type(rows) is int
-    return (offset, rows) if are_numbers and envelope.get("truncated") is True else None
+    match envelope:
+        case {"truncated": True, "offset": int(offset), "rows": int(rows)}:
+            return offset, rows
+    return None
 
 
 def _kept(envelope: Mapping[str, Any]) -> bytes:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 from bench.agents.conversation import read_arguments
 from bench.agents.excerpt import excerpt, whole
 from bench.agents.llm import LlmAgent
-from bench.client import EmbeddedClient, Reply
+from bench.client import EmbeddedClient, HttpClient, Reply
 from bench.driver import Limits
 from bench.model import ModelClient
 from gateway import Gateway, GatewaySettings
+from gateway.http import serve
+from gateway.trace import JsonLines
 from manifests import Catalog, Manifest
 from tests.bench.played_model import INPUT, OUTPUT, TASK, Outputs, opened, play, playing, says
 from tests.waiting import at_little_cost
@@ -303,6 +306,77 @@ def test_an_excerpt_fits_and_holds_whole_rows(most: int) -> None:
             assert said.startswith(f"{len(rows)} of ")
             shorter = len(json.dumps(json.loads(data)[len(rows)], ensure_ascii=False))
             assert len(text) + shorter > most - 64, "one more row would not have fitted"
+
+
+def series(rows: int, width: int = 3, *, rises: bool = True) -> bytes:
+    days = (str(date(2000, 1, 1) + timedelta(days=n)) for n in range(rows))
+    lines = [orjson.dumps({"日期": day, "n": n, "x": "x" * width}) for n, day in enumerate(days)]
+    return b"[" + b",\n".join(lines if rises else lines[::-1]) + b"]"
+
+
+@pytest.mark.parametrize("most", [500, 2_000])
+@pytest.mark.parametrize("rows", [60, 100, 20_000])
+def test_an_excerpt_of_a_series_has_its_newest_rows(rows: int, most: int) -> None:
+    for rises in (True, False):
+        data = series(rows, rises=rises)
+        text = excerpt(data, most)
+        kept, _, note = text.rpartition("\n(")
+        shown = json.loads(kept)
+        newest = json.loads(data)[-len(shown) :] if rises else json.loads(data)[: len(shown)]
+        assert shown == newest
+        assert shown[-1 if rises else 0]["n"] == rows - 1
+        of = f"{rows} rows" if rows <= 100 else "more than "
+        assert note.startswith(f"the {'last' if rises else 'first'} {len(shown)} of {of}")
+        assert most - 64 - 50 < len(text) <= most
+
+
+@pytest.mark.parametrize(
+    ("data", "part", "note"),
+    [
+        (series(100), (400, 500), "rows {first}-500 of 500"),
+        (series(100, rises=False), (0, 500), "rows 1-{shown} of 500"),
+        (table(100), (0, 500), "rows 1-{shown} of 500"),
+        (series(3), (497, 500), "rows 498-500 of 500"),
+        (series(3), (0, 500), "rows 1-3 of 500"),
+        (table(1), (0, 2), "rows 1-1 of 2"),
+    ],
+)
+def test_an_excerpt_of_a_shortened_table_says_which_rows_of_the_whole_it_has(
+    data: bytes, part: tuple[int, int], note: str
+) -> None:
+    text = excerpt(data, 500, part)
+    kept, _, said = text.rpartition("\n(")
+    shown = len(json.loads(kept))
+    assert said == note.format(shown=shown, first=501 - shown) + ")"
+    assert len(text) <= 500
+    assert whole(data, 500, part) is None
+
+
+def test_of_a_series_of_wide_rows_the_newest_is_begun() -> None:
+    text = excerpt(series(5, 600), 500)
+    assert text.startswith('[{"日期":"2000-01-05"')
+    assert text.endswith("(cut here; the whole has 3190 bytes)")
+
+
+async def test_a_model_reads_the_newest_rows_of_a_series_and_that_it_was_cut(
+    tmp_path: Path,
+) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path / "c", akshare_workers=1)
+    asked = says(None, ("bond_zh_us_rate", {"start_date": "20240101"}))
+    seen: list[str] = []
+    async with (
+        Gateway.open(settings) as gateway,
+        serve(gateway) as url,
+        JsonLines.open(tmp_path / "calls.jsonl") as trace,
+        HttpClient.open(url, trace) as far,
+    ):
+        for client in (EmbeddedClient(gateway), far):
+            _, played = await ended(tmp_path / str(len(seen)), asked, says("7"), client=client)
+            seen.append(played.messages[3]["content"])
+    kept, _, note = seen[0].rpartition("\n(")
+    rows = json.loads(kept)
+    assert note == f"rows {501 - len(rows)}-500 of 500)"
+    assert rows[-1]["日期"] == "2026-06-30"
 
 
 def test_the_bound_is_in_characters_not_in_bytes() -> None:

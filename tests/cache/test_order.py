@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cache import order
+from cache.dates import date_of
 from cache.order import LONGEST, READ, DateOrder, date_order
 
 Rows = list[dict[str, Any]]
@@ -141,13 +141,12 @@ def test_tables_of_no_rows_one_row_or_no_columns_have_no_order() -> None:
 
 def test_what_is_read_is_bounded_whatever_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
-    date_of = order.date_of
 
     def counted(text: str, *, named: bool) -> object:
         read.append(text)
         return date_of(text, named=named)
 
-    monkeypatch.setattr(order, "date_of", counted)
+    monkeypatch.setattr("cache.order.date_of", counted)
     assert ordered(series(range(40_000))) == UP
     assert len(read) <= READ + 4
     read.clear()

@@ -154,7 +154,7 @@ async def test_the_inspector_lists_and_calls(door: Door, tmp_path: Path, era: st
     code, shown, complaints = await inspect(door, tmp_path, "", *listing)
     assert (code, complaints) == (0, "")
     names = [tool["name"] for tool in shown["tools"]]
-    assert names == ["search_tools", "describe_tool", "call_tool"]
+    assert names == ["search_tools", "describe_tool", "call_tool", "read_result"]
     call = ("--protocol-era", era, "--method", "tools/call", "--tool-name")
     order = ("--tool-arg", "name=get_coin", 'arguments={"uuid":"x"}')
     code, shown, complaints = await inspect(door, tmp_path, "", *call, "call_tool", *order)

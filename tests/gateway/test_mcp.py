@@ -116,7 +116,7 @@ async def test_a_client_finds_reads_and_calls_a_tool(door: Door, era: str) -> No
         assert (client.server_info.name, client.server_info.title) == ("finport", "Finport")
         assert "search_tools" in (client.instructions or "")
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(listed) == ["search_tools", "describe_tool", "call_tool"]
+        assert list(listed) == ["search_tools", "describe_tool", "call_tool", "read_result"]
 
         question = {"query": "可转债 转股价值分析", "domain": "bond", "limit": 3}
         found = await client.call_tool("search_tools", question)
@@ -147,6 +147,7 @@ async def test_all_752_callable_tools_are_listed_in_pages(
         Client(f"{door.url}/mcp?tools=all", mode=era) as client,
     ):
         tools = await every_tool(client)
+    tools = [tool for tool in tools if tool.name != "read_result"]
     assert {tool.name for tool in tools} == {m.name for m in catalog if m.unavailable is None}
     assert len(tools) == 752
     for tool in tools:
@@ -171,7 +172,8 @@ async def test_a_selection_offers_its_tools_themselves(
     bonds = Selection.parse("domain:bond")
     async with Client(f"{door.url}/mcp?tools=domain:bond&max_rows=3", mode=era) as client:
         tools = {tool.name: tool for tool in await every_tool(client)}
-        assert set(tools) == {m.name for m in catalog if m in bonds and m.unavailable is None}
+        offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
+        assert set(tools) == offered | {"read_result"}
         manifest = catalog.get("bond_zh_us_rate")
         assert manifest is not None
         called = await client.call_tool(manifest.name, manifest.sample())
@@ -423,7 +425,7 @@ async def test_a_stateless_request_says_the_same_in_its_head(door: Door) -> None
     list_, list_head = stateless("tools/list")
     call, call_head = stateless("tools/call", name="call_tool", arguments=COIN)
     status, answer = await post(door, list_, list_head)
-    assert (status, len(answer["result"]["tools"])) == (200, 3)
+    assert (status, len(answer["result"]["tools"])) == (200, 4)
     assert answer["result"]["resultType"] == "complete"
     assert answer["result"]["ttlMs"] > 0
     encoded = call_head | {"Mcp-Name": "=?base64?Y2FsbF90b29s?="}
@@ -519,7 +521,8 @@ async def test_a_key_says_which_tools_are_offered_and_how_often(
         assert (status, problem["error"]["code"]) == (401, "unauthorized")
         _, answer = await post(door, request("tools/list"), head, "?tools=all")
         names = {tool["name"] for tool in answer["result"]["tools"]}
-        assert names == {m.name for m in catalog if m in bonds and m.unavailable is None}
+        offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
+        assert names == offered | {"read_result"}
         search = {"name": "search_tools", "arguments": {"query": "bitcoin price", "limit": 50}}
         _, answer = await post(door, request("tools/call", search), head)
         found = answer["result"]["structuredContent"]["tools"]
@@ -538,7 +541,7 @@ json_values = st.recursive(
     max_leaves=12,
 )
 names = st.sampled_from(
-    ["call_tool", "describe_tool", "search_tools", "get_coin", "cn_us_rate", ""]
+    ["call_tool", "describe_tool", "search_tools", "read_result", "get_coin", "cn_us_rate", ""]
 )
 arguments = st.fixed_dictionaries(
     {},
@@ -548,6 +551,9 @@ arguments = st.fixed_dictionaries(
         "query": st.text(max_size=20) | json_values,
         "limit": json_values,
         "max_rows": json_values,
+        "handle": st.text(max_size=20) | json_values,
+        "offset": json_values,
+        "columns": json_values,
     },
 )
 methods = ["tools/call", "tools/list", "initialize", "ping", "server/discover", "notifications/x"]

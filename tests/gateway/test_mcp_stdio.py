@@ -82,7 +82,7 @@ async def test_a_client_starts_it_finds_a_tool_and_calls_it(tmp_path: Path, era:
             assert client.protocol_version == {"auto": "2026-07-28", "legacy": "2025-11-25"}[era]
             names = [tool.name for tool in (await client.list_tools()).tools]
             if era == "legacy":
-                assert names == ["search_tools", "describe_tool", "call_tool"]
+                assert names == ["search_tools", "describe_tool", "call_tool", "read_result"]
                 called = await client.call_tool("call_tool", COIN)
             else:
                 assert "get_coin" in names
