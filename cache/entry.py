@@ -137,8 +137,10 @@ class Entry:
             return said
         column = DateColumn(self.data, self.order.column)
         last = max(self.data.rfind(b"\n", start, end) + 1, start)
-        first_date, last_date = (column.text(record_at(self.data, n)) for n in (start, last))
-        return f"{said}, from {first_date} to {last_date}" if first_date and last_date else said
+        ends = [record_at(self.data, place) for place in (start, last)]
+        if None in map(column.date, ends):
+            return said
+        return "{}, from {} to {}".format(said, *map(column.text, ends))
 
     def page(self, offset: int, limit: int, columns: Sequence[str] | None = None) -> bytes:
         """Records `offset` to `offset + limit` of a table, as a JSON array; of all `columns` or

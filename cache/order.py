@@ -99,7 +99,9 @@ def _between(data: bytes, rows: int, last: int) -> Iterator[Span]:
     """
     if rows <= READ:
         place = data.find(b"\n") + 1
-        while place < last:
+        for _ in range(READ):
+            if place >= last:
+                break
             yield record_at(data, place)
             place = data.index(b"\n", place) + 1
         return

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 _TEXT = rb'"(?:[^"\\]|\\.)*+"'
-_FIELD = re.compile(rb"(%b):(%b|[^\",{}\[\]]++)" % (_TEXT, _TEXT))
+_FIELD = re.compile(rb"(%b):(%b|[^\s\",{}\[\]]++)" % (_TEXT, _TEXT))
 _NESTS = (b":{", b":[")
 
 
@@ -21,14 +21,16 @@ def picked(table: bytes, columns: Sequence[str]) -> bytes:
 
 
 def _picked(record: bytes, names: Sequence[bytes]) -> bytes:
-    fields = _fields(record)
+    fields = _fields(record, names)
     return b"{%b}" % b",".join(b"%b:%b" % (n, fields[n]) for n in names if n in fields)
 
 
-def _fields(record: bytes) -> Mapping[bytes, bytes]:
+def _fields(record: bytes, names: Sequence[bytes]) -> Mapping[bytes, bytes]:
     """The values of a record by name, both as they are written."""
     if not any(nests in record for nests in _NESTS):
-        return dict(_FIELD.findall(record))
+        fields = dict(_FIELD.findall(record))
+        if all(name in fields for name in names):
+            return fields
     read = json.loads(record, parse_int=_written, parse_float=_written)
     return {orjson.dumps(name): orjson.dumps(value) for name, value in read.items()}
 

@@ -52,11 +52,15 @@ async def read(
     handle: str, entry: Entry, offset: int, limit: int, columns: Sequence[str] | None
 ) -> Page | CallError:
     """`limit` rows of an entry from `offset` on, which counts from the end where it is negative; of
-    those `columns`, or of all where none is named.
+    those `columns`, also as one text (`column_names`), or of all where none is named.
     """
     if type(offset) is not int or type(limit) is not int or not 1 <= limit <= MOST:
         text = f"offset and limit are whole numbers, and the limit is from 1 to {MOST}"
         return CallError(ErrorCode.INVALID_ARGUMENTS, text)
+    if isinstance(columns, str):
+        columns = column_names(columns)
+    if columns and not all(isinstance(name, str) for name in columns):
+        return CallError(ErrorCode.INVALID_ARGUMENTS, "columns are names")
     if entry.rows is None:
         return CallError(ErrorCode.NOT_FOUND, "this answer is no table and has no rows")
     start = max(entry.rows + offset, 0) if offset < 0 else min(offset, entry.rows)
@@ -81,18 +85,17 @@ def _page(
     handle: str, entry: Entry, offset: int, limit: int, columns: Sequence[str] | None
 ) -> Page | CallError:
     there = entry.columns or ()
-    names = there
-    if columns:
-        names = tuple(dict.fromkeys(columns))
-        unknown = [name for name in names if name not in there]
-        if unknown:
-            return _unknown(unknown[0], there)
+    names = tuple(dict.fromkeys(columns or there))
+    known = {*there}
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        return _unknown(unknown, there)
     data = entry.page(offset, limit, names if columns else None)
     return Page(handle, names, entry.rows or 0, offset, data)
 
 
-def _unknown(name: object, there: Sequence[str]) -> CallError:
-    said, named = printable(str(name)), [*there[:NAMED]]
+def _unknown(name: str, there: Sequence[str]) -> CallError:
+    said, named = printable(name), [*there[:NAMED]]
     nearest = get_close_matches(said, named, 3, 0.5)
     hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
     text = f"the table has no column {said!r}{hint}"

@@ -50,11 +50,11 @@ def excerpt(data: bytes, most: int, part: Part | None = None) -> str:
         return text
     head, room = data[: 4 * most].decode(errors="ignore"), most - _NOTE_CHARS
     if head.startswith("[{") and (_BETWEEN in head or part is not None):
-        counted = data.count(b"\n", 0, COUNTED) + 1
-        rises = bool(part and part[0]) or _rises(data, counted)
+        counted, is_all = data.count(b"\n", 0, COUNTED) + 1, len(data) <= COUNTED
+        rises = bool(part and part[0]) or _rises(data, counted if is_all else len(data))
         rows, shown = _last_rows(data, most, room) if rises else _first_rows(head, room)
         if shown:
-            return f"{rows}\n({_which(shown, counted, len(data) <= COUNTED, rises, part)})"
+            return f"{rows}\n({_which(shown, counted, is_all, rises, part)})"
         if rises:  # of its newest row the start
             last = data.rfind(b"\n") + 1
             head = f"[{data[last : last + 4 * most].decode(errors='ignore')}"
@@ -67,7 +67,7 @@ def excerpt(data: bytes, most: int, part: Part | None = None) -> str:
 
 
 def _rises(table: bytes, rows: int) -> bool:
-    """Whether the newest rows of a table are its last."""
+    """Whether the newest rows of a table are its last; it may have fewer `rows`."""
     first = table[1:LONGEST].partition(b",\n")[0].removesuffix(b"]")
     with suppress(orjson.JSONDecodeError):
         order = date_order(table, [*orjson.loads(first)], rows)

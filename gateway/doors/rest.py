@@ -220,7 +220,7 @@ class Rest:
                 handle,
                 query.offset,
                 query.limit,
-                rows.column_names(query.columns),
+                query.columns,
                 grant=caller.context.grant,
             )
         if isinstance(page, CallError):

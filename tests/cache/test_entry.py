@@ -140,6 +140,8 @@ def test_numbers_of_picked_columns_keep_every_digit(number: str, other: str) -> 
     assert entry.page(1, 1, ["a"]) == b'[{"a":%b}]' % number.encode()
     assert orjson.loads(entry.page(0, 2, ["b", "a"]))[1]["b"] == json.loads(other)
     assert orjson.loads(entry.page(0, 1, ["c"])) == [{"c": '"a":1'}]
+    spaced = Entry(b'[{ "a" : 1.10, "b": "x" }]', ("a", "b"), 1, 0.0, 0.0, "live")
+    assert spaced.page(0, 1, ["b", "a"]) == b'[{"b":"x","a":1.10}]'
 
 
 @pytest.mark.parametrize("width", [0, 90, 9_000])

@@ -258,6 +258,17 @@ async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_lim
         assert catalog.get("read_result") is None
 
 
+async def test_what_python_code_gets_wrong_is_a_typed_error_too(door: Door) -> None:
+    gateway, handle = door.road.gateway, (await cut(door))["handle"]
+    for wrong in ({"offset": 1.5}, {"limit": True}, {"limit": "5"}, {"columns": [5, []]}):
+        error = await gateway.read_result(handle, **wrong)  # type: ignore[arg-type]
+        assert isinstance(error, CallError)
+        assert error.code == "invalid_arguments"
+    page = await gateway.read_result(handle, limit=1, columns='["日期"]')
+    assert isinstance(page, Page)
+    assert page.columns == ("日期",)
+
+
 async def test_a_page_of_a_long_table_is_a_slice_of_its_rows() -> None:
     rows = [{"date": f"{n:06}", "n": n} for n in range(30_000)]
     data = b"[" + b",\n".join(orjson.dumps(row) for row in rows) + b"]"
