@@ -261,7 +261,7 @@ async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_lim
 async def test_what_python_code_gets_wrong_is_a_typed_error_too(door: Door) -> None:
     gateway, handle = door.road.gateway, (await cut(door))["handle"]
     for wrong in ({"offset": 1.5}, {"limit": True}, {"limit": "5"}, {"columns": [5, []]}):
-        error = await gateway.read_result(handle, **wrong)  # type: ignore[arg-type]
+        error = await gateway.read_result(handle, **wrong)
         assert isinstance(error, CallError)
         assert error.code == "invalid_arguments"
     page = await gateway.read_result(handle, limit=1, columns='["日期"]')
