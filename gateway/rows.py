@@ -17,7 +17,7 @@ MOST = 10_000
 
 AT_ONCE = 5_000
 """Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread, and so is
-what picks columns (5 ms a thousand).
+what picks columns (10 ms a thousand).
 """
 
 NAMED = 200
