@@ -8,7 +8,7 @@ it can't be read. No label is a caller's, and a key is told by its fingerprint o
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,7 +21,10 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
+    SummaryMetricFamily,
 )
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from gateway.call import Gateway
@@ -79,11 +82,28 @@ _FAMILIES: dict[str, tuple[str, str]] = {
 }
 
 
-def exposed(gateway: Gateway, counters: Iterable[Figures], gauges: Iterable[Figures]) -> bytes:
-    """The figures of every worker as one text, in the format of `CONTENT_TYPE_LATEST`."""
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write figures down, by its media type."""
+
+    content_type: str
+    write: Callable[[CollectorRegistry], bytes]
+
+
+TEXT = Format(CONTENT_TYPE_PLAIN_0_0_4, generate_latest)
+"""Prometheus's own, in the version that all of them read."""
+
+OPENMETRICS = Format(openmetrics.CONTENT_TYPE_LATEST, openmetrics.generate_latest)
+"""OpenMetrics 1.0.0."""
+
+
+def exposed(
+    gateway: Gateway, counters: Iterable[Figures], gauges: Iterable[Figures], format_: Format
+) -> bytes:
+    """The figures of every worker as one text."""
     registry = CollectorRegistry()
     registry.register(_Families(gateway, merge(counters), merge(gauges)))
-    return generate_latest(registry)
+    return format_.write(registry)
 
 
 def merge(every: Iterable[Figures]) -> Figures:
@@ -119,12 +139,13 @@ class _Families(Collector):
         lag = Quantiles()
         for (bucket,), (count,) in self.gauges["lag"]:
             lag.merge(Quantiles({int(bucket): int(count)}))
+        # Neither a sum nor a count: a worker's lag goes with it, and these may not fall.
         text = "How late timers of the event loop have fired since its start."
-        lags = GaugeMetricFamily("finport_loop_lag_seconds", text, labels=["quantile"])
+        lags = SummaryMetricFamily("finport_loop_lag_seconds", text)
         for q in (0.5, 0.9, 0.99):
             late_ms = lag.at(q)
             if late_ms is not None:
-                lags.add_metric([str(q)], late_ms / 1e3)
+                lags.add_sample(lags.name, {"quantile": str(q)}, late_ms / 1e3)
         yield lags
         rows = {**self.counters, **self.gauges, **_sums(gateway, calls), **_quotas(gateway)}
         rows["finport_cache_bytes"] = rows["finport_cache_bytes"] + _disk(gateway)

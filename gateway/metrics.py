@@ -18,23 +18,19 @@ from pathlib import Path
 import anyio
 import orjson
 from anyio import CapacityLimiter, to_thread
-from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import TypeAdapter
 
 from gateway.bind import BoundCall
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import ErrorCode
-from gateway.exposition import BOUNDS_S, BYTES, TIME, Figures, Row, exposed
+from gateway.exposition import BOUNDS_S, BYTES, TEXT, TIME, Figures, Format, Row, exposed
 from gateway.hosts import host_of
 from gateway.memory import rss_bytes
 from gateway.result import Result
 from gateway.vitals import Vitals
 
 log = logging.getLogger("finport")
-
-CONTENT_TYPE = CONTENT_TYPE_LATEST
-"""Media type of `Metrics.exposition`."""
 
 WRITE_S = 1.0
 """How often a worker writes its figures."""
@@ -152,9 +148,9 @@ class Metrics:
         counters |= self._calls.figures()
         return State(os.getpid(), self._index, time.time(), counters, gauges)
 
-    async def exposition(self) -> bytes:
-        """The figures of all workers, as text of `CONTENT_TYPE`."""
-        return await to_thread.run_sync(self._exposed, self.state(), limiter=self._scrapes)
+    async def exposition(self, format_: Format = TEXT) -> bytes:
+        """The figures of all workers."""
+        return await to_thread.run_sync(self._exposed, self.state(), format_, limiter=self._scrapes)
 
     async def _write_often(self, file: Path) -> None:
         while not self._closing.is_set():
@@ -175,12 +171,12 @@ class Metrics:
         else:
             self._is_written = True
 
-    def _exposed(self, own: State) -> bytes:
+    def _exposed(self, own: State, format_: Format) -> bytes:
         states = [*sorted(_others(self._file), key=lambda state: state.at), own]
         living = {state.pid: state for state in states if state.is_alive}  # an id is one process
         counters = (state.counters for state in states)
         gauges = (state.gauges for state in living.values())
-        return exposed(self._gateway, counters, gauges)
+        return exposed(self._gateway, counters, gauges, format_)
 
 
 def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:

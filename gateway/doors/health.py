@@ -8,8 +8,10 @@ from aiohttp import hdrs, web
 from gateway.call import Gateway
 from gateway.doors import models
 from gateway.doors.answer import json
-from gateway.doors.route import CALLER, JSON, Route
-from gateway.metrics import CONTENT_TYPE, Metrics
+from gateway.doors.negotiation import takes_openmetrics
+from gateway.doors.route import CALLER, JSON, Route, Shape
+from gateway.exposition import OPENMETRICS, TEXT
+from gateway.metrics import Metrics
 from gateway.vitals import Vitals
 
 
@@ -30,7 +32,9 @@ class Health:
         self._started = time.monotonic()
 
     def routes(self) -> tuple[Route, ...]:
-        text = {CONTENT_TYPE: {"type": "string"}}
+        text: dict[str, Shape] = {
+            format_.content_type: {"type": "string"} for format_ in (TEXT, OPENMETRICS)
+        }
         return (
             Route(
                 "GET",
@@ -81,8 +85,10 @@ class Health:
             return json(request, {"status": "ready"})
         return json(request, {"status": "not ready", "reason": reason}, 503)
 
-    async def figures(self, _: web.Request) -> web.StreamResponse:
-        """`GET /metrics`: the text format of Prometheus."""
-        text = await self._metrics.exposition()
-        headers = {hdrs.CONTENT_TYPE: CONTENT_TYPE, hdrs.CACHE_CONTROL: "no-store"}
+    async def figures(self, request: web.Request) -> web.StreamResponse:
+        """`GET /metrics`: OpenMetrics for who asks for it, else the text format of Prometheus."""
+        accept = ", ".join(request.headers.getall(hdrs.ACCEPT, ()))
+        format_ = OPENMETRICS if takes_openmetrics(accept) else TEXT
+        text = await self._metrics.exposition(format_)
+        headers = {hdrs.CONTENT_TYPE: format_.content_type, hdrs.CACHE_CONTROL: "no-store"}
         return web.Response(body=text, headers=headers)

@@ -22,6 +22,19 @@ def takes_events(accept: str) -> bool:
     return quality(accept, "text/event-stream") not in (None, 0)
 
 
+def takes_openmetrics(accept: str) -> bool:
+    """Whether OpenMetrics 1.0.0 is asked for by its name, and no less welcome than plain text."""
+    ranges = [_range(item) for item in accept.lower().split(",")]
+    wanted = [
+        weight
+        for name, said, weight in ranges
+        if name == "application/openmetrics-text" and said.get("version", "1.0.0") == "1.0.0"
+    ]
+    plain = [weight for name, _, weight in ranges if name == "text/plain"]
+    others = [weight for name, _, weight in ranges if name in ("text/*", "*/*")]
+    return max(wanted, default=0) > 0 and max(wanted) >= max(plain or others, default=0)
+
+
 def takes_gzip(accept_encoding: str) -> bool:
     """Whether gzip is accepted, and no less welcome than a body as it is."""
     gzip = quality(accept_encoding, "gzip", "x-gzip", "*") or 0
@@ -31,6 +44,14 @@ def takes_gzip(accept_encoding: str) -> bool:
 def takes_plain(accept_encoding: str) -> bool:
     """Whether a body as it is is accepted."""
     return quality(accept_encoding, "identity", "*") != 0
+
+
+def _range(item: str) -> tuple[str, dict[str, str], float]:
+    """The name of a media range, its parameters and its quality; 0 where that is none."""
+    name, *parameters = (part.strip() for part in item.split(";"))
+    said = {key: value.strip('"') for key, _, value in (p.partition("=") for p in parameters)}
+    weight = _QUALITY.fullmatch(f"q={said.pop('q', '1')}")
+    return name, said, float(weight[1]) if weight else 0.0
 
 
 @lru_cache(256)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
@@ -27,7 +30,7 @@ from gateway import CallContext, Gateway, GatewaySettings
 from gateway.bind import Binder
 from gateway.context import DEFAULT_CONTEXT
 from gateway.errors import CallError, ErrorCode
-from gateway.exposition import BOUNDS_S, Figures, merge
+from gateway.exposition import BOUNDS_S, OPENMETRICS, TEXT, Figures, merge
 from gateway.metrics import CallMetrics, Metrics, State
 from gateway.result import Result
 from gateway.vitals import PERIOD_S, Vitals
@@ -39,6 +42,7 @@ pytestmark = pytest.mark.anyio
 
 COIN = ("get_coin", {"uuid": "Qwsogvtv82FCd"})
 HOST = "coinranking1.p.rapidapi.com"
+PROMTOOL = shutil.which("promtool")
 FINGERPRINT = Key.of(PLANTED_KEY).id
 
 Families = dict[str, Metric]
@@ -194,6 +198,33 @@ async def test_the_state_of_hosts_quotas_and_tiers_is_told(
     assert number(families, "finport_workers") == 1
     (info,) = families["finport_info"].samples
     assert (info.labels["upstream"], info.labels["mode"]) == ("live", "live")
+
+
+async def test_both_formats_say_the_same(scraped: Scraped) -> None:
+    await scraped.gateway.call(*COIN)
+    await scraped.gateway.call("no_such_tool", {})
+    await until(lambda: scraped.metrics.state().gauges["lag"])
+    plain = parsed(await scraped.metrics.exposition(TEXT))
+    text = (await scraped.metrics.exposition(OPENMETRICS)).decode()
+    said = {family.name: family for family in openmetrics(text)}
+    assert said.keys() ^ plain.keys() == {"finport", "finport_info"}, "an info's name differs"
+    for name in ("finport_calls_total", "finport_call_duration_seconds_bucket"):
+        assert numbers(said, name) == numbers(plain, name)
+    assert said["finport_loop_lag_seconds"].type == "summary"
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt install prometheus")
+async def test_promtool_finds_nothing_to_mend(catalog: Catalog, tmp_path: Path) -> None:
+    plan = {HOST: {"per_month": 500}}
+    async with open_scraped(catalog, tmp_path, hosts=plan) as scraped:
+        await scraped.gateway.call(*COIN)
+        await scraped.gateway.call("no_such_tool", {})
+        await until(lambda: scraped.metrics.state().gauges["lag"])
+        text = await scraped.metrics.exposition()
+    assert PROMTOOL is not None
+    command = (PROMTOOL, "check", "metrics")
+    checked = await anyio.run_process(command, input=text, check=False, stderr=subprocess.STDOUT)
+    assert (checked.returncode, checked.stdout) == (0, b"")
 
 
 async def test_an_open_breaker_is_told(catalog: Catalog, tmp_path: Path) -> None:

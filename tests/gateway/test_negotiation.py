@@ -2,6 +2,8 @@
 
 import pytest
 from multidict import CIMultiDict
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as plain_text
 
 from tests.conftest import Door
 from tests.gateway.test_mcp import request
@@ -71,3 +73,51 @@ async def test_mcp_is_spoken_with_those_who_accept_json(door: Door) -> None:
         async with door.client.post(f"{door.url}/mcp", json=PING, headers=headers) as got:
             found[accepted] = got.status
     assert found == expected
+
+
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+PLAIN, OPEN = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("accept", "given"),
+    [
+        ((), PLAIN),
+        (("*/*",), PLAIN),
+        (("text/plain",), PLAIN),
+        (("application/json",), PLAIN),
+        ((PROMETHEUS_2,), OPEN),
+        ((PROMETHEUS_3,), OPEN),
+        (("application/openmetrics-text",), OPEN),
+        (('Application/OpenMetrics-Text; Version="1.0.0"; charset=utf-8',), OPEN),
+        (("application/openmetrics-text", "text/plain"), OPEN),
+        (("text/plain", "application/openmetrics-text;q=0.9"), PLAIN),
+        (("application/openmetrics-text;q=0.4, text/*;q=0.5",), PLAIN),
+        (("application/openmetrics-text;q=0.4, text/plain;q=0.3, */*;q=0.5",), OPEN),
+        (("application/openmetrics-text;q=0",), PLAIN),
+        (("application/openmetrics-text;q=nonsense",), PLAIN),
+        (("application/openmetrics-text;version=0.0.1",), PLAIN),
+        (("application/openmetrics-text;version=2.0.0",), PLAIN),
+        (("application/openmetrics-text;version=0.0.1, text/plain;q=0.1",), PLAIN),
+    ],
+)
+async def test_figures_come_in_the_format_that_is_asked_for(
+    door: Door, accept: tuple[str, ...], given: str
+) -> None:
+    headers = CIMultiDict([("Accept", text) for text in accept])
+    async with door.client.get(
+        f"{door.url}/metrics", headers=headers, skip_auto_headers=("Accept",)
+    ) as got:
+        text = await got.text()
+    assert got.headers["Content-Type"] == f"{given}; charset=utf-8"
+    parsed = openmetrics(text) if given == OPEN else plain_text(text)
+    assert "finport_loop_lag_seconds" in {family.name for family in parsed}
+    assert text.endswith("# EOF\n") == (given == OPEN)
