@@ -254,6 +254,11 @@ class Clients:
     def __iter__(self) -> Iterator[Client]:
         return iter([client for _, client in self._clients.values()])
 
+    def name_of(self, id_: str) -> str | None:
+        """The name of a client that may come in."""
+        known = self._clients.get(id_)
+        return known and known[1].name
+
     def authenticate(self, presented: str | None) -> Client:
         """The client whose key this is. Raises `Refusal` (`unauthorized`)."""
         if not presented:

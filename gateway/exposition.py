@@ -38,6 +38,12 @@ log = logging.getLogger("finport")
 LEARNED = 8
 """Quotas shown of those that an upstream told of, for a key at a host."""
 
+MAX_CLIENTS = 200
+"""Clients that are told by name; the calls of others are added up."""
+
+OTHER = "(other)"
+"""The label of those, which no client is named."""
+
 BOUNDS_S = (0.0005, 0.002, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 180.0)
 
 BUCKETS = len(BOUNDS_S) + 1
@@ -49,6 +55,11 @@ Figures = dict[str, list[Row]]
 
 # Families of one number a row: their labels and what they are. Counters end in _total.
 _FAMILIES: dict[str, tuple[str, str]] = {
+    "finport_client_calls_total": (
+        "client code",
+        "Calls that have ended, by the name of the caller's key; without a client, those without a "
+        "key; (other) adds up clients beyond the first 200.",
+    ),
     "finport_answer_bytes_total": ("", "Bytes of answers given to callers."),
     "finport_cache_lookups_total": (
         "",
@@ -148,6 +159,7 @@ class _Families(Collector):
                 lags.add_sample(lags.name, {"quantile": str(q)}, late_ms / 1e3)
         yield lags
         rows = {**self.counters, **self.gauges, **_sums(gateway, calls), **_quotas(gateway)}
+        rows["finport_client_calls_total"] = _by_client(self.counters)
         rows["finport_cache_bytes"] = rows["finport_cache_bytes"] + _disk(gateway)
         for name, (labels, help_text) in _FAMILIES.items():
             make = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
@@ -175,6 +187,17 @@ def _of_calls(calls: list[Row]) -> Iterator[Metric]:
         buckets = list(zip(bounds, accumulate(tally[:BUCKETS]), strict=True))
         times.add_metric(place, buckets, tally[TIME] / 1e6)
     yield times
+
+
+def _by_client(counters: Figures) -> list[Row]:
+    """The calls of each client; processes that were there at different times may know others."""
+    rows = counters.get("finport_client_calls_total", [])
+    names = sorted({name for (name, _), _ in rows} - {"", OTHER})
+    surplus = {*names[MAX_CLIENTS:]}
+    folded: list[Row] = [
+        ([OTHER if name in surplus else name, code], count) for (name, code), count in rows
+    ]
+    return merge([{"": folded}]).get("", [])
 
 
 def _sums(gateway: Gateway, calls: list[Row]) -> Figures:

@@ -63,7 +63,6 @@ class Serving:
         gateway: Gateway,
         finder: ToolFinder,
         guard: Guard,
-        vitals: Vitals,
         metrics: Metrics,
         worker: "Worker",
     ) -> None:
@@ -76,7 +75,7 @@ class Serving:
         self._idle_s = 0.0
         rest = Rest(gateway, finder)
         mcp = McpHttp(gateway, finder)
-        health = Health(gateway, vitals, metrics, lambda: self.draining)
+        health = Health(gateway, metrics, worker.workers, lambda: self.draining)
         routes = (*rest.routes(), *Batch(gateway).routes(), *mcp.routes(), *health.routes())
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
         page = Page(gateway, finder, openapi.document)
@@ -213,14 +212,14 @@ async def serve(
         vitals = await parts.enter_async_context(Vitals.watch())
         opened = Clients.open(gateway.settings, workers=worker.workers)
         clients = await parts.enter_async_context(opened)
-        calls = parts.enter_context(gateway.observed(CallMetrics()))
+        calls = parts.enter_context(gateway.observed(CallMetrics(clients.name_of)))
         shared = Metrics.open(gateway, vitals, calls, worker.folder, worker.index)
         metrics = await parts.enter_async_context(shared)
         guard = Guard(gateway.settings, clients)
         limits = Limits(None if guard.needs_keys else PER_MINUTE)
         finder = ToolFinder.of(gateway.catalog, gateway.settings, limits)
         await parts.enter_async_context(aclosing(finder))
-        serving = Serving(gateway, finder, guard, vitals, metrics, worker)
+        serving = Serving(gateway, finder, guard, metrics, worker)
         await parts.enter_async_context(serving.on(listening))
         yield url_of(listening)
 

@@ -2,21 +2,20 @@
 
 Each worker keeps its figures in a file of its own in the run's folder; whichever is scraped adds
 them up. Counters of a worker that has ended stay, its gauges go. Labels come from the catalogue,
-the settings and the gateway itself, never from a caller.
+the settings, the clients' file and the gateway itself, never from a caller.
 """
 
 import asyncio
-import logging
 import os
 import time
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
-import orjson
 from anyio import CapacityLimiter, to_thread
 from pydantic import TypeAdapter
 
@@ -24,20 +23,35 @@ from gateway.bind import BoundCall
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import ErrorCode
-from gateway.exposition import BOUNDS_S, BYTES, TEXT, TIME, Figures, Format, Row, exposed
+from gateway.exposition import (
+    BOUNDS_S,
+    BYTES,
+    MAX_CLIENTS,
+    OTHER,
+    TEXT,
+    TIME,
+    Figures,
+    Format,
+    Row,
+    exposed,
+)
+from gateway.health import Health, health_state, together
 from gateway.hosts import host_of
 from gateway.memory import rss_bytes
 from gateway.result import Result
+from gateway.shared import Record, Shared
 from gateway.vitals import Vitals
-
-log = logging.getLogger("finport")
 
 WRITE_S = 1.0
 """How often a worker writes its figures."""
 
-STALE_S = 15.0
-"""A worker that has written nothing for so long is gone, even if some process has its id."""
+LOOK_S = 1.0
+"""How long a look at how the other workers are doing may take."""
 
+REMEMBERED = 10_000
+"""Clients whose names are known without a look; keys come and go."""
+
+_MOST_NAMES = MAX_CLIENTS + len(("", OTHER))
 _BOUNDS_MS = tuple(bound * 1e3 for bound in BOUNDS_S)
 _FIRST_MS = _BOUNDS_MS[0]
 
@@ -45,17 +59,22 @@ _FIRST_MS = _BOUNDS_MS[0]
 class CallMetrics:
     """Counts calls and the time they took (`gateway.call.Observer`).
 
-    A call that could not be made counts under no tool and no host, whatever its caller named.
+    A call that could not be made counts under no tool and no host, whatever its caller named, and
+    one of a caller without a key under no client. `name_of` gives the name of a client by its id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name_of: Callable[[str], str | None] = lambda _: None) -> None:
+        self._name_of = name_of
         self._hosts = {"": ""}
         self._tallies: dict[tuple[str, str | None, ErrorCode | None], list[float]] = {}
+        self._by_name: dict[str, dict[ErrorCode | None, int]] = {"": {}, OTHER: {}}
+        self._by_client: dict[str, dict[ErrorCode | None, int]] = {}
 
-    def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:  # noqa: ARG002 - call shape of Observer
+    def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None:
         error, view, took_ms = result.error, result.view, result.elapsed_ms
+        code = None if error is None else error.code
         tool = "" if bound is None else result.tool
-        kind = (tool, result.source, None if error is None else error.code)
+        kind = (tool, result.source, code)
         try:
             tally = self._tallies[kind]
         except KeyError:
@@ -67,38 +86,53 @@ class CallMetrics:
         tally[TIME] += took_ms
         if view is not None:
             tally[BYTES] += len(view.data)
+        client = "" if context.grant is None else context.client  # without a key anyone says any
+        try:
+            self._by_client[client][code] += 1
+        except KeyError:
+            self._count_first(client, code)
 
     def figures(self) -> Figures:
-        """One row a kind of call: its buckets, its time in whole microseconds, its bytes."""
+        """One row a kind of call: its buckets, its time in whole microseconds, its bytes; and one a
+        client and code.
+        """
         rows: list[Row] = []
         for (tool, source, code), tally in self._tallies.items():
-            labels = [tool, self._hosts[tool], source or "", code.value if code else "ok"]
+            labels = [tool, self._hosts[tool], source or "", _label(code)]
             rows.append((labels, [*tally[:TIME], round(tally[TIME] * 1e3), tally[BYTES]]))
-        return {"calls": rows}
+        clients: list[Row] = [
+            ([name, _label(code)], [count])
+            for name, codes in self._by_name.items()
+            for code, count in codes.items()
+        ]
+        return {"calls": rows, "finport_client_calls_total": clients}
+
+    def _count_first(self, client: str, code: ErrorCode | None) -> None:
+        """Count the first call of a client, or its first with that code."""
+        codes = self._by_client.get(client)
+        if codes is None:
+            name = self._name_of(client) if client else ""
+            if name is None or (name not in self._by_name and len(self._by_name) >= _MOST_NAMES):
+                name = OTHER
+            codes = self._by_name.setdefault(name, {})
+            if len(self._by_client) < REMEMBERED:
+                self._by_client[client] = codes
+        codes[code] = codes.get(code, 0) + 1
+
+
+def _label(code: ErrorCode | None) -> str:
+    return "ok" if code is None else code.value
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """The figures of one worker process `at` some Unix time; JSON by orjson."""
+class State(Record):
+    """The figures of one worker process."""
 
-    pid: int
-    index: int
-    at: float
     counters: Figures
     gauges: Figures
 
-    @property
-    def is_alive(self) -> bool:
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass  # another user's: there is one
-        return abs(time.time() - self.at) < STALE_S
 
-
-_STATE = TypeAdapter(State)
+_STATE, _HEALTH = TypeAdapter(State), TypeAdapter(Health)
 
 
 class Metrics:
@@ -110,11 +144,14 @@ class Metrics:
         self._gateway = gateway
         self._vitals = vitals
         self._calls = calls
-        self._file = folder and folder / f"worker-{index}-{os.getpid()}.json"
         self._index = index
-        self._is_written = True
+        self._started = time.monotonic()
+        self._states = Shared(folder, "worker", index, _STATE)
+        self._healths = Shared(folder, "health", index, _HEALTH)
+        self._known: list[Health] = []
         self._closing = asyncio.Event()
         self._scrapes = CapacityLimiter(1)
+        self._looks = CapacityLimiter(1)
 
     @classmethod
     @asynccontextmanager
@@ -130,11 +167,12 @@ class Metrics:
         there as those of worker `index`. Raises `OSError` for a folder that can't be made.
         """
         metrics = cls(gateway, vitals, calls, folder, index)
-        if metrics._file is None:
+        if folder is None:
             yield metrics
             return
-        await to_thread.run_sync(_make_room, metrics._file)
-        writer = asyncio.create_task(metrics._write_often(metrics._file))
+        await to_thread.run_sync(metrics._states.make_room)
+        await to_thread.run_sync(metrics._healths.make_room)
+        writer = asyncio.create_task(metrics._write_often())
         try:
             yield metrics
         finally:
@@ -152,27 +190,44 @@ class Metrics:
         """The figures of all workers."""
         return await to_thread.run_sync(self._exposed, self.state(), format_, limiter=self._scrapes)
 
-    async def _write_often(self, file: Path) -> None:
+    async def health(self) -> dict[str, Any]:
+        """How all workers are doing (`gateway.health.together`): the others as they last said, or
+        where the folder can't be read in time as they said before.
+        """
+        with anyio.move_on_after(LOOK_S):
+            await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
+        return together([*self._known, self._health()])
+
+    def _health(self, *, has_ended: bool = False) -> Health:
+        return Health(
+            os.getpid(),
+            self._index,
+            time.time(),
+            has_ended,
+            self._gateway.answers.failed,
+            round(time.monotonic() - self._started, 3),
+            tuple(self._vitals.lag_ms.buckets.items()),
+            dict(self._gateway.outcomes),
+            health_state(self._gateway, self._vitals),
+        )
+
+    def _look(self) -> None:
+        self._known = sorted(self._healths.others(), key=lambda health: health.at)
+
+    async def _write_often(self) -> None:
         while not self._closing.is_set():
-            await to_thread.run_sync(self._write, file, self.state())
+            await to_thread.run_sync(self._write, self.state(), self._health())
             with anyio.move_on_after(WRITE_S):
                 await self._closing.wait()
-        await to_thread.run_sync(self._write, file, replace(self.state(), gauges={}))
+        last = replace(self.state(), gauges={})
+        await to_thread.run_sync(self._write, last, self._health(has_ended=True))
 
-    def _write(self, file: Path, state: State) -> None:
-        try:
-            part = file.with_suffix(".part")
-            part.write_bytes(orjson.dumps(state))
-            part.replace(file)
-        except OSError as error:
-            if self._is_written:
-                log.warning("metrics can't be shared: %s", error)
-            self._is_written = False
-        else:
-            self._is_written = True
+    def _write(self, state: State, health: Health) -> None:
+        if self._states.write(state):
+            self._healths.write(health)
 
     def _exposed(self, own: State, format_: Format) -> bytes:
-        states = [*sorted(_others(self._file), key=lambda state: state.at), own]
+        states = [*sorted(self._states.others(), key=lambda state: state.at), own]
         living = {state.pid: state for state in states if state.is_alive}  # an id is one process
         counters = (state.counters for state in states)
         gauges = (state.gauges for state in living.values())
@@ -219,19 +274,3 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
 
 def _by(states: Mapping[str, Mapping[str, float]], name: str) -> list[Row]:
     return [([label], [state[name]]) for label, state in states.items() if name in state]
-
-
-def _make_room(file: Path) -> None:
-    """Counters of an earlier process with the same index and id are to stay."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if file.exists():
-        file.rename(file.with_stem(f"{file.stem}-{time.time_ns()}"))
-
-
-def _others(own: Path | None) -> Iterator[State]:
-    for file in own.parent.glob("worker-*.json") if own else ():
-        if file != own:
-            try:
-                yield _STATE.validate_json(file.read_bytes())
-            except (OSError, ValueError) as error:
-                log.warning("metrics in %s can't be read: %s", file, error)

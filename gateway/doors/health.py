@@ -1,7 +1,7 @@
 """How the gateway is doing: for people and load balancers, and in figures for Prometheus."""
 
-import time
 from collections.abc import Callable
+from importlib.metadata import version
 
 from aiohttp import hdrs, web
 
@@ -12,24 +12,24 @@ from gateway.doors.negotiation import takes_openmetrics
 from gateway.doors.route import CALLER, JSON, Route, Shape
 from gateway.exposition import OPENMETRICS, TEXT
 from gateway.metrics import Metrics
-from gateway.vitals import Vitals
 
 
 class Health:
-    """Request handlers over one gateway; `is_draining` says whether it is about to end."""
+    """Request handlers over one gateway, of which `workers` processes should serve; `is_draining`
+    says whether this one is about to end.
+    """
 
     def __init__(
         self,
         gateway: Gateway,
-        vitals: Vitals,
         metrics: Metrics,
+        workers: int,
         is_draining: Callable[[], bool],
     ) -> None:
         self._gateway = gateway
-        self._vitals = vitals
         self._metrics = metrics
+        self._workers = workers
         self._is_draining = is_draining
-        self._started = time.monotonic()
 
     def routes(self) -> tuple[Route, ...]:
         text: dict[str, Shape] = {
@@ -57,22 +57,20 @@ class Health:
 
     async def health(self, request: web.Request) -> web.StreamResponse:
         """`GET /healthz`: whether the gateway serves; to who may call it, also how it is doing."""
-        gateway, answers = self._gateway, self._gateway.answers
-        said: dict[str, object] = {"status": "failed" if answers.failed else "ok"}
+        gateway, health = self._gateway, await self._metrics.health()
+        failed, alive = health.pop("failed"), health.pop("alive")
+        said: dict[str, object] = {"status": "failed" if failed else "ok"}
         if CALLER in request:
             said |= {
-                "upstream": answers.upstream,
+                "version": version("finport"),
+                "upstream": gateway.answers.upstream,
                 "mode": gateway.settings.mode,
                 "snapshot": gateway.snapshot_id,
                 "tools": len(gateway.catalog),
-                "uptime_s": round(time.monotonic() - self._started, 3),
-                "calls": dict(gateway.outcomes),
-                "cache": answers.state(),
-                "pending": answers.pending,
-                "hosts": answers.hosts.state(),
-                **self._vitals.result(),
+                "workers": {"wanted": self._workers, "alive": alive},
+                **health,
             }
-        return json(request, said, 503 if answers.failed else 200)
+        return json(request, said, 503 if failed else 200)
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
         """`GET /readyz`: whether new calls should be sent here."""

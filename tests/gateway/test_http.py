@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,8 @@ async def test_health_counts_what_calls_ended_as(door: Door) -> None:
     assert (health["status"], health["tools"]) == ("ok", 760)
     assert health["calls"] == {"live": 1, "cached": 1, "invalid_arguments": 1}
     assert health["peak_rss_bytes"] > 0
+    assert health["workers"] == {"wanted": 1, "alive": 1}
+    assert health["version"] == version("finport")
 
 
 async def test_a_client_that_goes_away_ends_its_call(door: Door) -> None:

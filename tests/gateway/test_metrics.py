@@ -5,8 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,9 @@ from gateway import CallContext, Gateway, GatewaySettings
 from gateway.bind import Binder
 from gateway.context import DEFAULT_CONTEXT
 from gateway.errors import CallError, ErrorCode
-from gateway.exposition import BOUNDS_S, OPENMETRICS, TEXT, Figures, merge
+from gateway.exposition import BOUNDS_S, MAX_CLIENTS, OPENMETRICS, TEXT, Figures, merge
+from gateway.grant import Grant
+from gateway.health import Health
 from gateway.metrics import CallMetrics, Metrics, State
 from gateway.result import Result
 from gateway.vitals import PERIOD_S, Vitals
@@ -62,7 +65,11 @@ class Scraped:
 
 @asynccontextmanager
 async def open_scraped(
-    catalog: Catalog, tmp_path: Path, folder: Path | None = None, **settings: Any
+    catalog: Catalog,
+    tmp_path: Path,
+    folder: Path | None = None,
+    name_of: Callable[[str], str | None] = lambda _: None,
+    **settings: Any,
 ) -> AsyncIterator[Scraped]:
     async with AsyncExitStack() as parts:
         double = await parts.enter_async_context(UpstreamDouble.open(catalog))
@@ -73,7 +80,7 @@ async def open_scraped(
             akshare_base_url=double.base_url,
             **given,
         )
-        calls = CallMetrics()
+        calls = CallMetrics(name_of)
         opened = Gateway.open(chosen, catalog=catalog, observers=(calls,))
         gateway = await parts.enter_async_context(opened)
         vitals = await parts.enter_async_context(Vitals.watch())
@@ -206,7 +213,7 @@ async def test_both_formats_say_the_same(scraped: Scraped) -> None:
     await until(lambda: scraped.metrics.state().gauges["lag"])
     plain = parsed(await scraped.metrics.exposition(TEXT))
     text = (await scraped.metrics.exposition(OPENMETRICS)).decode()
-    said = {family.name: family for family in openmetrics(text)}
+    said = {family.name: family for family in openmetrics(text)}  # type: ignore[no-untyped-call]
     assert said.keys() ^ plain.keys() == {"finport", "finport_info"}, "an info's name differs"
     for name in ("finport_calls_total", "finport_call_duration_seconds_bucket"):
         assert numbers(said, name) == numbers(plain, name)
@@ -283,10 +290,113 @@ def ended_process() -> int:
 LIVE = ("ok", HOST, "live", "get_coin")
 
 
+def keyed(client: str) -> CallContext:
+    """As the calls of a client with a key begin."""
+    return CallContext(client=client, grant=Grant())
+
+
+async def test_calls_are_counted_by_the_names_of_clients(catalog: Catalog, tmp_path: Path) -> None:
+    names = {"00000001": "desk", "00000002": "desk", "00000003": "batch"}
+    async with open_scraped(catalog, tmp_path, name_of=names.get) as scraped:
+        for client in ("00000001", "00000002", "00000003", "revoked"):
+            await scraped.gateway.call(*COIN, keyed(client))
+        del names["00000003"]
+        await scraped.gateway.call("no_such_tool", {}, keyed("00000003"))
+        await scraped.gateway.call(*COIN, CallContext(client="00000001"))  # who has no key
+        await scraped.gateway.call(*COIN)
+        families = await scraped.families()
+    counted = numbers(families, "finport_client_calls_total")
+    assert counted == {
+        ("desk", "ok"): 2,
+        ("batch", "ok"): 1,
+        ("batch", "unknown_tool"): 1,
+        ("(other)", "ok"): 1,
+        ("", "ok"): 2,
+    }
+    assert sum(counted.values()) == sum(numbers(families, "finport_calls_total").values())
+
+
+async def test_more_clients_than_are_told_by_name_share_one(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.metrics.REMEMBERED", 10)
+    folder = tmp_path / "run"
+    async with open_scraped(catalog, tmp_path, folder, name_of=lambda id_: f"n-{id_}") as scraped:
+        for n in range(MAX_CLIENTS + 50):
+            for _ in range(2):
+                await scraped.gateway.call("no_such_tool", {}, keyed(f"{n:03}"))
+        before = numbers(await scraped.families(), "finport_client_calls_total")
+        assert len(before) == MAX_CLIENTS + 1
+        assert before["(other)", "unknown_tool"] == 100
+        rows = [(["a", "ok"], [7.0]), (["n-000", "unknown_tool"], [1.0]), (["zz", "ok"], [5.0])]
+        other = State(os.getppid(), 1, time.time(), {"finport_client_calls_total": rows}, {})
+        (folder / "worker-1-1.json").write_bytes(orjson.dumps(other))
+        after = numbers(await scraped.families(), "finport_client_calls_total")
+    assert len({name for name, _ in after}) == MAX_CLIENTS + 1
+    assert after["n-000", "unknown_tool"] == 3
+    assert sum(after.values()) == sum(before.values()) + 13
+
+
+async def test_an_answer_about_all_workers_is_given_without_a_folder_that_hangs(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, held = tmp_path / "run", threading.Event()
+
+    def hang(_: Metrics) -> None:
+        assert held.wait(PATIENCE_S)
+
+    async with open_scraped(catalog, tmp_path, folder) as scraped:
+        monkeypatch.setattr("gateway.metrics.LOOK_S", 0.05)
+        monkeypatch.setattr(Metrics, "_look", hang)
+        try:
+            for _ in range(3):
+                assert (await scraped.metrics.health())["alive"] == 1
+        finally:
+            held.set()
+
+
+def health(pid: int, *, failed: bool = False, ended: bool = False, **hosts: Any) -> Health:
+    state = {
+        "cache": {"memory": {"entries": 3}, "disk": {"queued": 1}},
+        "pending": 2,
+        "hosts": {HOST: {"in_flight": 1, "breaker": "closed", "retry_tokens": 9.9, **hosts}},
+        "children_peak_rss_bytes": None,
+    }
+    lag = ((10, 5), (-20, 5))
+    return Health(pid, 1, time.time(), ended, failed, 12.5, lag, {"live": 4, "timeout": 1}, state)
+
+
+async def test_how_workers_are_doing_is_said_of_all(catalog: Catalog, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    async with open_scraped(catalog, tmp_path, folder) as scraped:
+        await scraped.gateway.call(*COIN)
+        alone = await scraped.metrics.health()
+        assert (alone["alive"], alone["failed"], alone["calls"]) == (1, False, {"live": 1})
+        others = [
+            health(os.getppid(), breaker="open", retry_tokens=0.3),
+            health(ended_process()),
+            health(1, ended=True),
+        ]
+        for n, other in enumerate(others):
+            (folder / f"health-1-{n}.json").write_bytes(orjson.dumps(other))
+        both = await scraped.metrics.health()
+        assert (both["alive"], both["failed"], both["uptime_s"]) == (2, False, 12.5)
+        assert both["calls"] == {"live": 1 + 3 * 4, "timeout": 3}
+        assert both["pending"] == 2
+        assert both["cache"]["memory"]["entries"] == 1 + 3
+        host = both["hosts"][HOST]
+        assert (host["breaker"], host["in_flight"], host["retry_tokens"]) == ("open", 1, 10.3)
+        assert both["loop_lag_ms"]["p50"] is not None
+        (folder / "health-1-0.json").write_bytes(orjson.dumps(health(os.getppid(), failed=True)))
+        assert (await scraped.metrics.health())["failed"]
+    (own,) = folder.glob(f"health-0-{os.getpid()}.json")
+    assert orjson.loads(own.read_bytes())["has_ended"]
+
+
 async def test_workers_add_up_and_one_that_has_ended_leaves_its_counters(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.metrics.STALE_S", PATIENCE_S)
+    monkeypatch.setattr("gateway.shared.STALE_S", PATIENCE_S)
     folder = tmp_path / "run"
     write(folder, os.getppid(), time.time())
     write(folder, ended_process(), time.time(), calls=11)

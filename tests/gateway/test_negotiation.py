@@ -1,5 +1,7 @@
 """What a client says it accepts is what it gets, by RFC 9110's qualities."""
 
+from typing import Any
+
 import pytest
 from multidict import CIMultiDict
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
@@ -118,6 +120,6 @@ async def test_figures_come_in_the_format_that_is_asked_for(
     ) as got:
         text = await got.text()
     assert got.headers["Content-Type"] == f"{given}; charset=utf-8"
-    parsed = openmetrics(text) if given == OPEN else plain_text(text)
-    assert "finport_loop_lag_seconds" in {family.name for family in parsed}
+    parsed: Any = openmetrics if given == OPEN else plain_text
+    assert "finport_loop_lag_seconds" in {family.name for family in parsed(text)}
     assert text.endswith("# EOF\n") == (given == OPEN)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -197,6 +198,28 @@ async def test_figures_of_all_workers_add_up_in_one_scrape(tmp_path: Path) -> No
         served.stdin.close()
         assert await served.ended() == (0, "")
         assert not os.access(folder, os.F_OK)
+
+
+async def test_one_worker_says_how_all_are_doing(tmp_path: Path) -> None:
+    async with server(tmp_path, "--workers", "2", "--until-stdin-closes") as served:
+        async with Load.on(served.port) as load:
+            await until(lambda: len(load.pids) == 2)
+            load.over = True
+        health = await _health(served.url)
+        assert (health["status"], health["workers"]["wanted"]) == ("ok", 2)
+        began = time.monotonic()
+        while health["workers"]["alive"] < 2 or sum(health["calls"].values()) != load.sent:
+            assert time.monotonic() < began + PATIENCE_S, health
+            await asyncio.sleep(0.05)
+            health = await _health(served.url)
+        served.stdin.close()
+        assert await served.ended() == (0, "")
+
+
+async def _health(url: str) -> dict[str, Any]:
+    async with aiohttp.ClientSession() as client, client.get(f"{url}/healthz") as response:
+        said: dict[str, Any] = await response.json()
+        return said
 
 
 def metrics_folder(worker: int) -> str:

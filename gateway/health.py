@@ -1,0 +1,76 @@
+"""How one process is doing, as data, and how several that serve together are doing.
+
+Counts are added up, those of processes that have ended as well; what goes on at the moment is added
+up over the living; of times the longest stands for all, and of breakers the one that is least well.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from gateway.call import Gateway
+from gateway.quantile import Quantiles
+from gateway.shared import Record
+from gateway.vitals import Vitals
+
+_BREAKERS = ("closed", "half_open", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class Health(Record):
+    """One process. `state` is what goes on in it, without what `together` does in its own way."""
+
+    has_ended: bool
+    failed: bool
+    uptime_s: float
+    lag_ms: tuple[tuple[int, int], ...]
+    calls: dict[str, int]
+    state: dict[str, Any]
+
+    @property
+    def serves(self) -> bool:
+        return not self.has_ended and self.is_alive
+
+
+def health_state(gateway: Gateway, vitals: Vitals) -> dict[str, Any]:
+    """What goes on in this process."""
+    answers, measured = gateway.answers, vitals.result()
+    del measured["loop_lag_ms"]
+    return {
+        "cache": answers.state(),
+        "pending": answers.pending,
+        "hosts": answers.hosts.state(),
+        **measured,
+    }
+
+
+def together(every: Iterable[Health]) -> dict[str, Any]:
+    """How the gateway is doing that these processes are, or were."""
+    every = [*every]
+    living = list({health.pid: health for health in every if health.serves}.values())
+    lag = Quantiles()
+    for health in living:
+        lag.merge(Quantiles(dict(health.lag_ms)))
+    return {
+        "alive": len(living),
+        "failed": any(health.failed for health in living),
+        "uptime_s": max((health.uptime_s for health in living), default=0.0),
+        "calls": _sum([health.calls for health in every]),
+        **_sum([health.state for health in living]),
+        "loop_lag_ms": lag.result(),
+    }
+
+
+def _sum(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return reduce(_both, states, {})
+
+
+def _both(first: Any, second: Any) -> Any:
+    if first is None or second is None:
+        return second if first is None else first
+    if isinstance(first, dict):
+        return {name: _both(first.get(name), second.get(name)) for name in {**first, **second}}
+    if isinstance(first, str):
+        return max(first, second, key=_BREAKERS.index)
+    return first or second if isinstance(first, bool) else round(first + second, 1)

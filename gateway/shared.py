@@ -1,0 +1,85 @@
+"""What the worker processes of a run tell each other: each writes records of its own into files of
+the run's folder, and reads those of all.
+
+A record stays when its process has ended. It is replaced as a whole, so none is read half-written.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import orjson
+from pydantic import TypeAdapter
+
+log = logging.getLogger("finport")
+
+STALE_S = 15.0
+"""A worker that has written nothing for so long is gone, even if some process has its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What process `pid`, worker `index` of its run, says of itself `at` some Unix time."""
+
+    pid: int
+    index: int
+    at: float
+
+    @property
+    def is_alive(self) -> bool:
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass  # another user's: there is one
+        return abs(time.time() - self.at) < STALE_S
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Shared(Generic[R]):
+    """The records of one kind. Without a folder there are no others. What it does blocks."""
+
+    def __init__(self, folder: Path | None, kind: str, index: int, adapter: TypeAdapter[R]) -> None:
+        self._kind = kind
+        self._adapter = adapter
+        self._file = folder and folder / f"{kind}-{index}-{os.getpid()}.json"
+        self._is_written = True
+
+    def make_room(self) -> None:
+        """Keep the record of an earlier process of this index and id. Raises `OSError`."""
+        if self._file is not None:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._file.exists():
+                self._file.rename(self._file.with_stem(f"{self._file.stem}-{time.time_ns()}"))
+
+    def write(self, record: R) -> bool:
+        """Replace this process's record, if that can be; where it can't, that is logged once."""
+        if self._file is None:
+            return False
+        try:
+            part = self._file.with_suffix(".part")
+            part.write_bytes(orjson.dumps(record))
+            part.replace(self._file)
+        except OSError as error:
+            if self._is_written:
+                log.warning("metrics can't be shared: %s", error)
+            self._is_written = False
+        else:
+            self._is_written = True
+        return self._is_written
+
+    def others(self) -> Iterator[R]:
+        """What the other processes of this run have last said, those included that have ended."""
+        for file in self._file.parent.glob(f"{self._kind}-*.json") if self._file else ():
+            if file != self._file:
+                try:
+                    yield self._adapter.validate_json(file.read_bytes())
+                except (OSError, ValueError) as error:
+                    log.warning("metrics in %s can't be read: %s", file, error)
