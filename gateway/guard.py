@@ -7,6 +7,7 @@ a page of an origin that is neither the gateway's own nor allowed. Where the gat
 what may call tools needs one.
 """
 
+import hmac
 import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from multidict import CIMultiDictProxy, istr
 from gateway.clients import HOW_TO_SEND, Client, Clients
 from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
+from gateway.keys import digest_of
 from gateway.refusal import Refusal
 from gateway.settings import GatewaySettings, SettingsError
 
@@ -55,12 +57,15 @@ ANYONE = Caller()
 
 
 class Guard:
-    """Checks the heads of requests. Raises `SettingsError` for a host or origin that is none."""
+    """Checks the heads of requests. Raises `SettingsError` for a host or origin that is none, and
+    for a key to `/metrics` that is a client's as well.
+    """
 
     def __init__(self, settings: GatewaySettings, clients: Clients) -> None:
         self._clients = clients
         self._names = {_allowed_name(host) for host in settings.allowed_hosts}
         self._origins = {_allowed_origin(origin) for origin in settings.allowed_origins}
+        self._metrics_key = _metrics_key(settings, clients)
         self._is_own = lru_cache(1_024)(self._names_this_gateway)
 
     @property
@@ -93,6 +98,13 @@ class Guard:
         if name is None:
             return ANYONE
         return Caller(context=CallContext(client=name[:MAX_CLIENT]))
+
+    def may_read_figures(self, headers: Headers) -> bool:
+        """Whether a request gives the key that opens `/metrics` and nothing else."""
+        given = _key(headers)
+        if self._metrics_key is None or given is None:
+            return False
+        return hmac.compare_digest(digest_of(given), self._metrics_key)
 
     def _names_this_gateway(self, host: str) -> bool:
         if ANY_NAME in self._names:
@@ -146,6 +158,19 @@ def _allowed_origin(origin: str) -> str:
         raise SettingsError(text)
     name, port = site
     return f"{scheme}://{name}" + (f":{port}" if port not in ("", _PORTS.get(scheme)) else "")
+
+
+def _metrics_key(settings: GatewaySettings, clients: Clients) -> str | None:
+    """The hash of the key that opens `/metrics`. Raises `SettingsError`."""
+    if settings.metrics_key is None:
+        return None
+    key = settings.metrics_key.get_secret_value()
+    try:
+        client = clients.authenticate(key)
+    except Refusal:
+        return digest_of(key)
+    text = f"setting metrics_key: it is the key of client {client.name}, which calls tools"
+    raise SettingsError(f"{text}; make another")
 
 
 def _key(headers: Headers) -> str | None:

@@ -6,6 +6,7 @@ to close with its next answer, and what is still under way after `drain_s` ends 
 """
 
 import asyncio
+import logging
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -35,6 +36,8 @@ from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_a
 from gateway.metrics import CallMetrics, Metrics
 from gateway.strangers import Strangers
 from gateway.vitals import Vitals
+
+log = logging.getLogger("finport")
 
 REQUESTS = 1_000
 """Requests on one connection to one of several processes. Its client then connects anew, perhaps to
@@ -216,6 +219,8 @@ async def serve(
         shared = Metrics.open(gateway, vitals, calls, worker.folder, worker.index)
         metrics = await parts.enter_async_context(shared)
         guard = Guard(gateway.settings, clients)
+        if gateway.settings.metrics_key is not None and not guard.needs_keys:
+            log.warning("metrics_key closes nothing: while no client has a key, anyone may call")
         limits = Limits(None if guard.needs_keys else PER_MINUTE)
         finder = ToolFinder.of(gateway.catalog, gateway.settings, limits)
         await parts.enter_async_context(aclosing(finder))

@@ -45,6 +45,12 @@ def _origin(url: str) -> str:
     return url.rstrip("/")
 
 
+def _check_header(key: SecretStr) -> None:
+    text = key.get_secret_value()
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError("a key holds a character that no header can carry")
+
+
 BaseUrl = Annotated[str, AfterValidator(_origin)]
 
 
@@ -76,12 +82,15 @@ class GatewaySettings(BaseSettings):
     how many calls in all may be on their way to an answer that memory does not have.
 
     `api_keys` and those in `clients_file` are the keys of the gateway's own clients; without any,
-    only loopback is served. `allow_transactional` says whether callers without a key may use tools
+    only loopback is served. `metrics_key` opens `/metrics` beside them and nothing else, so that
+    whoever reads figures need hold no key that calls tools; by itself it closes nothing.
+    `allow_transactional` says whether callers without a key may use tools
     that may set something off; unset, they may where nothing real can be reached. `allowed_hosts`
     are the names, beside localhost and IP addresses, under which the gateway may be called over
     HTTP, `allowed_origins` the web origins, beside its own, whose pages may call it. `connections`
-    bounds open ones; `drain_s` is how long calls under way may take after SIGTERM. `otel` exports
-    spans as the OTEL_* variables of OpenTelemetry say.
+    bounds open ones; `drain_s` is how long calls under way may take after SIGTERM. `access_log`
+    writes a line about each request to the log. `otel` exports spans as the OTEL_* variables of
+    OpenTelemetry say.
     """
 
     model_config = SettingsConfigDict(
@@ -97,6 +106,7 @@ class GatewaySettings(BaseSettings):
     akshare_base_url: BaseUrl | None = None
 
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    metrics_key: SecretStr | None = None
     clients_file: Path = Field(default_factory=lambda: user_config_path("finport") / "clients.json")
     allow_transactional: bool | None = None
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
@@ -104,6 +114,7 @@ class GatewaySettings(BaseSettings):
     connections: int = Field(10_000, ge=1)
     drain_s: float = Field(30.0, gt=0, le=DAY_S)
     log_format: Literal["text", "json"] = "text"
+    access_log: bool = False
     otel: bool = False
 
     embeddings_url: BaseUrl | None = None
@@ -149,10 +160,17 @@ class GatewaySettings(BaseSettings):
     @classmethod
     def _are_headers(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
         for key in keys:
-            text = key.get_secret_value()
-            if not (text.isascii() and text.isprintable()):
-                raise ValueError("a key holds a character that no header can carry")
+            _check_header(key)
         return keys
+
+    @field_validator("metrics_key", mode="after")
+    @classmethod
+    def _is_header(cls, key: SecretStr | None) -> SecretStr | None:
+        """An empty one is none: a request could give it without knowing it."""
+        if key is None or not key.get_secret_value().strip():
+            return None
+        _check_header(key)
+        return SecretStr(key.get_secret_value().strip())
 
     @model_validator(mode="after")
     def _values_fit(self) -> Self:

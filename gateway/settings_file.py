@@ -20,7 +20,8 @@ MAX_BYTES = 2**16
 OPERATORS_ONLY = frozenset(
     {
         *("rapidapi_base_url", "akshare_base_url", "embeddings_url"),
-        *("api_keys", "clients_file", "allow_transactional", "allowed_hosts", "allowed_origins"),
+        *("api_keys", "clients_file", "metrics_key", "allow_transactional"),
+        *("allowed_hosts", "allowed_origins"),
     }
 )
 """Settings that a found file may not have: where secrets are sent, and who may use them."""

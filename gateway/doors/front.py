@@ -31,6 +31,7 @@ from gateway.strangers import Strangers
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MCP = "/mcp"
+METRICS = "/metrics"
 
 READ_ON = 65_536
 """Bytes of the body of a refused request that are read, so that its connection can go on."""
@@ -84,7 +85,10 @@ class Front:
                 caller = self._guard.caller(headers)
             except Refusal as refusal:
                 leaves_unread = _leave_unread(request)
-                response = await self._answer_stranger(request, doors, refusal)
+                if self._is_scrape(request, refusal):
+                    response = await doors(request)
+                else:
+                    response = await self._answer_stranger(request, doors, refusal)
             else:
                 response = await self._answer(request, doors, caller)
         except Refusal as refusal:
@@ -130,13 +134,20 @@ class Front:
             return web.Response(status=204, headers=_PREFLIGHT)
         try:
             request[CALLER] = self._guard.caller(request.headers)
-        except Refusal:
-            if request.match_info.route.resource not in self._open:
+        except Refusal as refusal:
+            resource = request.match_info.route.resource
+            if resource not in self._open and not self._is_scrape(request, refusal):
                 raise
         try:
             return await handler(request)
         except web.HTTPException as error:
             return _as_json(request, error)
+
+    def _is_scrape(self, request: web.Request, refusal: Refusal) -> bool:
+        """Whether a request that may not call comes for figures alone, and may."""
+        is_for_figures = request.raw_path.partition("?")[0] == METRICS
+        is_unknown = refusal.error.code is ErrorCode.UNAUTHORIZED
+        return is_unknown and is_for_figures and self._guard.may_read_figures(request.headers)
 
     async def _finish(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Say in the head what every answer says there."""

@@ -19,6 +19,7 @@ HOSTILE = {
     "akshare_base_url": '"http://127.0.0.1:9"',
     "embeddings_url": '"http://127.0.0.1:9"',
     "api_keys": '["planted-client-key"]',
+    "metrics_key": '"planted-metrics-key"',
     "clients_file": '"theirs.json"',
     "allow_transactional": "true",
     "allowed_hosts": '["evil.example"]',
