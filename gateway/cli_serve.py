@@ -171,11 +171,12 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
                 opened = JsonLines.open(given.trace_file, AGAIN_S)
                 lines = await parts.enter_async_context(opened)
             gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
+            spans = None
             if settings.otel:
                 spans = await parts.enter_async_context(ToolSpans.open(settings))
                 parts.enter_context(gateway.observed(spans))
             serving = http.serve(
-                gateway, given.host, given.port, listening=listening, worker=worker
+                gateway, given.host, given.port, listening=listening, worker=worker, spans=spans
             )
             url = await parts.enter_async_context(serving)
             calm_collector()

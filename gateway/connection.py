@@ -1,7 +1,7 @@
 """One connection of the HTTP server, with bounds on what aiohttp lets take for ever: until a
 request has come, between two of them, while a client does not take what is sent to it.
 
-What is no HTTP is answered in JSON and stands in no log: it may hold a key.
+What is no HTTP is answered in JSON and its text stands in no log: it may hold a key.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import _ErrInfo
 
+from gateway.access import AccessLog
 from gateway.doors.answer import problem
 from gateway.errors import CallError, ErrorCode
 from gateway.refusal import Refusal
@@ -34,10 +35,13 @@ REST_S = 2.0
 
 
 class Connections(Protocol):
-    """Whoever counts them, and gives those their turns who send what is no HTTP."""
+    """Whoever counts them, gives those their turns who send what is no HTTP, and may write down
+    what was asked.
+    """
 
     connections: int
     strangers: Strangers
+    access: AccessLog | None
 
 
 class Connection(web.RequestHandler):
@@ -112,7 +116,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        if _is_lost(exc):
+        if is_lost(exc):
             raise ConnectionResetError("the client went away") from exc
         if isinstance(exc, HttpProcessingError):
             text = "this is no proper HTTP/1.1 request, or its head is too long"
@@ -123,6 +127,15 @@ class Connection(web.RequestHandler):
         response = problem(request, error, {hdrs.SERVER: "finport"})
         response.force_close()
         return response
+
+    def log_access(
+        self,
+        request: web.BaseRequest,
+        response: web.StreamResponse,
+        time: float | None,  # noqa: ARG002 - of aiohttp's, in whole milliseconds
+    ) -> None:
+        if self._owner.access is not None:
+            self._owner.access.answered(request, response.status, response.body_length)
 
     def _make_error_handler(self, err_info: _ErrInfo) -> Handler:
         answer = super()._make_error_handler(err_info)
@@ -158,8 +171,8 @@ class TurnedAway(asyncio.Protocol):
         wire.close()
 
 
-def _is_lost(exc: BaseException | None) -> bool:
+def is_lost(exc: BaseException | None) -> bool:
     """Whether an answer could not be sent, by one task or by all of a group that tried."""
     if isinstance(exc, BaseExceptionGroup):
-        return all(map(_is_lost, exc.exceptions))
+        return all(map(is_lost, exc.exceptions))
     return isinstance(exc, ConnectionError)

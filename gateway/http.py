@@ -9,7 +9,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,11 @@ import anyio
 from aiohttp import hdrs, web
 from anyio import to_thread
 
+from gateway.access import BEGAN, CLIENT_WENT, AccessLog
 from gateway.call import Gateway
 from gateway.clients import Clients
-from gateway.connection import Connection, TurnedAway
+from gateway.connection import Connection, TurnedAway, is_lost
+from gateway.door_spans import DoorSpans
 from gateway.doors.batch import Batch
 from gateway.doors.front import Front
 from gateway.doors.health import Health
@@ -34,10 +36,13 @@ from gateway.finder import PER_MINUTE, Limits, ToolFinder
 from gateway.guard import Guard
 from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.metrics import CallMetrics, Metrics
+from gateway.spans import ToolSpans
 from gateway.strangers import Strangers
 from gateway.vitals import Vitals
 
 log = logging.getLogger("finport")
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 REQUESTS = 1_000
 """Requests on one connection to one of several processes. Its client then connects anew, perhaps to
@@ -68,11 +73,15 @@ class Serving:
         guard: Guard,
         metrics: Metrics,
         worker: "Worker",
+        access: AccessLog | None,
+        spans: ToolSpans | None,
     ) -> None:
         self.draining = False
         self.in_flight = 0
         self.connections = 0
         self.strangers = Strangers()
+        self.access = access
+        self._spans = spans
         self._gateway = gateway
         self._worker = worker
         self._idle_s = 0.0
@@ -120,6 +129,15 @@ class Serving:
                 response.force_close()
             return response
 
+        async def logged(request: web.BaseRequest) -> web.StreamResponse:
+            request[BEGAN] = time.perf_counter()
+            try:
+                return await answer(request)
+            except BaseException as error:
+                if self.access and (is_lost(error) or isinstance(error, asyncio.CancelledError)):
+                    self.access.answered(request, CLIENT_WENT, 0)
+                raise
+
         def connect() -> asyncio.Protocol:
             if is_one_of_many:
                 time.sleep(1e-9)  # 50 us in truth: other processes wake up and take the next one
@@ -127,7 +145,11 @@ class Serving:
                 return Connection(self, server)
             return TurnedAway()
 
-        server.request_handler = handle
+        answer: Handler = handle
+        if self._spans is not None:
+            shown = DoorSpans(self._spans, self._gateway.catalog, self._front.route_of, listening)
+            answer = shown.around(handle)
+        server.request_handler = answer if self.access is None else logged
         accepting = await loop.create_server(connect, sock=listening, backlog=BACKLOG)
         try:
             yield
@@ -202,10 +224,12 @@ async def serve(
     *,
     listening: socket | None = None,
     worker: Worker = ALONE,
+    spans: ToolSpans | None = None,
 ) -> AsyncIterator[str]:
     """Serve all doors; gives the base URL. Port 0 takes a free one. Leaving drains.
 
-    `listening` is a bound socket to serve on in place of `host` and `port`. Raises `OSError`, and
+    `listening` is a bound socket to serve on in place of `host` and `port`. With `spans`, which
+    observe the gateway, requests have their spans too. Raises `OSError`, and
     `SettingsError` for clients that can't be read.
     """
     async with AsyncExitStack() as parts:
@@ -224,7 +248,10 @@ async def serve(
         limits = Limits(None if guard.needs_keys else PER_MINUTE)
         finder = ToolFinder.of(gateway.catalog, gateway.settings, limits)
         await parts.enter_async_context(aclosing(finder))
-        serving = Serving(gateway, finder, guard, metrics, worker)
+        access = None
+        if gateway.settings.access_log:
+            access = parts.enter_context(AccessLog.open(guard, gateway.catalog))
+        serving = Serving(gateway, finder, guard, metrics, worker, access, spans)
         await parts.enter_async_context(serving.on(listening))
         yield url_of(listening)
 

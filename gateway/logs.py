@@ -23,8 +23,13 @@ import orjson
 REQUEST_ID: ContextVar[str] = ContextVar("REQUEST_ID", default="")
 """The request on whose behalf something happens, where there is one."""
 
+ACCESS = "finport.access"
+"""Logger of the lines about requests; each bears what it says as `fields` too."""
+
 QUEUED = 10_000
-"""Records that may wait to be written."""
+"""Records that may wait to be written; half as many lines about requests, which else would take the
+room of what goes wrong.
+"""
 
 FLUSH_S = 2.0
 """How long what still waits may hold up the end, where nobody reads stderr."""
@@ -72,12 +77,15 @@ class JsonLine(logging.Formatter):
     """One JSON object; `request_id` and `exception` stand in it where there are some."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, object] = {
             "at": _utc(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _valid(record.getMessage()),
         }
+        fields: dict[str, object] = getattr(record, "fields", None) or {
+            "message": record.getMessage()
+        }
+        line |= {name: _valid(v) if isinstance(v, str) else v for name, v in fields.items()}
         if request_id := getattr(record, "request_id", ""):
             line["request_id"] = _valid(request_id)
         if record.exc_info:
@@ -119,6 +127,8 @@ class _Entrance(QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
+            if record.name == ACCESS and self._records.qsize() >= self._records.maxsize / 2:
+                raise queue.Full
             self._records.put_nowait(record)
         except queue.Full:
             with self._counting:

@@ -1,14 +1,17 @@
 """A span for each call, by OpenTelemetry's conventions for generative AI: `execute_tool NAME`.
 
-A span is made when its call has ended and holds no argument and no result. Its parent is the
-caller's `traceparent`, whose sampled flag is honoured; a malformed one is ignored. Nothing that
-goes wrong here reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
+A span is made when its call has ended and holds no argument and no result. Its parent is the span
+of the request that made the call, if there is one (`gateway/door_spans.py`), else the caller's
+`traceparent`, whose sampled flag is honoured; a malformed one is ignored. A caller that names
+another trace than its request's gets the span there, with a link. Nothing that goes wrong here
+reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
 """
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+    from opentelemetry.trace import Link, Span
 
 log = logging.getLogger("finport")
 
@@ -32,6 +36,9 @@ FLUSH_S = 5.0
 """How long the last spans may hold up the end of the gateway."""
 
 MAX_TRACEPARENT = 128
+
+REQUEST_SPAN: ContextVar["Span | None"] = ContextVar("REQUEST_SPAN", default=None)
+"""The span of the request on whose behalf something happens, where there is one."""
 
 _OTLP = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
@@ -43,7 +50,7 @@ class ToolSpans:
         from opentelemetry.trace import Status, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        self._tracer = provider.get_tracer("finport", version("finport"))
+        self.tracer = provider.get_tracer("finport", version("finport"))
         self._propagator = TraceContextTextMapPropagator()
         self._error = Status(StatusCode.ERROR)
 
@@ -93,23 +100,39 @@ class ToolSpans:
             attributes["server.address"] = bound.plan.host
         if result.error is not None:
             attributes["error.type"] = result.error.code.value
-        span = self._tracer.start_span(
+        parent, links = self._place(context.traceparent)
+        span = self.tracer.start_span(
             f"execute_tool {name}",
-            self._parent(context.traceparent),
+            parent,
             attributes=attributes,
+            links=links,
             start_time=end - int(result.elapsed_ms * 1e6),
         )
         if result.error is not None:
             span.set_status(self._error)
         span.end(end)
 
-    def _parent(self, traceparent: str | None) -> "Context | None":
-        """None is what is current where the call was made."""
-        from opentelemetry.context import get_current
+    def _place(self, traceparent: str | None) -> "tuple[Context | None, Sequence[Link]]":
+        """Within what a call's span belongs, and what it is linked to."""
+        from opentelemetry.trace import Link, get_current_span, set_span_in_context
+
+        told, request = self.told(traceparent), REQUEST_SPAN.get()
+        if request is None:
+            return told, ()
+        within = request.get_span_context()
+        if told is None or get_current_span(told).get_span_context().trace_id == within.trace_id:
+            return set_span_in_context(request), ()
+        return told, (Link(within),)
+
+    def told(self, traceparent: str | None) -> "Context | None":
+        """What a caller says that it calls within; None where it says nothing that can be read."""
+        from opentelemetry.context import Context
+        from opentelemetry.trace import get_current_span
 
         if traceparent is None or len(traceparent) > MAX_TRACEPARENT:
             return None
-        return self._propagator.extract({"traceparent": traceparent}, get_current())
+        told = self._propagator.extract({"traceparent": traceparent}, Context())
+        return told if get_current_span(told).get_span_context().is_valid else None
 
 
 def _otlp() -> "SpanProcessor":

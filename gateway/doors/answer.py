@@ -76,6 +76,11 @@ class ReadyResponse(web.StreamResponse):
     def keep_alive(self) -> bool:
         return self._keep_alive is not False
 
+    @property
+    def body_length(self) -> int:
+        """What is sent, with the head, as aiohttp counts too."""
+        return len(self._message)
+
     async def prepare(self, request: web.BaseRequest) -> None:
         transport = request.transport
         if transport is None:

@@ -32,6 +32,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MCP = "/mcp"
 METRICS = "/metrics"
+CALL = "/v1/tools/{name}"
 
 READ_ON = 65_536
 """Bytes of the body of a refused request that are read, so that its connection can go on."""
@@ -100,6 +101,17 @@ class Front:
         if not (isinstance(response, ReadyResponse) or response.prepared):
             await self._finish(request, response)
         return response
+
+    def route_of(self, request: web.Request) -> str | None:
+        """The path of the route that has served a request, with names in place of values."""
+        path, _, _ = request.raw_path.partition("?")
+        if path == MCP:
+            return MCP
+        if request.method == "POST" and _CALL.fullmatch(path):
+            return CALL
+        match = request._match_info  # without one no route was looked for
+        resource = match and match.route.resource
+        return resource.canonical if resource else None
 
     async def _answer(
         self, request: web.Request, doors: Handler, caller: Caller

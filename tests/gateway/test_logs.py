@@ -17,7 +17,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from gateway.logs import REQUEST_ID, set_up
+from gateway.logs import ACCESS, REQUEST_ID, set_up
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +144,20 @@ async def test_a_reader_that_hangs_holds_up_no_loop_and_losses_are_told() -> Non
     assert told.startswith(f"{1_000 - len(records)} log records were dropped")
     assert 10 <= len(records) <= 12
     assert messages[-1] == "the last"
+
+
+def test_lines_about_requests_leave_room_for_what_goes_wrong() -> None:
+    stream = Stuck()
+    with set_up("text", stream, queued=100):
+        for n in range(1_000):
+            logging.getLogger(ACCESS).info("request %d", n)
+        for n in range(20):
+            log.error("wrong %d", n)
+        stream.released.set()
+    text = stream.getvalue().decode()
+    assert text.count("wrong") == 20
+    assert 50 <= text.count("request ") <= 52
+    assert f"{1_000 - text.count('request ')} log records were dropped" in text
 
 
 def test_the_end_waits_for_a_hanging_reader_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:

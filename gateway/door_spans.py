@@ -1,0 +1,124 @@
+"""A span of kind SERVER for each request, by OpenTelemetry's conventions for HTTP: `METHOD ROUTE`.
+
+Calls that the request makes are its children. A span says what was asked for and how it ended: no
+header, no query, no body, and of a path nothing long that the gateway does not know. Requests for
+health and figures have none: there are many, and they say nothing. Nothing that goes wrong here
+reaches a request.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from socket import socket
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from gateway.access import shown_path
+from gateway.spans import REQUEST_SPAN, ToolSpans
+from manifests import Catalog
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+log = logging.getLogger("finport")
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+WITHOUT = ("/healthz", "/readyz", "/metrics")
+"""Paths whose requests have no span."""
+
+_METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
+
+
+class DoorSpans:
+    """Makes the spans of requests that come in by one socket."""
+
+    def __init__(
+        self,
+        spans: ToolSpans,
+        catalog: Catalog,
+        route_of: Callable[[web.Request], str | None],
+        listening: socket,
+    ) -> None:
+        self._spans = spans
+        self._catalog = catalog
+        self._route_of = route_of
+        self._address, self._port = listening.getsockname()[:2]
+
+    def around(self, handler: Handler) -> Handler:
+        """The same handler, with spans."""
+
+        async def spanned(request: web.BaseRequest) -> web.StreamResponse:
+            if request.raw_path.partition("?")[0] in WITHOUT:
+                return await handler(request)
+            span = self._begun(request)
+            token = REQUEST_SPAN.set(span)
+            try:
+                response = await handler(request)
+            except BaseException as error:
+                self._end(span, request, None, type(error).__name__)
+                raise
+            finally:
+                REQUEST_SPAN.reset(token)
+            status = response.status
+            self._end(span, request, status, str(status) if status >= 500 else None)
+            return response
+
+        return spanned
+
+    def _begun(self, request: web.BaseRequest) -> "Span | None":
+        try:
+            return self._made(request)
+        except Exception:
+            log.exception("the span of a request could not be made")
+            return None
+
+    def _made(self, request: web.BaseRequest) -> "Span":
+        from opentelemetry.context import Context
+        from opentelemetry.trace import SpanKind
+
+        method, version = _method(request), request.version
+        attributes: dict[str, str | int] = {
+            "http.request.method": method,
+            "url.scheme": "http",
+            "url.path": shown_path(request.raw_path, self._catalog),
+            "server.address": self._address,
+            "server.port": self._port,
+            "network.protocol.version": f"{version.major}.{version.minor}",
+        }
+        if request.remote:
+            attributes["client.address"] = request.remote
+        told = self._spans.told(request.headers.get("traceparent"))
+        return self._spans.tracer.start_span(
+            _name(method, None), told or Context(), SpanKind.SERVER, attributes
+        )
+
+    def _end(
+        self, span: "Span | None", request: web.BaseRequest, status: int | None, error: str | None
+    ) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        if span is None:
+            return
+        try:
+            route = self._route_of(request) if isinstance(request, web.Request) else None
+            span.update_name(_name(_method(request), route))
+            if route is not None:
+                span.set_attribute("http.route", route)
+            if status is not None:
+                span.set_attribute("http.response.status_code", status)
+            if error is not None:
+                span.set_attribute("error.type", error)
+                span.set_status(Status(StatusCode.ERROR))
+            span.end()
+        except Exception:
+            log.exception("the span of a request could not be ended")
+
+
+def _method(request: web.BaseRequest) -> str:
+    return request.method if request.method in _METHODS else "_OTHER"
+
+
+def _name(method: str, route: str | None) -> str:
+    verb = "HTTP" if method == "_OTHER" else method
+    return verb if route is None else f"{verb} {route}"
