@@ -109,9 +109,9 @@ class Front:
             return MCP
         if request.method == "POST" and _CALL.fullmatch(path):
             return CALL
-        match = request._match_info  # without one no route was looked for
-        resource = match and match.route.resource
-        return resource.canonical if resource else None
+        match = request._match_info  # None where no route was looked for
+        resource = None if match is None else match.route.resource
+        return None if resource is None else resource.canonical
 
     async def _answer(
         self, request: web.Request, doors: Handler, caller: Caller
