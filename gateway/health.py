@@ -14,7 +14,7 @@ from gateway.quantile import Quantiles
 from gateway.shared import Record
 from gateway.vitals import Vitals
 
-_BREAKERS = ("closed", "half_open", "open")
+_WORSE = {"closed": 0, "half_open": 1, "open": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +72,5 @@ def _both(first: Any, second: Any) -> Any:
     if isinstance(first, dict):
         return {name: _both(first.get(name), second.get(name)) for name in {**first, **second}}
     if isinstance(first, str):
-        return max(first, second, key=_BREAKERS.index)
+        return max(first, second, key=lambda state: _WORSE.get(state, 0))
     return first or second if isinstance(first, bool) else round(first + second, 1)

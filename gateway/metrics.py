@@ -51,7 +51,7 @@ LOOK_S = 1.0
 REMEMBERED = 10_000
 """Clients whose names are known without a look; keys come and go."""
 
-_MOST_NAMES = MAX_CLIENTS + len(("", OTHER))
+_MOST_NAMES = MAX_CLIENTS + 2  # with those for callers without a key and for all others
 _BOUNDS_MS = tuple(bound * 1e3 for bound in BOUNDS_S)
 _FIRST_MS = _BOUNDS_MS[0]
 
@@ -194,8 +194,9 @@ class Metrics:
         """How all workers are doing (`gateway.health.together`): the others as they last said, or
         where the folder can't be read in time as they said before.
         """
-        with anyio.move_on_after(LOOK_S):
-            await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
+        if self._healths.has_folder:
+            with anyio.move_on_after(LOOK_S):
+                await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
         return together([*self._known, self._health()])
 
     def _health(self, *, has_ended: bool = False) -> Health:

@@ -52,6 +52,10 @@ class Shared(Generic[R]):
         self._file = folder and folder / f"{kind}-{index}-{os.getpid()}.json"
         self._is_written = True
 
+    @property
+    def has_folder(self) -> bool:
+        return self._file is not None
+
     def make_room(self) -> None:
         """Keep the record of an earlier process of this index and id. Raises `OSError`."""
         if self._file is not None:

@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from gateway import connection, http, keys
 from gateway.doors import bodies
+from gateway.logs import ACCESS
 from gateway.trace import JsonLines
 from manifests import Catalog
 from manifests.selection import Selection
@@ -80,6 +81,7 @@ async def gate(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> As
             api_keys=(SecretStr("env=planted-client-key-0815"),),
             allowed_origins=("https://app.example",),
             connections=CONNECTIONS,
+            access_log=True,
         ) as road,
     ):
         before = asyncio.all_tasks()
@@ -89,7 +91,9 @@ async def gate(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> As
             gate = Gate((host, int(port)), road, file, trace, known)
             seen = Seen(gate.logged)
             logging.getLogger().addHandler(seen)
+            logging.getLogger(ACCESS).setLevel(logging.INFO)
             yield gate
+        logging.getLogger(ACCESS).setLevel(logging.NOTSET)
         logging.getLogger().removeHandler(seen)
         names = {getattr(t.get_coro(), "__qualname__", "") for t in asyncio.all_tasks() - before}
         assert names <= {"RequestHandler.start", "TestRunner._call_in_runner_task"}  # not ours
