@@ -129,13 +129,13 @@ def _count(grant: "Grant") -> tuple[int, int]:
     """How many tools are granted, of how many. A usage error for a name that no tool has, and where
     it is none.
     """
+    from gateway.bind import unknown_tool
     from manifests import Catalog
 
     catalog = Catalog.load()
     for name in sorted(dict(grant.tools.facets).get("names", ())):
         if catalog.get(name) is None:
-            nearest = ", ".join(catalog.nearest(name))
-            raise click.UsageError(f"no tool is named {name!r}; nearest: {nearest or 'none'}")
+            raise click.UsageError(unknown_tool(catalog, name).message)
     allowed = sum(grant.allows(manifest) for manifest in catalog)
     if not allowed:
         selected = any(manifest in grant.tools for manifest in catalog)

@@ -71,6 +71,7 @@ def validate(path: Path | None, as_json: bool) -> None:
 def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None) -> None:
     """Write tools in the format of others: a JSON array; JSON Lines for `fintoolbench`."""
     from cache.files import replaced_file
+    from gateway.bind import unknown_tool
     from manifests import Catalog
     from manifests.export import EXPORT_FORMATS, export
 
@@ -83,8 +84,7 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
         for name in tools.split(","):
             manifest = catalog.get(name.strip())
             if manifest is None:
-                nearest = ", ".join(catalog.nearest(name.strip()))
-                raise click.UsageError(f"no tool is named {name.strip()!r}; nearest: {nearest}")
+                raise click.UsageError(unknown_tool(catalog, name.strip()).message)
             chosen.append(manifest)
     name_ = next(known for known in EXPORT_FORMATS if known == format_)
     exported = [export(m, name_, strict=strict, tags=not no_tags) for m in chosen]

@@ -116,13 +116,14 @@ async def _record(
 
 
 def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict[str, Any]]]:
+    from gateway.bind import unknown_tool
+
     names = [name.strip() for name in tools.split(",") if name.strip()] if tools else []
     if tools and not names:
         raise click.UsageError("--tools names no tool")
     for name in names:
         if catalog.get(name) is None:
-            nearest = ", ".join(catalog.nearest(name))
-            raise click.UsageError(f"no tool is named {name!r}; nearest: {nearest}")
+            raise click.UsageError(unknown_tool(catalog, name).message)
     if refused := sorted(_transactional(catalog).intersection(names)):
         text = f"{', '.join(refused)}: answers of transactional tools may hold secrets of one "
         raise click.UsageError(f"{text}caller and are never recorded; leave them out of --tools")

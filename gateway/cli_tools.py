@@ -25,6 +25,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
+    from gateway.bind import unknown_tool
     from gateway.describe import describe, summarise
     from manifests import Catalog
 
@@ -32,8 +33,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
     if words[:1] == ("show",) and len(words) == 2:
         manifest = catalog.get(words[1])
         if manifest is None:
-            nearest = ", ".join(catalog.nearest(words[1]))
-            raise click.ClickException(f"no tool is named {words[1]!r}; nearest: {nearest}")
+            raise click.ClickException(unknown_tool(catalog, words[1]).message)
         echo_json(describe(manifest)) if as_json else _show(manifest)
         return
     _check(tags)

@@ -7,7 +7,6 @@ registrable domain of the host that a function mainly asks.
 import asyncio
 import time
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from adapters.host import registrable_domain
@@ -16,6 +15,7 @@ from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
 from gateway.turns import LineFull, Pace, Turns
 from manifests import Catalog, Manifest
+from manifests.nearest import did_you_mean
 
 RETRY_SHARE = 0.1
 RETRY_RESERVE = 10.0
@@ -207,7 +207,7 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
     unknown = settings.hosts.keys() - plans
     if unknown:
         host = min(unknown)
-        near = "".join(f"; the nearest is {n}" for n in get_close_matches(host, plans, 1, 0.3))
+        near = did_you_mean(host, plans, own=lambda name: name.removesuffix(".p.rapidapi.com"))
         raise SettingsError(f"setting hosts: no tool asks {host!r}{near}")
     for manifest in catalog:
         plan = plans[host_of(manifest)]

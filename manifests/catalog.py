@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
-from rapidfuzz import fuzz, process
 
 from manifests.manifest import Manifest
+from manifests.nearest import MOST, nearest
 from manifests.problem import first_problem
 
 if TYPE_CHECKING:
@@ -63,12 +63,9 @@ class Catalog:
     def get(self, name: str) -> Manifest | None:
         return self._by_name.get(name)
 
-    def nearest(self, name: str, limit: int = 5) -> list[str]:
-        """Names that resemble `name`, the most similar first."""
-        found = process.extract(
-            name, self._by_name.keys(), scorer=fuzz.WRatio, limit=limit, score_cutoff=60
-        )
-        return [match for match, _, _ in found]
+    def nearest(self, name: str, limit: int = MOST) -> list[str]:
+        """Names that are near `name`, the most similar first; none where none is."""
+        return nearest(name, self._by_name, limit)
 
     def select(
         self,

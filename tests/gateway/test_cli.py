@@ -76,7 +76,9 @@ def test_tools_lists_and_shows() -> None:
     assert "curl -s localhost:8000/v1/tools/get_coin" in shown.stdout
     wrong = finport("tools", "show", "get_coins")
     assert wrong.returncode == 1
-    assert "nearest: get_coin" in wrong.stderr
+    assert "did you mean get_coin" in wrong.stderr
+    far = finport("tools", "show", "zzz")
+    assert far.stderr == "Error: no tool is named 'zzz'\n"
     assert finport("tools", "--domain", "stocks").returncode == 2
 
 

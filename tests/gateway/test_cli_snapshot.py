@@ -176,7 +176,7 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
         (("merge", "text", "--out", "o"), 1, "is no snapshot"),
         (("merge", "text", "--out", "text"), 1, "a snapshot never changes"),
         (("record", "--out", "text"), 1, "a snapshot never changes"),
-        (("record", "--out", "o", "--tools", "get_coins"), 2, "nearest: get_coin"),
+        (("record", "--out", "o", "--tools", "get_coins"), 2, "did you mean get_coin"),
         (("record", "--out", "o", "--calls", "calls"), 2, "calls:1: not a call"),
         (("record", "--out", "o", "--calls", "calls", "--tools", "x"), 2, "not both"),
         (("record", "--out", "o", "--tools", ","), 2, "names no tool"),

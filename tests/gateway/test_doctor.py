@@ -92,7 +92,7 @@ def test_settings_that_cannot_be_read_fail_and_show_no_value(examine: Examine) -
     assert "planted" not in str(found)
     assert found["AkShare"].status == "ok", "what needs no settings is checked all the same"
     found, code = examine(FINPORT_HOSTS='{"coinranking1.rapidapi.com": {"per_month": 5}}')
-    assert "nearest is coinranking1.p.rapidapi.com" in found["settings"].found
+    assert "did you mean coinranking1.p.rapidapi.com?" in found["settings"].found
     assert code == 1
 
 

@@ -523,7 +523,7 @@ async def test_a_date_in_retry_after_is_honoured(catalog: Catalog, tmp_path: Pat
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"hosts": {"eastmoney.cn": {"per_second": 1}}}, "the nearest is eastmoney.com"),
+        ({"hosts": {"eastmoney.cn": {"per_second": 1}}}, "did you mean eastmoney.com"),
         ({"upstream": "simulated", "simulated_faults": {"explode": 0.1}}, "there are server_error"),
     ],
 )
