@@ -16,7 +16,10 @@ from bench.cli_report import report
 from bench.cli_run import run_suite
 from bench.cli_score import score
 from bench.cli_speed import speed
+from bench.environment import PREFIX, VARIABLES
 from gateway.cli_options import echo_json, run
+from gateway.environment import check_environment
+from gateway.settings_file import SettingsError
 from gateway.terminal import Commands, echo
 
 
@@ -24,6 +27,10 @@ from gateway.terminal import Commands, echo
 @click.version_option(package_name="finport")
 def main() -> None:
     """Finport's bench: drive agents through the gateway and measure them."""
+    try:
+        check_environment(PREFIX, VARIABLES)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
 
 
 for command in (run_suite, score, report, compare, export, simulated_model, speed):

@@ -45,7 +45,7 @@ judging = together(
 def judge_settings(options: dict[str, Any]) -> "JudgeSettings":
     """What `judging` was given, taken out of `options`."""
     from bench.agents.registry import is_plain_url
-    from bench.endpoint_key import JUDGE
+    from bench.environment import JUDGE_KEY
     from bench.judges.registry import JudgeSettings
 
     name, repeats = options.pop("judge"), options.pop("judge_repeats")
@@ -57,6 +57,6 @@ def judge_settings(options: dict[str, Any]) -> "JudgeSettings":
     if own_url and not is_plain_url(own_url):
         raise click.UsageError(
             "--judge-base-url wants http://HOST:PORT/PATH or https://..., up to before "
-            f"/chat/completions, without credentials or query; the key goes into {JUDGE}"
+            f"/chat/completions, without credentials or query; the key goes into {JUDGE_KEY}"
         )
     return JudgeSettings(name, model, base_url, repeats, is_agents=own_url is None)

@@ -16,15 +16,13 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from bench.environment import GATEWAY_KEY
 from gateway import CallContext, CallRecord, ErrorCode, Gateway
 from gateway.bind import masked, printable, redacted
 from gateway.context import CLIENT
 from gateway.trace import Trace
 
 CONNECTIONS = 256
-
-KEY = "FINBENCH_GATEWAY_KEY"
-"""Names the key of a gateway that wants one, in the environment."""
 
 CALL_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=300.0)
 """Of a call over HTTP. To wait for a connection is not the gateway's fault and has no bound here:
@@ -144,8 +142,8 @@ class HttpClient:
         if not isinstance(health, dict) or "status" not in health:
             raise GatewayUnreachableError(f"what answers at {self._base_url} is no gateway")
         if "upstream" not in health:  # all that it tells to who may not call it
-            text = f"the gateway at {self._base_url} wants a key: set {KEY} to one that it knows"
-            raise GatewayUnreachableError(text)
+            text = f"the gateway at {self._base_url} wants a key"
+            raise GatewayUnreachableError(f"{text}: set {GATEWAY_KEY} to one that it knows")
         return health
 
     async def hosts(self) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-MODEL = "FINBENCH_MODEL_KEY"
-JUDGE = "FINBENCH_JUDGE_KEY"
 GENERAL = "OPENAI_API_KEY"
 GENERAL_ORIGIN = ("https", "api.openai.com", 443)
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.agents.registry import AgentSettings, open_agent
-from bench.client import KEY, EmbeddedClient, HttpClient, ToolClient
+from bench.client import EmbeddedClient, HttpClient, ToolClient
 from bench.driver import Driver, Limits, Offer
+from bench.environment import GATEWAY_KEY
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.live import Live
 from bench.run_dir import RunDirectory
@@ -182,7 +183,7 @@ async def _client(
             opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
             yield EmbeddedClient(await parts.enter_async_context(opened))
         else:
-            http = HttpClient.open(plan.gateway, directory.calls, os.environ.get(KEY))
+            http = HttpClient.open(plan.gateway, directory.calls, os.environ.get(GATEWAY_KEY))
             yield await parts.enter_async_context(http)
 
 

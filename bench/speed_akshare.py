@@ -33,6 +33,7 @@ from aiohttp import web
 from anyio import to_thread
 
 from adapters.double.akshare import PAYLOADS
+from bench.environment import AKTOOLS_PYTHON
 from bench.load import LoadError
 from bench.servers import server
 from gateway.settings import GatewaySettings
@@ -49,7 +50,6 @@ SECONDS = 10.0
 ROUNDS = 2
 """So many calls a client at least, however long they take."""
 
-AKTOOLS_PYTHON = "FINBENCH_AKTOOLS_PYTHON"
 TRUSTED, CERTIFICATE, KEY = "trusted.pem", "upstream.pem", "upstream.key"
 
 _OURS = (sys.executable, "-P", "-m")

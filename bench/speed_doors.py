@@ -21,6 +21,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
+from bench.environment import FASTMCP_PYTHON
 from bench.load import LoadError, measure
 from bench.servers import served_gateway, server
 
@@ -33,7 +34,6 @@ ROUND_S = 3.0
 ROUNDS = 5
 BATCH = 100_000
 
-FASTMCP_PYTHON = "FINBENCH_FASTMCP_PYTHON"
 
 _FASTMCP = """\
 import json, os, socket, sys, threading

@@ -27,13 +27,12 @@ import aiohttp
 import anyio
 import orjson
 
+from bench.environment import INSPECT_PYTHON
 from bench.servers import served_gateway, server
 from bench.speed_driver_stage import ARGUMENTS, QUESTION, TOOL, MeasurementError
 from gateway import Gateway, GatewaySettings
 
 log = logging.getLogger("finbench.speed")
-
-INSPECT_PYTHON = "FINBENCH_INSPECT_PYTHON"
 
 _PYTHON = (sys.executable, "-P", "-m")
 _SCRIPTED = (*_PYTHON, "bench.speed_driver_scripted")

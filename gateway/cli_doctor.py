@@ -120,22 +120,13 @@ def _packages() -> Finding:
 
 def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
     """Raises `SettingsError`."""
-    from difflib import get_close_matches
-
     from gateway.hosts import plans_of
-    from gateway.settings import GatewaySettings
-    from gateway.settings_file import CONFIG, settings_file
+    from gateway.settings_file import settings_file
 
     plans_of(settings, catalog)
-    known = {CONFIG, *(PREFIX + name.upper() for name in GatewaySettings.model_fields)}
     given = sorted(name for name in os.environ if name.upper().startswith(PREFIX))
-    unknown = [name for name in given if name.upper() not in known]
     found = f"{settings_file() or 'no finport.toml here'}; environment: "
     found += ", ".join(given) or f"no {PREFIX}*"
-    if unknown:
-        near = {name: get_close_matches(name.upper(), known, 1) for name in unknown}
-        meant = [f"{name} (meant {', '.join(n)}?)" if n else name for name, n in near.items()]
-        return Finding("settings", "warn", found, f"no setting is named {', '.join(meant)}")
     return Finding("settings", "ok", found)
 
 

@@ -207,7 +207,7 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
     unknown = settings.hosts.keys() - plans
     if unknown:
         host = min(unknown)
-        near = did_you_mean(host, plans, own=lambda name: name.removesuffix(".p.rapidapi.com"))
+        near = did_you_mean(host, plans, own=_own_part)
         raise SettingsError(f"setting hosts: no tool asks {host!r}{near}")
     for manifest in catalog:
         plan = plans[host_of(manifest)]
@@ -217,3 +217,7 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
     for host, own in settings.hosts.items():
         plans[host] |= own.model_dump(exclude_none=True)
     return {host: HostSettings(**plan) for host, plan in plans.items() if plan}
+
+
+def _own_part(host: str) -> str:
+    return host.removesuffix(".rapidapi.com").removesuffix(".p")

@@ -26,10 +26,14 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from gateway.settings_file import SettingsError, read_settings_file
+from gateway.environment import check_environment
+from gateway.settings_file import CONFIG, SettingsError, read_settings_file
 from manifests import PlanLimits
+from manifests.nearest import did_you_mean
 
 __all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
+
+PREFIX = "FINPORT_"
 
 MiB = 2**20
 DAY_S = 86_400.0
@@ -93,9 +97,7 @@ class GatewaySettings(BaseSettings):
     OpenTelemetry say.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="FINPORT_", extra="forbid", hide_input_in_errors=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
 
     upstream: Literal["live", "simulated"] = "live"
     mode: Mode = "live"
@@ -252,6 +254,8 @@ class GatewaySettings(BaseSettings):
             return cls(**{name: v for name, v in overrides.items() if v is not None})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
+            if first["type"] == "extra_forbidden":
+                raise SettingsError(_unknown(first["loc"])) from None
             place = f"setting {first['loc'][0]}" if first["loc"] else "settings"
             message = first["msg"].removeprefix("Value error, ")
             raise SettingsError(f"{place}: {message}") from None
@@ -267,5 +271,13 @@ class GatewaySettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        check_environment(PREFIX, {CONFIG, *(f"finport_{n}" for n in settings_cls.model_fields)})
         file_settings = InitSettingsSource(settings_cls, dict(read_settings_file()))
         return init_settings, env_settings, file_settings
+
+
+def _unknown(place: tuple[int | str, ...]) -> str:
+    """What is said of a setting that there is none of, or none of a host."""
+    model = GatewaySettings if len(place) == 1 else HostSettings
+    near = did_you_mean(str(place[-1]), model.model_fields)
+    return f"settings: {'.'.join(map(str, place))} is no setting{near}"

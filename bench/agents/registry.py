@@ -14,7 +14,8 @@ from anyio import to_thread
 
 from bench.agents.agent import Agent
 from bench.agents.scripted import ErrorRates, ScriptedAgent
-from bench.endpoint_key import MODEL, EndpointKey, key_for
+from bench.endpoint_key import EndpointKey, key_for
+from bench.environment import MODEL_KEY
 from manifests import Catalog
 
 AGENTS = ("scripted", "replay", "llm", "fatr")
@@ -61,7 +62,7 @@ class AgentSettings:
         if self.base_url and not is_plain_url(self.base_url):
             raise AgentSettingsError(
                 "--base-url wants http://HOST:PORT/PATH or https://..., up to before "
-                f"/chat/completions, without credentials or query; the key goes into {MODEL}"
+                f"/chat/completions, without credentials or query; the key goes into {MODEL_KEY}"
             )
         if (self.name == "replay") != (self.trace is not None):
             raise AgentSettingsError(
@@ -74,7 +75,7 @@ class AgentSettings:
 
     @property
     def key(self) -> EndpointKey:
-        return key_for(self.base_url or "", MODEL)
+        return key_for(self.base_url or "", MODEL_KEY)
 
     def about(self) -> dict[str, Any]:
         """What of it another run must equal to be comparable, for `run.json`."""

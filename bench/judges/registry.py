@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bench.endpoint_key import JUDGE, MODEL, EndpointKey, key_for
+from bench.endpoint_key import EndpointKey, key_for
+from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge
 from manifests import Catalog
 
@@ -28,7 +29,7 @@ class JudgeSettings:
 
     @property
     def key(self) -> EndpointKey:
-        return key_for(self.base_url or "", JUDGE, *((MODEL,) if self.is_agents else ()))
+        return key_for(self.base_url or "", JUDGE_KEY, *((MODEL_KEY,) if self.is_agents else ()))
 
     def about(self) -> dict[str, Any]:
         """What of it another run must equal to be comparable, for `run.json`."""

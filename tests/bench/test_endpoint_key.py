@@ -13,7 +13,8 @@ from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
 from bench.agents.registry import AgentSettings, open_agent
 from bench.cli import main as finbench
-from bench.endpoint_key import GENERAL, JUDGE, MODEL, key_for
+from bench.endpoint_key import GENERAL, key_for
+from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.model import ModelError
 from bench.record import EpisodeRecord, ModelCallRecord
@@ -29,7 +30,7 @@ GENERAL_KEY = "sk-planted-general-0451"
 
 @pytest.fixture(autouse=True)
 def _general_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (MODEL, JUDGE):
+    for name in (MODEL_KEY, JUDGE_KEY):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(GENERAL, GENERAL_KEY)
 
@@ -73,24 +74,24 @@ async def listening() -> AsyncIterator[tuple[Heard, str]]:
     ],
 )
 def test_the_general_key_goes_to_its_own_origin_only(base_url: str, is_sent: bool) -> None:
-    key = key_for(base_url, MODEL)
+    key = key_for(base_url, MODEL_KEY)
     assert (key.secret, key.source) == ((GENERAL_KEY, GENERAL) if is_sent else (None, None))
     assert GENERAL_KEY not in repr(key)
 
 
 def test_a_key_of_its_own_goes_before_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(MODEL, "own")
-    assert key_for("https://api.openai.com/v1", MODEL).source == MODEL
-    assert key_for(ELSEWHERE, JUDGE).secret is None
-    monkeypatch.setenv(MODEL, " ")
-    assert key_for("https://api.openai.com/v1", MODEL).source == GENERAL
+    monkeypatch.setenv(MODEL_KEY, "own")
+    assert key_for("https://api.openai.com/v1", MODEL_KEY).source == MODEL_KEY
+    assert key_for(ELSEWHERE, JUDGE_KEY).secret is None
+    monkeypatch.setenv(MODEL_KEY, " ")
+    assert key_for("https://api.openai.com/v1", MODEL_KEY).source == GENERAL
 
 
 async def test_agent_and_judge_send_their_own_keys_and_no_other(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(MODEL, "the-models-key")
-    monkeypatch.setenv(JUDGE, "the-judges-key")
+    monkeypatch.setenv(MODEL_KEY, "the-models-key")
+    monkeypatch.setenv(JUDGE_KEY, "the-judges-key")
     record = EpisodeRecord("t#0", "t", 0, "", "", "?", "", "5", [], 0.0, execution_result="5")
     async with listening() as (model, model_url), listening() as (judge, judge_url):
         agent_settings = AgentSettings("llm", model="m", base_url=model_url)
@@ -112,7 +113,7 @@ async def test_an_endpoint_elsewhere_gets_no_key_and_the_error_names_the_variabl
         settings = AgentSettings("llm", model="m", base_url=url)
         async with open_agent(settings, catalog) as agent:
             record = ModelCallRecord(0, "act", "m", 0.0, 0.0)
-            with pytest.raises(ModelError, match=f"401 .no key was sent: set {MODEL}."):
+            with pytest.raises(ModelError, match=f"401 .no key was sent: set {MODEL_KEY}."):
                 await agent._model.complete([], record=record)  # type: ignore[attr-defined]
         with pytest.raises(UpstreamFault, match="401: no key was sent, set FINPORT_EMBEDDINGS_KEY"):
             await EndpointEmbedder(url, "words").embed(["x"])
@@ -122,8 +123,8 @@ async def test_an_endpoint_elsewhere_gets_no_key_and_the_error_names_the_variabl
 async def test_the_judge_takes_the_agents_key_at_the_agents_endpoint_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(MODEL, "the-models-key")
-    assert JudgeSettings("llm", "m", ELSEWHERE, is_agents=True).key.source == MODEL
+    monkeypatch.setenv(MODEL_KEY, "the-models-key")
+    assert JudgeSettings("llm", "m", ELSEWHERE, is_agents=True).key.source == MODEL_KEY
     assert JudgeSettings("llm", "m", ELSEWHERE).key.secret is None
 
 
@@ -142,7 +143,7 @@ async def test_an_embeddings_key_is_not_sent_where_a_redirect_points() -> None:
 def test_run_json_names_the_variables_and_holds_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(MODEL, "planted-model-key")
+    monkeypatch.setenv(MODEL_KEY, "planted-model-key")
     done = CliRunner().invoke(
         finbench,
         [
@@ -153,7 +154,7 @@ def test_run_json_names_the_variables_and_holds_no_key(
     )
     assert done.exit_code == 0, done.output
     about = json.loads((tmp_path / "out/run.json").read_text())
-    assert (about["model_key"], about["judge_key"]) == (MODEL, MODEL)
+    assert (about["model_key"], about["judge_key"]) == (MODEL_KEY, MODEL_KEY)
     for file in (tmp_path / "out").iterdir():
         assert b"planted" not in file.read_bytes(), file.name
 
@@ -162,5 +163,5 @@ def test_a_judges_url_holds_no_credentials() -> None:
     wanted = ("--judge", "llm", "--judge-model", "m", "--judge-base-url", "http://a:planted@c/v1")
     done = CliRunner().invoke(finbench, ["run", "starter", *wanted])
     assert done.exit_code == 2
-    assert f"the key goes into {JUDGE}" in done.output
+    assert f"the key goes into {JUDGE_KEY}" in done.output
     assert "planted" not in done.output

@@ -134,7 +134,10 @@ def test_no_name_is_cut_in_a_listing() -> None:
         (("add", "0123abcd"), "is not 8 hex digits"),
         (("add", "n" * 65), "a name has 1 to 64"),
         (("add", "bob", "--tools", "stocks"), "tools are selected by"),
-        (("add", "bob", "--tools", "names:get_cion"), "no tool is named 'get_cion'; did you mean get_coin"),
+        (
+            ("add", "bob", "--tools", "names:get_cion"),
+            "'get_cion'; did you mean get_coin",
+        ),
         (("add", "bob", "--tools", "source:akshare;names:get_coin"), "no tool is all of that"),
         (("add", "bob", "--per-second", "0"), "per-second"),
         (("add", "bob", "--at-once", "0"), "at-once"),

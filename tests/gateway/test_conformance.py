@@ -1,7 +1,7 @@
 """What the Model Context Protocol's own tools say: its conformance suite and its Inspector.
 
 Both are npm packages (`npm ci --prefix tests/node`) that want Node 22 or newer: the one that
-FINPORT_TEST_NODE names, or that on the PATH.
+TEST_NODE names, or that on the PATH.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tests.conftest import Door
 pytestmark = pytest.mark.anyio
 
 PACKAGES = Path(__file__).parents[1] / "node" / "node_modules" / "@modelcontextprotocol"
-NODE = os.environ.get("FINPORT_TEST_NODE") or shutil.which("node")
+NODE = os.environ.get("TEST_NODE") or shutil.which("node")
 
 PASSED = {
     "server-initialize",
@@ -74,10 +74,10 @@ FAILED = {
 def node_is_missing() -> str | None:
     """Why the tools can't run here."""
     if NODE is None:
-        return "no node on the PATH, and FINPORT_TEST_NODE names none"
+        return "no node on the PATH, and TEST_NODE names none"
     told = subprocess.run([NODE, "--version"], capture_output=True, text=True, check=True).stdout
     if int(told.lstrip("v").partition(".")[0]) < 22:
-        return f"node {told.strip()} is older than 22; FINPORT_TEST_NODE may name another"
+        return f"node {told.strip()} is older than 22; TEST_NODE may name another"
     return None
 
 

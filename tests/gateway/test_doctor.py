@@ -98,9 +98,11 @@ def test_settings_that_cannot_be_read_fail_and_show_no_value(examine: Examine) -
 
 def test_a_variable_that_is_no_setting_is_named(examine: Examine) -> None:
     found, code = examine(FINPORT_RAPIDAPI_KEY=PLANTED_KEY)
-    assert found["settings"].status == "warn"
-    assert "FINPORT_RAPIDAPI_KEY (meant FINPORT_RAPIDAPI_KEYS?)" in found["settings"].advice
-    assert code == 0
+    assert found["settings"].status == "fail"
+    told = "FINPORT_RAPIDAPI_KEY is no setting; did you mean FINPORT_RAPIDAPI_KEYS?"
+    assert found["settings"].found == told
+    assert found["AkShare"].status == "ok", "what needs no settings is checked all the same"
+    assert code == 1
 
 
 def test_keys_are_counted_and_shown_by_fingerprint(examine: Examine, closed: int) -> None:

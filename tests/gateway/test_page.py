@@ -574,7 +574,7 @@ async def test_a_key_is_asked_for_kept_in_the_tab_and_sent(tab: Tab) -> None:
     await tab.keyboard.type("secret-1")
     await tab.keyboard.press("Enter")
     await expect(tab.locator("#key")).to_be_hidden()
-    await expect(tab.locator("#curl")).to_contain_text("Bearer $FINPORT_KEY")
+    await expect(tab.locator("#curl")).to_contain_text("Bearer $GATEWAY_KEY")
     answer = await call(tab)
     await expect(answer.get_by_role("heading")).to_have_text("Answer")
     assert await tab.evaluate("[sessionStorage.length, localStorage.length]") == [1, 0]

@@ -61,7 +61,7 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 function showCurl() {
   const { url, headers, body } = request();
   const heads = Object.entries(headers).map((head) => `-H ${quoted(head.join(": "))}`);
-  if (hasKey()) heads.push('-H "Authorization: Bearer $FINPORT_KEY"');
+  if (hasKey()) heads.push('-H "Authorization: Bearer $GATEWAY_KEY"');
   const parts = ["curl -s", quoted(location.origin + url), ...heads, "-d", quoted(body)];
   byId("curl").textContent = parts.join(" ");
 }
