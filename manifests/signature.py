@@ -6,7 +6,7 @@ what is allowed. JSON null means "not given".
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from manifests.manifest import (
     Scalar,
     ScalarType,
 )
+from manifests.ranges import Range, ranges
 from manifests.synonyms import LONGEST, meant_name, meant_value
 
 MAX_INTEGER = 2**53 - 1  # RFC 7493 (I-JSON), section 2.2
@@ -79,6 +80,7 @@ class Signature:
             if p.filled_by == "agent" and p.withdrawn is None
         )
         self.names = tuple(slot.name for slot in self._slots)
+        self.ranges = ranges([p for p in manifest.parameters if p.name in self.names])
 
     def bind(self, arguments: Mapping[str, object]) -> dict[str, Scalar]:
         """Canonical arguments, defaults filled in. Raises `ArgumentError`."""
@@ -115,6 +117,8 @@ class Signature:
                 given = {n: v for n, v in arguments.items() if v is not None or n in aliases}
                 return self.bind({aliases.get(name, name): v for name, v in given.items()})
             problems.extend(self._foreign(name) for name in arguments if name not in self.names)
+        if self.ranges:
+            problems += _reversed(self.ranges, bound, arguments)
         if problems:
             raise ArgumentError(problems)
         return bound
@@ -152,6 +156,22 @@ class Signature:
                 return Problem(name, "is set by the gateway", "leave it out")
         allowed = ", ".join(self.names) or "none"
         return Problem(short(name)[1:-1], "is no argument of this tool", f"allowed: {allowed}")
+
+
+def _reversed(
+    told: Sequence[Range], bound: Mapping[str, Scalar], given: Mapping[str, object]
+) -> list[Problem]:
+    """What is wrong with ranges whose end is before their start, maybe by a default."""
+    return [_end_first(r, bound, given) for r in told if r.is_reversed(bound)]
+
+
+def _end_first(told: Range, bound: Mapping[str, Scalar], given: Mapping[str, object]) -> Problem:
+    start, end = (
+        f"{short(bound[name])}{'' if given.get(name) is not None else ' (its default)'}"
+        for name in (told.start, told.end)
+    )
+    text = f"{end} is before {told.start} {start}"
+    return Problem(told.end, text, f"expected {told.start} <= {told.end}")
 
 
 def _slot(p: Parameter, in_path: bool) -> _Slot:
