@@ -15,7 +15,8 @@ import orjson
 
 from cache import Rule, call_key, key_prefix, rule_of
 from gateway.errors import CallError, ErrorCode
-from manifests import ArgumentError, Catalog, Manifest, Scalar, Signature
+from gateway.json_text import Repeating, read_json
+from manifests import ArgumentError, Catalog, Manifest, Problem, Scalar, Signature
 
 REMEMBERED = 4_096
 """Texts remembered, and the size in bytes of the longest."""
@@ -82,7 +83,7 @@ class Binder:
 
     def _bind_text(self, tool: str, text: bytes) -> BoundCall:
         try:
-            arguments = orjson.loads(text or b"{}")
+            arguments = read_json(text or b"{}")
         except orjson.JSONDecodeError as error:
             raise _unreadable(f"the arguments are not JSON: {error}") from None
         if not isinstance(arguments, dict):
@@ -94,6 +95,8 @@ class Binder:
             raise _unreadable("the arguments must be a mapping of names to values")
         plan = self._plans.get(tool) or self._resolve(tool, given)
         try:
+            if isinstance(given, Repeating):
+                raise ArgumentError([_repeated(name) for name in given.repeated])
             arguments = plan.signature.bind(given)
         except ArgumentError as error:
             details = {
@@ -127,6 +130,10 @@ class Binder:
             transactional=manifest.intent_type == "transactional",
         )
         return plan
+
+
+def _repeated(name: str) -> Problem:
+    return Problem(printable(name), "is given more than once", "expected one value")
 
 
 def unknown_tool(catalog: Catalog, name: str) -> CallError:

@@ -80,11 +80,13 @@ def call(
 
 
 def _arguments(pairs: tuple[str, ...], json_arguments: str | None) -> dict[str, Any]:
+    from gateway.json_text import read_json
+
     given: dict[str, Any] = {}
     if json_arguments is not None:
         try:
-            given = orjson.loads(json_arguments)
-        except orjson.JSONDecodeError as error:
+            given = read_json(json_arguments.encode())
+        except ValueError as error:
             raise click.UsageError(f"--args is not JSON: {error}") from error
         if not isinstance(given, dict):
             raise click.UsageError("--args must be a JSON object")
@@ -92,6 +94,8 @@ def _arguments(pairs: tuple[str, ...], json_arguments: str | None) -> dict[str, 
         name, equals, value = pair.partition("=")
         if not equals:
             raise click.UsageError(f"{pair!r} is not of the form NAME=VALUE")
+        if name in given:
+            raise click.UsageError(f"{name} is given more than once")
         given[name] = value
     return given
 

@@ -146,13 +146,17 @@ def _without_transactional(
 
 
 def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    from gateway.json_text import read_json
+
     calls = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         if not line.strip():
             continue
         try:
-            call = orjson.loads(line)
-            calls.append((str(call["tool"]), dict(call["arguments"])))
+            call = read_json(line)
+            if not isinstance(call["arguments"], dict):
+                raise TypeError("`arguments` is no object")
+            calls.append((str(call["tool"]), call["arguments"]))
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             text = f"{path}:{number}: not a call with `tool` and `arguments`: {error}"
             raise click.UsageError(text) from error

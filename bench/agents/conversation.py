@@ -17,6 +17,7 @@ from bench.client import Reply
 from bench.model import Completion, FunctionCall, ModelClient
 from bench.record import Ending, ModelCallRecord
 from gateway.bind import REDACTED, masked
+from gateway.json_text import Repeating, read_json
 from manifests import Manifest
 from manifests.export import export
 
@@ -172,9 +173,11 @@ def read_arguments(text: str, cut_off: bool = False) -> tuple[dict[str, Any], st
     try:
         if text.count("{") + text.count("[") > _MOST_BRACKETS:
             raise ValueError("they are nested too deeply")
-        arguments = orjson.loads(text)
+        arguments = read_json(text.encode())
         if not isinstance(arguments, dict):
             raise ValueError("they must be one JSON object")
+        if isinstance(arguments, Repeating):
+            raise ValueError(f"they give {arguments.repeated[0][:RAW_CHARS]} more than once")
     except ValueError as error:
         where = "; the answer was cut off at its length" if cut_off else ""
         return {"_raw": _legible(text)}, f"the arguments are not JSON: {error}{where}"

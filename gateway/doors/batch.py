@@ -8,10 +8,12 @@ error, and the others go on. When the client goes away, what only it waited for 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import orjson
 from aiohttp import hdrs, web
+from anyio import to_thread
 from pydantic import Field
 
 from gateway.call import Gateway
@@ -23,6 +25,8 @@ from gateway.doors.rest import CallQuery, asked_for
 from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.guard import Caller
+from gateway.json_text import AT_ONCE as AT_ONCE_READ
+from gateway.json_text import Repeating, read_json
 from gateway.refusal import BadRequest, Refusal
 from gateway.result import Result
 
@@ -197,7 +201,9 @@ async def _opened(request: web.Request) -> AsyncGenerator[object]:
         if len(text) > MAX_BODY:
             raise BadRequest(f"an array is over {MAX_BODY} bytes", ErrorCode.TOO_LARGE)
     try:
-        return _each(orjson.loads(text))
+        if len(text) <= AT_ONCE_READ:
+            return _each(read_json(text))
+        return _each(await to_thread.run_sync(partial(read_json, text, in_thread=True)))
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is no JSON array: {error}") from None
 
@@ -217,7 +223,7 @@ async def _each(calls: Iterable[object]) -> AsyncGenerator[object]:
 def _parsed(line: object, number: int) -> object:
     """The JSON value of a line. Raises `BadRequest`."""
     try:
-        return orjson.loads(line) if isinstance(line, bytes) else line
+        return read_json(line) if isinstance(line, bytes) else line
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"call {number} is no JSON: {error}") from None
 
@@ -233,6 +239,8 @@ def _read(call: object, number: int) -> tuple[str, bytes | Mapping[str, Any]]:
     form = 'a call is {"id": ..., "tool": NAME, "arguments": {...}}'
     if not isinstance(call, dict) or not call.keys() <= {"id", "tool", "arguments"}:
         raise BadRequest(f"{form}; call {number} is not")
+    if isinstance(call, Repeating):
+        raise BadRequest(f"{form}; call {number} has {call.repeated[0]} more than once")
     id_, tool, arguments = call.get("id"), call.get("tool"), call.get("arguments", {})
     if not (id_ is None or is_id(id_)) or not isinstance(tool, str):
         raise BadRequest(f"{form}, with a text or a whole number as id; call {number} is not")

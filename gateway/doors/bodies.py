@@ -10,6 +10,7 @@ import orjson
 from aiohttp import StreamReader, hdrs, web
 
 from gateway.errors import ErrorCode
+from gateway.json_text import Repeating
 from gateway.refusal import BadRequest
 
 MAX_BODY = 2**20
@@ -146,8 +147,11 @@ def is_id(value: object) -> TypeGuard[str | int | float]:
 
 def arguments_text(arguments: object) -> bytes | Mapping[str, Any]:
     """Arguments as text, since what a text means is remembered; what is nested too deeply to be
-    written stays as it is: it will be refused in the same words as any other wrong value.
+    written, or has a name twice, stays as it is: it will be refused in the same words as any other
+    wrong value.
     """
+    if isinstance(arguments, Repeating):
+        return arguments
     try:
         return orjson.dumps(arguments)
     except orjson.JSONEncodeError:

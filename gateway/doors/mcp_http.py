@@ -33,6 +33,7 @@ from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.guard import Caller
+from gateway.json_text import read_json
 from gateway.refusal import BadRequest
 from manifests import Selection
 
@@ -112,7 +113,7 @@ class McpHttp:
         id_, stateless, asked = b"null", False, None
         try:
             try:
-                message = orjson.loads(await read_body(request))
+                message = read_json(await read_body(request))
             except orjson.JSONDecodeError as error:
                 raise McpError(mcp.PARSE_ERROR, f"the body is no JSON: {error}") from None
             id_ = mcp.id_of(message)
