@@ -6,12 +6,14 @@ The terms are those of RFC 9111 (fresh, stale, the request directives of section
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
 from manifests import FreshnessOverride, Timeliness
+from manifests.formats import short
+from manifests.nearest import did_you_mean
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 
@@ -100,11 +102,21 @@ def _seconds(time: str) -> float:
     return int(hours) * HOUR + int(minutes) * MINUTE
 
 
-_DIRECTIVE = re.compile(r'([^\s,="]+)\s*(?:(=)\s*("(?:[^"\\]|\\.)*"|[^\s,]*))?')
+_DIRECTIVE = re.compile(
+    r'[\s,]*+(?:([^\s,="]++)\s*+(?:=\s*+("(?:[^"\\]|\\.)*+"|[^\s,"]*+))?\s*+(?:,|$))?'
+)
+
+_FLAGS = ("no-cache", "no-store", "only-if-cached")
+_SECONDS = ("max-age", "min-fresh", "max-stale", "stale-if-error")
+_WITHOUT_MEANING = (
+    *("no-transform", "stale-while-revalidate", "must-revalidate", "proxy-revalidate"),
+    *("must-understand", "private", "public", "s-maxage", "immutable", "pre-check", "post-check"),
+)
+"""What clients send as well: it asks for nothing here, mostly since it is of answers."""
 
 
 class CacheControlError(ValueError):
-    """A request directive that is known but can't be read; the text says what would be right."""
+    """A request directive that can't be read; the text says what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,31 +145,54 @@ class CacheControl:
 
     @classmethod
     def parse(cls, header: str) -> "CacheControl":
-        """From the text of a `Cache-Control` request header; unknown directives are passed over.
+        """From the text of a `Cache-Control` request header.
 
-        Raises `CacheControlError` for a known directive whose value can't be read.
+        Raises `CacheControlError` for a directive that is unknown, can't be read, or stands there
+        with two values.
         """
         said: dict[str, Any] = {}
-        for name, equals, value in _DIRECTIVE.findall(header.lower()):
-            if name in ("no-cache", "no-store", "only-if-cached"):
-                said[name.replace("-", "_")] = True
-            elif name in ("max-age", "min-fresh", "max-stale", "stale-if-error"):
-                seconds = value.strip('"')
-                if name == "max-stale" and not equals:
-                    seconds = "inf"
-                elif not re.fullmatch("[0-9]+", seconds):
-                    raise CacheControlError(
-                        f"Cache-Control: {name} needs whole seconds, as in {name}=60"
-                    )
-                # Of a directive that is repeated the first counts (RFC 9111, section 4.2.1).
-                said.setdefault(f"{name.replace('-', '_')}_s", float(seconds))
-        return cls(**said)
+        for name, value in _directives(header):
+            field, asked = _asked(name, value)
+            if said.setdefault(field, asked) != asked:
+                raise CacheControlError(f"Cache-Control: {name} stands there with two values")
+        return cls(**{field: asked for field, asked in said.items() if asked is not None})
 
     @property
     def demands(self) -> bool:
         """Whether the caller says itself how good an answer must be."""
         bounds = (self.max_age_s, self.min_fresh_s, self.max_stale_s)
         return self.no_cache or any(bound is not None for bound in bounds)
+
+
+def _directives(header: str) -> Iterator[tuple[str, str | None]]:
+    """Names and values, None where there is none; both in small letters."""
+    text, at = header.lower(), 0
+    while at < len(text):
+        found = _DIRECTIVE.match(text, at)
+        if found is not None and found[1] is not None:
+            yield found[1], found[2]
+        elif found is None or found.end() < len(text):
+            raise CacheControlError(f"Cache-Control: {short(text[at:].strip())} can't be read")
+        at = found.end()
+
+
+def _asked(name: str, value: str | None) -> tuple[str, bool | float | None]:
+    """The field of `CacheControl` that a directive sets, and to what; None for no meaning."""
+    if name in _FLAGS:
+        if value is not None:
+            raise CacheControlError(f"Cache-Control: {name} takes no value")
+        return name.replace("-", "_"), True
+    if name in _SECONDS:
+        if name == "max-stale" and value is None:
+            return "max_stale_s", float("inf")
+        seconds = (value or "").strip('"')
+        if not re.fullmatch("[0-9]+", seconds):
+            raise CacheControlError(f"Cache-Control: {name} needs whole seconds, as in {name}=60")
+        return f"{name.replace('-', '_')}_s", float(seconds)
+    if name in _WITHOUT_MEANING:
+        return name, None
+    near = did_you_mean(name, (*_FLAGS, *_SECONDS, *_WITHOUT_MEANING))
+    raise CacheControlError(f"Cache-Control: {short(name)} is no directive of requests{near}")
 
 
 ANYTHING = CacheControl()

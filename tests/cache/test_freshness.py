@@ -1,5 +1,6 @@
 """The freshness table, every row at its borders, and every request directive. No clock, no disk."""
 
+import contextlib
 from typing import get_args
 
 import pytest
@@ -128,10 +129,13 @@ def test_borders(timeliness: Timeliness, recorded_at: float, age_s: float, use: 
         ("", 99, FRESH),
         ("max-age=0, stale-if-error=0", 50, NO),
         ("no-cache, stale-if-error=0", 0, NO),
-        ("max-age=30, max-age=300", 31, NO),  # of a directive that is repeated the first counts
+        ("max-age=30, max-age=30", 31, NO),  # as when two on the way say the same
+        ("no-cache, NO-CACHE,, ,", 0, NO),
         ("max-age=99999999999999999999", 99, FRESH),
         ('private="a, max-age=x", max-age=30', 31, NO),
-        ('MAX-AGE="30", no-transform, x-y=1', 31, NO),
+        ('MAX-AGE="30", no-transform, private', 31, NO),
+        ("no-cache, no-store, must-revalidate, max-age=0", 0, NO),  # as much code sends it
+        ("private, no-store, pre-check=0, post-check=0, proxy-revalidate, s-maxage=0", 99, FRESH),
     ],
 )
 def test_request_directives(asked: str, age_s: float, use: Use) -> None:
@@ -149,6 +153,37 @@ def test_an_answer_from_the_future_is_not_believed() -> None:
 )
 def test_a_directive_that_cannot_be_read_is_named(header: str) -> None:
     with pytest.raises(CacheControlError, match=header.partition("=")[0]):
+        CacheControl.parse(header)
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("no_cache", "'no_cache' is no directive of requests; did you mean no-cache?"),
+        ("nocache", "; did you mean no-cache?"),
+        ("max-age=5, max_stale=3", "; did you mean max-stale?"),
+        ("only-if-cache", "; did you mean only-if-cached?"),
+        ("zzz=1", "Cache-Control: 'zzz' is no directive of requests"),
+        ("no-cache=true", "no-cache takes no value"),
+        ("max-age=inf", "max-age needs whole seconds"),
+        ("max-age=5, max-age=60", "max-age stands there with two values"),
+        ("max-stale, max-stale=60", "max-stale stands there with two values"),
+        ("max-age 60", "'max-age 60' can't be read"),
+        ("no-cache; no-store", "'no-cache; no-store' can't be read"),
+        ("no-cache no-store", "'no-cache no-store' can't be read"),
+        ('max-age="60', "can't be read"),
+        ("=5", "'=5' can't be read"),
+    ],
+)
+def test_what_asks_for_nothing_or_for_two_things_is_an_error(header: str, told: str) -> None:
+    with pytest.raises(CacheControlError) as caught:
+        CacheControl.parse(header)
+    assert told in str(caught.value)
+
+
+@given(st.text(alphabet='max-ge0=", \\;no', max_size=40))
+def test_any_header_is_read_or_refused(header: str) -> None:
+    with contextlib.suppress(CacheControlError):
         CacheControl.parse(header)
 
 

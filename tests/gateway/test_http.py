@@ -43,6 +43,43 @@ async def test_a_call_answers_with_the_envelope(door: Door) -> None:
     assert second["data"] == first["data"]
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("nocache", "did you mean no-cache?"),
+        ("max-age=5, max-age=9", "max-age stands there with two values"),
+        ("max-age", "max-age needs whole seconds"),
+    ],
+)
+async def test_a_directive_that_means_nothing_is_refused(
+    door: Door, header: str, told: str
+) -> None:
+    for path in ("/v1/tools/get_coin", "/v1/calls"):
+        head = {"Cache-Control": header}
+        async with door.client.post(f"{door.url}{path}", data=b"{}", headers=head) as got:
+            error = (await got.json())["error"]
+            assert (got.status, error["code"]) == (400, "invalid_request")
+            assert told in error["message"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "no-cache",
+        "max-age=0",
+        "no-cache, no-store, must-revalidate",
+        "max-age=259200",
+        "no-transform",
+        "",
+    ],
+)
+async def test_what_clients_and_proxies_send_is_taken(door: Door, header: str) -> None:
+    head = {"Cache-Control": header, "Pragma": "no-cache"}
+    url = f"{door.url}/v1/tools/get_coin"
+    async with door.client.post(url, data=b'{"uuid":"x"}', headers=head) as got:
+        assert got.status == 200
+
+
 async def test_the_query_asks_for_rows_and_a_deadline(door: Door) -> None:
     _, envelope = await door.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
     assert (len(envelope["data"]), envelope["truncated"]) == (2, True)
