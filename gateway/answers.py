@@ -45,7 +45,7 @@ from cache.row import OK
 from gateway.bind import BoundCall
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
-from gateway.execute import execute
+from gateway.execute import PATIENCE_S, execute
 from gateway.hosts import Hosts, plans_of
 from gateway.recorded import (
     never_recorded,
@@ -73,18 +73,26 @@ RECORDING_WAIT_S = 2.0
 AT_ONCE = 2**20
 """Bytes of data that are hashed on the event loop (1 ms a MB); more go to a thread."""
 
+TIMER_S = 0.01
+"""By so much a timer may be early."""
+
 REFRESHES = 256
 """Refreshes behind callers that may be under way at once; the others wait for a later caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One call on its way to an answer: `asked` of kept ones, by loop time `deadline`."""
+    """One call on its way to an answer: `asked` of kept ones, by loop time `deadline`.
+
+    `hurry` is what a caller is told when a limit of its own has passed that no upstream can be
+    expected to keep.
+    """
 
     bound: BoundCall
     asked: CacheControl
     client: str
     deadline: float
+    hurry: CallError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,8 @@ class Answers:
         most_s = self._settings.deadline_s
         limit_s = min(context.deadline_s or most_s, most_s)
         deadline = asyncio.get_running_loop().time() + limit_s
-        call = Wanted(bound, context.cache or ANYTHING, context.client, deadline)
+        hurry = self._hurry(limit_s)
+        call = Wanted(bound, context.cache or ANYTHING, context.client, deadline, hurry)
         started = time.perf_counter()
         try:
             if bound.plan.transactional:
@@ -218,12 +227,24 @@ class Answers:
                     return Outcome(error=await not_in_snapshot(bound, self.snapshot))
             return await self._live(call)
         except Late as late:
-            error = CallError(ErrorCode.TIMEOUT, f"no answer within the call's {limit_s:g} s")
+            text = f"no answer within the call's {limit_s:g} s"
+            error = hurry or CallError(ErrorCode.TIMEOUT, text)
             if late.in_line and not late.attempts:
                 error = self.hosts.of(bound.plan.manifest).no_turn(limit_s)
             if self.recorder is not None and late.attempts and not bound.plan.transactional:
                 await self._record_error(bound, error, started, self.recorder)
             return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)
+
+    def _hurry(self, limit_s: float) -> CallError | None:
+        settings = self._settings
+        enough_s = min(PATIENCE_S, settings.attempt_timeout_s, settings.deadline_s)
+        if limit_s >= enough_s:
+            return None
+        text = (
+            f"the caller's own limit of {limit_s:g} s was too short for an answer; allow "
+            f"{enough_s:g} s or more, or leave it out: then it is {settings.deadline_s:g} s"
+        )
+        return CallError(ErrorCode.TIMEOUT, text, by="agent")
 
     async def recall(self, tool: str, key: str, version: str) -> Entry | None:
         """The entry of that tool, key and version, wherever it is kept."""
@@ -254,7 +275,7 @@ class Answers:
         if call.asked.only_if_cached:
             return Outcome(error=_not_cached())
         key = f"{call.bound.key} {next(self._executions)}"
-        return await self._flights.join(key, call.deadline, partial(self._fly, call))
+        return await self._flown(key, call)
 
     async def _live(self, call: Wanted) -> Outcome:
         bound, asked = call.bound, call.asked
@@ -322,7 +343,17 @@ class Answers:
     async def _fetched(self, call: Wanted) -> Outcome:
         """From upstream; callers who want nothing kept fly apart from the others."""
         key = f"{call.bound.key} not kept" if call.asked.no_store else call.bound.key
-        return await self._flights.join(key, call.deadline, partial(self._fly, call))
+        return await self._flown(key, call)
+
+    async def _flown(self, key: str, call: Wanted) -> Outcome:
+        """What the flight ends with. One that runs out of its last caller's time may say so before
+        that caller does.
+        """
+        outcome = await self._flights.join(key, call.deadline, partial(self._fly, call))
+        error, now = outcome.error, asyncio.get_running_loop().time()
+        if call.hurry is None or error is None or error.code is not ErrorCode.TIMEOUT:
+            return outcome
+        return replace(outcome, error=call.hurry) if now >= call.deadline - TIMER_S else outcome
 
     async def _fetched_or_stale(self, call: Wanted, kept: Kept) -> Outcome:
         """From upstream; what is kept in place of an error that may pass (RFC 5861, section 4)."""

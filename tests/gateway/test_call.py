@@ -86,7 +86,7 @@ async def test_a_hanging_upstream_is_a_timeout_on_time_and_leaves_nothing(
         result = await road.gateway.call(tool, arguments, context)
         assert 1.5 - EARLY_S <= time.perf_counter() - started < PATIENCE_S
         assert result.error is not None
-        assert (result.error.code, result.error.fault, result.attempts) == ("timeout", "tool", 1)
+        assert (result.error.code, result.error.fault, result.attempts) == ("timeout", "agent", 1)
         await until(lambda: road.gateway.answers.under_way == 0)
         await until(lambda: len(asyncio.all_tasks()) <= before)
 
@@ -118,6 +118,33 @@ async def test_failures_are_retried_and_then_reported_and_never_kept(
             assert result.error is not None
             assert (result.error.code, result.attempts) == ("upstream_error", 3)
         assert road.double.requests.total() == 6
+
+
+@pytest.mark.parametrize(
+    ("own", "settings", "fault", "told"),
+    [
+        (0.2, {}, "agent", "limit of 0.2 s was too short for an answer; allow 5 s or more"),
+        (0.2, {"attempt_timeout_s": 0.5}, "agent", "allow 0.5 s or more"),
+        (0.2, {"deadline_s": 60.0}, "agent", "or leave it out: then it is 60 s"),
+        (0.2, {"attempt_timeout_s": 0.1, "retries": 0}, "tool", "within 0.1 s"),
+        (0.2, {"deadline_s": 0.2}, "tool", "0.2 s"),
+        (0.6, {"attempt_timeout_s": 0.6}, "tool", "0.6 s"),
+        (None, {"deadline_s": 0.2}, "tool", "0.2 s"),
+    ],
+)
+async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
+    catalog: Catalog,
+    tmp_path: Path,
+    own: float | None,
+    settings: dict[str, Any],
+    fault: str,
+    told: str,
+) -> None:
+    async with open_road(catalog, tmp_path, Faults(hang_rate=1.0), **settings) as road:
+        result = await road.gateway.call(*COIN, CallContext(deadline_s=own))
+        assert result.error is not None
+        assert (result.error.code, result.error.fault) == ("timeout", fault)
+        assert told in result.error.message
 
 
 async def test_a_caller_can_shorten_the_deadline_and_not_lengthen_it(

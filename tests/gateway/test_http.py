@@ -88,7 +88,8 @@ async def test_the_query_asks_for_rows_and_a_deadline(door: Door) -> None:
         page = await response.json()
     assert (page["rows"], page["offset"], len(page["data"])) == (23, 21, 2)
     _, late = await door.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
-    assert late["error"]["code"] == "timeout"
+    assert (late["error"]["code"], late["error"]["fault"]) == ("timeout", "agent")
+    assert "the caller's own limit of 1e-06 s was too short" in late["error"]["message"]
 
 
 @pytest.mark.parametrize(
