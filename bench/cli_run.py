@@ -212,6 +212,7 @@ async def _run(
     from bench.client import GatewayUnreachableError
     from bench.run import run as run_plan
     from bench.run_dir import RunDirectoryError
+    from bench.silence import silences
     from bench.tables import closing, if_seen, report
     from cache import SnapshotError
     from gateway.trace import TraceError
@@ -237,13 +238,16 @@ async def _run(
         echo(f"finbench: interrupted; {_left_in(folder)}", err=True)
         raise
     metrics = orjson.loads((folder / "metrics.json").read_bytes())
+    silent = [*silences(plan, metrics, about)]
     if as_json:
         echo_json({**metrics, "digest": about["digest"], "snapshot": about["snapshot"]})
     else:
         with if_seen():
             report(metrics, about)
             closing(about, folder, driver=about["driver"])
-    return 0
+    for text in silent:
+        echo(f"finbench: {text}", err=True)
+    return 1 if silent else 0
 
 
 def _left_in(folder: Path) -> str:

@@ -107,13 +107,19 @@ class EmbeddedClient:
 
 
 class HttpClient:
-    """Calls a gateway at a URL. Made by `HttpClient.open`."""
+    """Calls a gateway at a URL. Made by `HttpClient.open`.
+
+    Of the calls that were `made`, `unanswered` met no gateway; `first_silence` says how the first.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, base_url: str, trace: Trace) -> None:
         self._session = session
         self._base_url = base_url.rstrip("/")
         self._trace = trace
         self._unanswered = count(1)
+        self.made = 0
+        self.unanswered = 0
+        self.first_silence: str | None = None
 
     @classmethod
     @asynccontextmanager
@@ -215,6 +221,7 @@ class HttpClient:
 
     async def _post(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The envelope; a gateway that does not answer with one is an error of the gateway."""
+        self.made += 1
         path = f"/v1/tools/{quote(printable(tool), safe='')}"
         try:
             url = URL(f"{self._base_url}{path}", encoded=True)
@@ -222,13 +229,17 @@ class HttpClient:
                 body = await response.read()
                 envelope = orjson.loads(body)
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
-            text = f"the gateway did not answer: {type(error).__name__}"
-            return _failed(ErrorCode.INTERNAL, text)
+            return self._silence(f"the gateway did not answer: {type(error).__name__}")
         except TypeError as error:
             return _failed(ErrorCode.INVALID_REQUEST, f"the arguments are not JSON: {error}")
         if not _is_envelope(envelope):
-            return _failed(ErrorCode.INTERNAL, "what answered is no gateway")
+            return self._silence("what answered is no gateway")
         return {**envelope, "output": _kept(envelope)}
+
+    def _silence(self, text: str) -> dict[str, Any]:
+        self.unanswered += 1
+        self.first_silence = self.first_silence or text
+        return _failed(ErrorCode.INTERNAL, text)
 
 
 def _is_envelope(value: object) -> TypeGuard[dict[str, Any]]:

@@ -45,6 +45,10 @@ from manifests import Manifest
 log = logging.getLogger("finport")
 
 
+JUDGE = "judge"
+"""Stands among the endings of first errors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one episode may use: rounds (as in FinToolBench), calls in all and in one round,
@@ -65,7 +69,8 @@ Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
 class Driver:
     """Runs episodes of one suite with one agent, and has each judged where there is a judge.
 
-    `first_errors` has, of each ending that is an error, the text of the first. What the tools
+    `first_errors` has, of each ending that is an error, the text of the first, and under `judge`
+    that of the first request to a judge's model that failed. What the tools
     `withheld` answer reaches the agent and no record.
     """
 
@@ -132,6 +137,7 @@ class Driver:
             record = await self._episode(task, repeat)
             if self._judge is not None:
                 record.judgement = await _judged(self._judge, record)
+                self._note_judges_errors(record.judgement)
             self.in_flight -= 1
             self.done += 1
             if record.error is not None:
@@ -141,6 +147,11 @@ class Driver:
                 raise TraceError(f"calls.jsonl: {why}; no call could be recorded any more")
             if self._run.episodes.full:
                 await self._run.episodes.room()
+
+    def _note_judges_errors(self, judgement: Judgement) -> None:
+        for asked in judgement.model_calls:
+            if asked.error is not None:
+                self.first_errors.setdefault(JUDGE, asked.error)
 
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
         labelled = [call.name for call in task.tools]

@@ -130,6 +130,12 @@ async def run(
             "first_errors": driver.first_errors,
             "driver": vitals.result(),
         }
+        if isinstance(client, HttpClient):
+            figures["gateway_calls"] = {
+                "made": client.made,
+                "unanswered": client.unanswered,
+                "first_silence": client.first_silence,
+            }
         if isinstance(client, EmbeddedClient):
             figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has it now
         await directory.complete(figures)

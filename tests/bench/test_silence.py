@@ -1,0 +1,105 @@
+"""A run that asked an endpoint in vain: it fails, and says where that was and what it heard."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bench.cli import main
+
+FINE = {
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+}
+
+
+@contextmanager
+def answering(*statuses: int) -> Iterator[str]:
+    """A model whose endpoint answers with these in turn, then with the last; 0 breaks off."""
+    left = [*statuses]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._say(200, {"status": "ok", "upstream": "simulated", "mode": "live"})
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status = left.pop(0) if len(left) > 1 else left[0]
+            if status:
+                self._say(status, FINE if status == 200 else {"error": {"message": "not so"}})
+            else:
+                self.close_connection = True
+
+        def _say(self, status: int, said: object) -> None:
+            text = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.send_header("x-should-retry", "false")
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def run(*options: str) -> Result:
+    command = ["run", "starter", "--episodes", "3", "--out", "out", *options]
+    return CliRunner(env={"FINPORT_CACHE_DIR": "cache"}).invoke(main, command)
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_model_that_never_answered_fails_the_run_and_is_named(status: int) -> None:
+    with answering(status) as url:
+        model = ("--agent", "llm", "--model", "m", "--base-url", f"{url}/v1")
+        done = run(*model, "--upstream", "simulated", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["usage"]["model_calls"]["failed"] == 3
+    assert f"the agent's model at {url}/v1 answered none of 3 requests" in done.stderr
+    assert f"answered {status}" in done.stderr
+    assert "not so" in done.stderr
+
+
+def test_a_model_that_answered_once_fails_no_run_and_the_rest_is_counted() -> None:
+    with answering(200, 404) as url:
+        model = ("--agent", "llm", "--model", "m", "--base-url", f"{url}/v1")
+        done = run(*model, "--upstream", "simulated", "--concurrency", "1", "--judge", "none")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "the agent's model: 3 requests in 3 attempts, 2 failed" in done.stdout
+
+
+def test_a_judge_that_never_answered_fails_the_run_and_is_named() -> None:
+    with answering(401) as url:
+        judge = ("--judge", "llm", "--judge-model", "j", "--judge-base-url", f"{url}/v1")
+        done = run(*judge, "--upstream", "simulated")
+    assert done.exit_code == 1
+    assert f"the judge's model at {url}/v1 answered none of" in done.stderr
+    assert "answered 401" in done.stderr
+    assert "the first judge: the model's endpoint answered 401" in done.stdout
+    assert "TESR" in done.stdout
+
+
+def test_a_gateway_that_never_answered_a_call_fails_the_run_and_is_named() -> None:
+    with answering(0) as url:
+        done = run("--gateway", url, "--no-call-rate", "0")
+    assert done.exit_code == 1
+    assert f"the gateway at {url} answered none of" in done.stderr
+    assert "the gateway did not answer: ServerDisconnectedError" in done.stderr
+
+
+def test_a_run_that_asked_nobody_is_no_failure() -> None:
+    assert run("--upstream", "simulated", "--no-call-rate", "1").exit_code == 0
