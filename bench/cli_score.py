@@ -78,6 +78,7 @@ def score(
 
 async def _score(order: _Order, as_json: bool) -> int:
     from bench.run_dir import RunDirectoryError
+    from bench.silence import of_model
     from bench.trace_format import TraceFormatError
     from gateway.trace import TraceError
 
@@ -102,6 +103,10 @@ async def _score(order: _Order, as_json: bool) -> int:
         raise click.ClickException(
             f"the files are not those that the run left: run.json has digest {about['digest']}"
         )
+    if order.judge is not None and order.judge.name == "llm":
+        for text in of_model("judge", order.judge.base_url, metrics["usage"]["judge"]):
+            echo(f"finbench: {text}", err=True)
+            return 1
     return 0
 
 

@@ -1,26 +1,34 @@
 """Endpoints that a run asked and that never answered: then what it measured is nothing."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.driver import JUDGE
 from bench.record import Ending
-from bench.run import RunPlan
+
+if TYPE_CHECKING:
+    from bench.run import RunPlan
 
 
-def silences(plan: RunPlan, metrics: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[str]:
+def silences(
+    plan: "RunPlan", metrics: Mapping[str, Any], about: Mapping[str, Any]
+) -> Iterator[str]:
     """Of each model and gateway that answered no request at all: where it is, and what it said."""
     usage, errors = metrics["usage"], about["first_errors"]
-    for who, url, used, error in (
-        ("agent's model", plan.agent.base_url, usage, errors.get(Ending.MODEL_ERROR)),
-        ("judge's model", plan.judge.base_url, usage["judge"], errors.get(JUDGE)),
-    ):
-        asked = used["model_calls"]
-        if asked["calls"] and asked["failed"] == asked["calls"]:
-            yield _told(f"the {who}", url, f"{asked['calls']} requests", error)
+    yield from of_model("agent", plan.agent.base_url, usage, errors.get(Ending.MODEL_ERROR))
+    yield from of_model("judge", plan.judge.base_url, usage["judge"], errors.get(JUDGE))
     calls = about.get("gateway_calls")
     if calls and calls["made"] and calls["unanswered"] == calls["made"]:
         yield _told("the gateway", plan.gateway, f"{calls['made']} calls", calls["first_silence"])
+
+
+def of_model(
+    whose: str, url: str | None, usage: Mapping[str, Any], error: str | None = None
+) -> Iterator[str]:
+    """The same of one model, by what was asked of it."""
+    asked = usage["model_calls"]
+    if asked["calls"] and asked["failed"] == asked["calls"]:
+        yield _told(f"the {whose}'s model", url, f"{asked['calls']} requests", error)
 
 
 def _told(who: str, url: str | None, asked: str, error: str | None) -> str:

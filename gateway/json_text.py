@@ -26,7 +26,7 @@ class Repeating(dict[str, Any]):
     repeated: tuple[str, ...] = ()
 
 
-def read_json(text: bytes, *, in_thread: bool = False) -> Any:
+def read_json(text: bytes | bytearray, *, in_thread: bool = False) -> Any:
     """The value; objects that have a name twice are `Repeating`. Raises `orjson.JSONDecodeError`,
     also for a text that is too long or too deep to be read twice, and has to be.
     """
@@ -50,7 +50,9 @@ def read_json(text: bytes, *, in_thread: bool = False) -> Any:
 
 def _names(value: Any, most: int, steps: int) -> int:
     """How many names stand in all objects, up to `most`; fewer where that takes too many steps."""
-    found, objects, arrays = 0, [value], []
+    found = 0
+    objects: list[Any] = [value]
+    arrays: list[Any] = []
     while found < most and steps > 0 and (objects or arrays):
         part = (objects or arrays).pop()
         if type(part) is dict:

@@ -93,6 +93,15 @@ def test_a_judge_that_never_answered_fails_the_run_and_is_named() -> None:
     assert "TESR" in done.stdout
 
 
+def test_a_judge_that_answers_no_request_of_score_fails_it() -> None:
+    assert run("--upstream", "simulated").exit_code == 0
+    with answering(401) as url:
+        judge = ("--judge", "llm", "--judge-model", "j", "--judge-base-url", f"{url}/v1")
+        done = CliRunner().invoke(main, ["score", "out", *judge])
+    assert done.exit_code == 1
+    assert f"the judge's model at {url}/v1 answered none of" in done.stderr
+
+
 def test_a_gateway_that_never_answered_a_call_fails_the_run_and_is_named() -> None:
     with answering(0) as url:
         done = run("--gateway", url, "--no-call-rate", "0")

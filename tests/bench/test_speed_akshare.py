@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("akshare", reason="the akshare extra is not installed")
 
-from bench.speed_akshare import AKTOOLS_PYTHON, akshare
+from bench.environment import AKTOOLS_PYTHON
+from bench.speed_akshare import akshare
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.speed_doors import FASTMCP_PYTHON, doors
+from bench.environment import FASTMCP_PYTHON
+from bench.speed_doors import doors
 
 pytestmark = pytest.mark.anyio
 
