@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bench.cli_options import judge_settings, judging, share, together, with_dataset
 from gateway.cli_options import echo_json, modes, read_settings, run, simulation
@@ -97,7 +98,10 @@ _limits = together(
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
 @simulation
+@click.pass_context
 def run_suite(
+    context: click.Context,
+    /,
     suite: str,
     dataset: Path | None,
     manifests: Path | None,
@@ -127,6 +131,7 @@ def run_suite(
         agent = _agent_settings(options)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
+    _check_agents_options(context)
     limits = Limits(
         rounds=options.pop("max_rounds"),
         calls=options.pop("max_calls"),
@@ -156,6 +161,34 @@ def run_suite(
         run(lambda: _plan(plan, settings, catalog, as_json))
     folder = out or Path("runs") / f"{suite}-{time.strftime('%Y%m%d-%H%M%S')}"
     run(lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json))
+
+
+_AGENTS_OPTIONS = {
+    **dict.fromkeys(
+        ("think_s", "no_call_rate", "wrong_tool_rate", "bad_arguments_rate"), ("scripted",)
+    ),
+    **dict.fromkeys(("temperature", "max_tokens", "stream", "no_inject"), ("llm", "fatr")),
+    "hard_filter": ("fatr",),
+}
+"""Which agents an option has an effect on."""
+
+
+def _check_agents_options(context: click.Context) -> None:
+    """A usage error for what was given and would have no effect."""
+    agent, judge = context.params["agent"], context.params["judge"]
+    given = {
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    for name, agents in _AGENTS_OPTIONS.items():
+        if name in given and agent not in agents:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--{option} is for --agent {' or '.join(agents)} only")
+    if given & {"model", "base_url"} and agent not in ("llm", "fatr") and judge != "llm":
+        raise click.UsageError("--model and --base-url are for --agent llm or fatr, or --judge llm")
+    if given & {"judge_model", "judge_base_url", "judge_repeats"} and judge != "llm":
+        raise click.UsageError("--judge-model and the like are for --judge llm only")
 
 
 def _agent_settings(options: dict[str, Any]) -> "AgentSettings":

@@ -58,9 +58,13 @@ def read_settings(**overrides: object) -> "GatewaySettings":
             from manifests import Catalog
 
             plans_of(settings, Catalog.load())
-        return settings
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
+    given = [n for n, v in overrides.items() if n.startswith("simulated_") and v is not None]
+    if given and settings.upstream != "simulated":
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{options}: for --upstream simulated only")
+    return settings
 
 
 def tell_settings_file() -> None:

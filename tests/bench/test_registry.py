@@ -237,3 +237,24 @@ def test_tools_come_from_a_published_manifest_file(
     assert done.exit_code == 0, done.output
     about = json.loads(Path("out/run.json").read_text())
     assert about["catalog_revision"] != Catalog.load().revision
+
+
+WITH_MODEL = ("--agent", "llm", "--model", "m", "--base-url", "http://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((*WITH_MODEL, "--think-s", "1"), "--think-s is for --agent scripted only"),
+        (("--temperature", "1"), "--temperature is for --agent llm or fatr only"),
+        (("--stream",), "--stream is for --agent llm or fatr only"),
+        ((*WITH_MODEL, "--hard-filter"), "--hard-filter is for --agent fatr only"),
+        (("--agent", "replay", "--trace", ".", "--seed", "1"),),
+        (("--model", "m"), "--model and --base-url are for"),
+        (("--judge-repeats", "2"), "are for --judge llm only"),
+        (("--simulated-seed", "1"), "--simulated-seed: for --upstream simulated only"),
+    ],
+)
+def test_an_option_without_effect_is_refused(options: tuple[str, ...], told: str) -> None:
+    done = CliRunner().invoke(main, ["run", "starter", "--plan", *options])
+    assert (done.exit_code, told in done.output) == (2, True), done.output
