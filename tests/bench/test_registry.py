@@ -249,7 +249,6 @@ WITH_MODEL = ("--agent", "llm", "--model", "m", "--base-url", "http://127.0.0.1:
         (("--temperature", "1"), "--temperature is for --agent llm or fatr only"),
         (("--stream",), "--stream is for --agent llm or fatr only"),
         ((*WITH_MODEL, "--hard-filter"), "--hard-filter is for --agent fatr only"),
-        (("--agent", "replay", "--trace", ".", "--seed", "1"),),
         (("--model", "m"), "--model and --base-url are for"),
         (("--judge-repeats", "2"), "are for --judge llm only"),
         (("--simulated-seed", "1"), "--simulated-seed: for --upstream simulated only"),
