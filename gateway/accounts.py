@@ -7,6 +7,7 @@ name for it, with the time at which it was told. A row that makes no sense is pa
 
 import math
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from adapters.fault import LONGEST_RESET_S
 from manifests import PlanLimits
 
 LOCK_S = 5.0
+AGAIN_S = 0.01
 
 SPANS = 4
 """How many spans of one account are kept."""
@@ -90,8 +92,23 @@ class Accounts:
     def open(cls, path: Path, now: float) -> "Accounts":
         """Open or create it. Raises `OSError`."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        until = time.monotonic() + LOCK_S
+        while True:
+            try:
+                return cls._open(path, now)
+            except sqlite3.Error as error:
+                # Of several that turn a new file to WAL, SQLite lets some fail without a wait.
+                is_locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_locked or time.monotonic() > until:
+                    text = f"the quota ledger {path} can't be opened: {error}"
+                    raise OSError(text) from None
+            time.sleep(AGAIN_S)
+
+    @classmethod
+    def _open(cls, path: Path, now: float) -> "Accounts":
+        """Raises `sqlite3.Error`."""
+        store = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
         try:
-            store = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
             store.execute("PRAGMA journal_mode = WAL")
             store.execute("PRAGMA synchronous = NORMAL")
             store.execute("PRAGMA wal_autocheckpoint = 64")  # pages: its log stays small
@@ -99,8 +116,9 @@ class Accounts:
             with accounts.transaction():
                 store.execute(_TABLE)
                 accounts._take_over(now)
-        except sqlite3.Error as error:
-            raise OSError(f"the quota ledger {path} can't be opened: {error}") from None
+        except BaseException:
+            store.close()
+            raise
         return accounts
 
     def close(self) -> None:

@@ -10,9 +10,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from hypothesis import strategies as st
 
 from adapters.fault import UpstreamFault
 from adapters.keys import Key
-from gateway.accounts import SPANS, TOLD, planned
+from gateway.accounts import SPANS, TOLD, Accounts, planned
 from gateway.cli import main
 from gateway.hosts import Denied
 from gateway.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
@@ -481,6 +483,19 @@ def test_two_processes_share_a_rate(tmp_path: Path) -> None:
     sent = [15 + process.communicate()[0].count("sent") for process in takers]
     took_s = time.monotonic() - began
     assert sum(sent) <= 10 * (took_s + 2), "ten a second, and a second begun at either end"
+
+
+def test_several_may_open_a_new_ledger_at_once(tmp_path: Path) -> None:
+    def open_one(path: Path) -> None:
+        together.wait(PATIENCE_S)
+        Accounts.open(path, time.time()).close()
+
+    together = Barrier(6)
+    with ThreadPoolExecutor(6) as threads:
+        for number in range(60):
+            opened = [threads.submit(open_one, tmp_path / f"q{number}") for _ in range(6)]
+            for one in opened:
+                one.result()
 
 
 async def test_a_ledger_that_cannot_be_read_is_not_begun_anew(tmp_path: Path) -> None:
