@@ -17,6 +17,7 @@ from cache import Rule, call_key, key_prefix, rule_of
 from gateway.errors import CallError, ErrorCode
 from gateway.json_text import Repeating, read_json
 from manifests import ArgumentError, Catalog, Manifest, Problem, Scalar, Signature
+from manifests.nearest import hint
 
 REMEMBERED = 4_096
 """Texts remembered, and the size in bytes of the longest."""
@@ -138,8 +139,7 @@ def _repeated(name: str) -> Problem:
 
 def unknown_tool(catalog: Catalog, name: str) -> CallError:
     nearest = catalog.nearest(printable(name))
-    hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
-    text = f"no tool is named {printable(name)!r}{hint}"
+    text = f"no tool is named {printable(name)!r}{hint(nearest)}"
     return CallError(ErrorCode.UNKNOWN_TOOL, text, details={"nearest": nearest})
 
 

@@ -12,6 +12,7 @@ from gateway.terminal import echo
 if TYPE_CHECKING:
     from gateway.grant import Grant
     from gateway.keys import KeyEntry
+    from manifests import Catalog
 
 
 @click.group()
@@ -43,15 +44,16 @@ def add(
     """
     from gateway import keys as kept
     from gateway.grant import Grant
-    from manifests.selection import Selection, SelectionError
+    from manifests import Catalog, Selection, SelectionError
 
     if not kept.is_name(name):
         raise click.UsageError(kept.NAME_FORM)
     try:
-        grant = Grant(Selection.parse(tools), transactional)
+        catalog = Catalog.load()
+        grant = Grant(Selection.of(catalog, tools), transactional)
     except SelectionError as error:
         raise click.UsageError(str(error)) from error
-    allowed, total = _count(grant)
+    allowed = _count(grant, catalog)
     settings = read_settings()
     with _failures():
         if any(entry.name == name for entry in kept.settings_entries(settings)):
@@ -70,7 +72,7 @@ def add(
     echo(key)
     echo(
         f"This is the key of {name} (id {entry.id}), shown only this once: "
-        f"{settings.clients_file} holds its hash.\nIt may use {allowed} of {total} tools.",
+        f"{settings.clients_file} holds its hash.\nIt may use {allowed} of {len(catalog)} tools.",
         err=True,
     )
 
@@ -125,23 +127,14 @@ def _failures() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def _count(grant: "Grant") -> tuple[int, int]:
-    """How many tools are granted, of how many. A usage error for a name that no tool has, and where
-    it is none.
-    """
-    from gateway.bind import unknown_tool
-    from manifests import Catalog
-
-    catalog = Catalog.load()
-    for name in sorted(dict(grant.tools.facets).get("names", ())):
-        if catalog.get(name) is None:
-            raise click.UsageError(unknown_tool(catalog, name).message)
+def _count(grant: "Grant", catalog: "Catalog") -> int:
+    """How many tools are granted. A usage error where it is none."""
     allowed = sum(grant.allows(manifest) for manifest in catalog)
     if not allowed:
         selected = any(manifest in grant.tools for manifest in catalog)
         hint = "each needs --transactional" if selected else "no tool is all of that"
         raise click.UsageError(f"{grant.tools} grants no tool: {hint}")
-    return allowed, len(catalog)
+    return allowed
 
 
 def _row(entry: "KeyEntry", source: str) -> dict[str, object]:

@@ -71,21 +71,21 @@ def validate(path: Path | None, as_json: bool) -> None:
 def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None) -> None:
     """Write tools in the format of others: a JSON array; JSON Lines for `fintoolbench`."""
     from cache.files import replaced_file
-    from gateway.bind import unknown_tool
     from manifests import Catalog
     from manifests.export import EXPORT_FORMATS, export
+    from manifests.selection import SelectionError, check_names
 
     if strict and format_ != "openai":
         raise click.UsageError("--strict goes with --format openai")
     catalog = Catalog.load()
     chosen = list(catalog)
     if tools is not None:
-        chosen = []
-        for name in tools.split(","):
-            manifest = catalog.get(name.strip())
-            if manifest is None:
-                raise click.UsageError(unknown_tool(catalog, name.strip()).message)
-            chosen.append(manifest)
+        names = [name.strip() for name in tools.split(",")]
+        try:
+            check_names(catalog, names)
+        except SelectionError as error:
+            raise click.UsageError(str(error)) from error
+        chosen = [manifest for name in names if (manifest := catalog.get(name)) is not None]
     name_ = next(known for known in EXPORT_FORMATS if known == format_)
     exported = [export(m, name_, strict=strict, tags=not no_tags) for m in chosen]
     if format_ == "fintoolbench":

@@ -12,10 +12,15 @@ from gateway.cli_options import modes, read_settings, run, simulation, tell_sett
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
+    from gateway.doors.mcp import Visitor
+    from gateway.doors.mcp_tools import OutputSchema
     from gateway.settings import GatewaySettings
-    from manifests import Selection
+    from manifests import Catalog
 
 SEARCH = "search"
+
+# Repeated here so that --help need not import the doors; a test holds the two together.
+OUTPUT_SCHEMAS = ("short", "full", "none")
 
 
 @click.command()
@@ -27,36 +32,58 @@ SEARCH = "search"
     help="What the client is offered: search, which is three tools that find, describe and call "
     "all others; all; or some themselves, as in 'domain:bond,fund;source:akshare'.",
 )
+@click.option(
+    "--page-size",
+    type=click.IntRange(1, 1_000),
+    default=1_000,
+    show_default=True,
+    help="Tools of a page of their list.",
+)
+@click.option(
+    "--output-schema",
+    type=click.Choice(OUTPUT_SCHEMAS),
+    default=OUTPUT_SCHEMAS[0],
+    show_default=True,
+    help="What tools in a list say of their answers: what matters, all of it, or nothing.",
+)
 @click.option("--max-rows", type=click.IntRange(min=1), help="Rows of a table to give back.")
 @modes
 @simulation
-def mcp(tools: str, max_rows: int | None, **given: object) -> None:
+def mcp(
+    tools: str,
+    page_size: int,
+    output_schema: "OutputSchema",
+    max_rows: int | None,
+    **given: object,
+) -> None:
     """Serve one MCP client over standard input and output, until the input ends."""
-    from manifests import Selection, SelectionError
+    from gateway import CallContext
+    from gateway.doors.mcp import Visitor
+    from gateway.doors.mcp_tools import Listing
+    from gateway.guard import Caller
+    from manifests import Catalog, Selection, SelectionError
 
+    catalog = Catalog.load()
     try:
-        offer = None if tools == SEARCH else Selection.parse(tools)
+        offer = None if tools == SEARCH else Selection.of(catalog, tools)
     except SelectionError as error:
         raise click.UsageError(str(error)) from error
+    caller = Caller(context=CallContext(max_rows=max_rows))
+    visitor = Visitor(caller, offer, Listing(page_size, output_schema))
     settings = read_settings(**given)
-    run(lambda: _serve(settings, offer, max_rows))
+    run(lambda: _serve(settings, catalog, visitor))
 
 
-async def _serve(
-    settings: "GatewaySettings", offer: "Selection | None", max_rows: int | None
-) -> int:
+async def _serve(settings: "GatewaySettings", catalog: "Catalog", visitor: "Visitor") -> int:
     from cache import SnapshotError
-    from gateway import CallContext, Gateway, logs
-    from gateway.doors.mcp import Visitor
+    from gateway import Gateway, logs
     from gateway.doors.mcp_stdio import McpStdio
-    from gateway.guard import Caller
 
     input_, output = _take_stdio()
-    visitor = Visitor(Caller(context=CallContext(max_rows=max_rows)), offer)
     try:
         with logs.set_up(settings.log_format):
             tell_settings_file()
-            async with Gateway.open(settings) as gateway:
+            async with Gateway.open(settings, catalog=catalog) as gateway:
                 door = McpStdio(gateway, visitor, input_, output)
                 serving = asyncio.create_task(door.serve())
                 for number in (signal.SIGTERM, signal.SIGINT):

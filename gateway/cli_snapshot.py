@@ -116,14 +116,15 @@ async def _record(
 
 
 def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict[str, Any]]]:
-    from gateway.bind import unknown_tool
+    from manifests.selection import SelectionError, check_names
 
     names = [name.strip() for name in tools.split(",") if name.strip()] if tools else []
     if tools and not names:
         raise click.UsageError("--tools names no tool")
-    for name in names:
-        if catalog.get(name) is None:
-            raise click.UsageError(unknown_tool(catalog, name).message)
+    try:
+        check_names(catalog, names)
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from error
     if refused := sorted(_transactional(catalog).intersection(names)):
         text = f"{', '.join(refused)}: answers of transactional tools may hold secrets of one "
         raise click.UsageError(f"{text}caller and are never recorded; leave them out of --tools")

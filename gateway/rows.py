@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from anyio import to_thread
 from cache import Entry
 from gateway.bind import printable
 from gateway.errors import CallError, ErrorCode
+from manifests.nearest import hint, nearest
 
 MOST = 10_000
 """Rows of one page."""
@@ -96,8 +96,7 @@ def _page(
 
 def _unknown(name: str, there: Sequence[str]) -> CallError:
     said, named = printable(name), [*there[:NAMED]]
-    nearest = get_close_matches(said, named, 3, 0.5)
-    hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
-    text = f"the table has no column {said!r}{hint}"
-    details = {"nearest": nearest, "allowed": named}
+    near = nearest(said, named, 3)
+    text = f"the table has no column {said!r}{hint(near)}"
+    details = {"nearest": near, "allowed": named}
     return CallError(ErrorCode.INVALID_ARGUMENTS, text, details=details)

@@ -1,15 +1,18 @@
 """Manifests in the formats that others read, each valid by that vendor's rules.
 
-- `jsonschema`: JSON Schema 2020-12 of the arguments.
+- `jsonschema`: JSON Schema 2020-12 of the arguments. Here and in `mcp` an optional argument without
+  a default may be null and says so, as pydantic writes it: many frameworks make a model of the
+  schema, take a property without `default` for a required one and send null for what is left out.
 - `openai`: a function tool (Chat Completions); with `strict`, every property is required, optional
   ones may be null, and keywords that strict mode does not take are left to the description.
-- `anthropic`: a Messages API tool. `mcp`: a tool of the Model Context Protocol, 2025-06-18.
+- `anthropic`: a Messages API tool. `mcp`: a tool of the Model Context Protocol.
 - `fintoolbench`: a line of FinToolBench's manifest file, without its code.
 
 What only the gateway may fill in is in none of them but `fintoolbench`, which mirrors the published
 list.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -18,6 +21,10 @@ from manifests.manifest import Manifest, Parameter
 
 ExportFormat = Literal["openai", "anthropic", "mcp", "jsonschema", "fintoolbench"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+
+_ASIDE = re.compile(r" *\([^)]*\)")
+_TITLE = re.compile(r".{24,120}?(?=[,;:]|\.?$|\. )|.{1,24}(?=\.?$)")
+"""How a description begins, as far as it says something by itself."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -41,12 +48,23 @@ def describe(manifest: Manifest, *, tags: bool) -> str:
     )
 
 
-def arguments_schema(manifest: Manifest) -> dict[str, Any]:
-    """JSON Schema 2020-12 of the arguments that an agent may give."""
+def title(manifest: Manifest) -> str:
+    """What people read: how the description begins, or else the words of the name."""
+    match = _TITLE.match(_ASIDE.sub("", manifest.description))
+    return match[0].rstrip(".") if match else re.sub(r"[_-]+", " ", manifest.name).capitalize()
+
+
+def arguments_schema(manifest: Manifest, *, nullable: bool = False) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the arguments that an agent may give. With `nullable`, what may be
+    left out may be null.
+    """
     parameters = _for_agents(manifest)
     return {
         "type": "object",
-        "properties": {p.name: _property(p) for p in parameters},
+        "properties": {
+            p.name: _or_null(p) if nullable and _may_be_absent(p) else _property(p)
+            for p in parameters
+        },
         "required": [p.name for p in parameters if p.required],
         "additionalProperties": False,
     }
@@ -65,6 +83,16 @@ def _property(p: Parameter) -> dict[str, Any]:
     if p.example is not None:
         schema["examples"] = [p.example]
     return schema
+
+
+def _may_be_absent(p: Parameter) -> bool:
+    return not p.required and p.default is None
+
+
+def _or_null(p: Parameter) -> dict[str, Any]:
+    schema = _property(p)
+    given = {key: schema.pop(key) for key in ("type", "enum") if key in schema}
+    return {"anyOf": [given, {"type": "null"}], "default": None, **schema}
 
 
 def _in_words(p: Parameter) -> str:
@@ -119,12 +147,25 @@ def _anthropic(manifest: Manifest, _strict: bool, tags: bool) -> dict[str, Any]:
 def _mcp(manifest: Manifest, _strict: bool, tags: bool) -> dict[str, Any]:
     return {
         "name": manifest.name,
+        "title": title(manifest),
         "description": describe(manifest, tags=tags),
-        "inputSchema": arguments_schema(manifest),
-        "annotations": {
-            "readOnlyHint": manifest.intent_type != "transactional",
-            "openWorldHint": True,
-        },
+        "inputSchema": arguments_schema(manifest, nullable=True),
+        "annotations": annotations(
+            title(manifest), changes_something=manifest.intent_type == "transactional"
+        ),
+    }
+
+
+def annotations(title_: str, *, changes_something: bool, open_world: bool = True) -> dict[str, Any]:
+    """What a tool of the Model Context Protocol does to the world. The title stands here for
+    revision 2025-03-26.
+    """
+    return {
+        "title": title_,
+        "readOnlyHint": not changes_something,
+        "destructiveHint": changes_something,
+        "idempotentHint": not changes_something,
+        "openWorldHint": open_world,
     }
 
 
@@ -133,7 +174,7 @@ def _jsonschema(manifest: Manifest, _strict: bool, tags: bool) -> dict[str, Any]
         "$schema": DIALECT,
         "title": manifest.name,
         "description": describe(manifest, tags=tags),
-        **arguments_schema(manifest),
+        **arguments_schema(manifest, nullable=True),
     }
 
 

@@ -4,7 +4,7 @@ On the 760 tools, names with one or two letters wrong or two words swapped are a
 95 % of those that lack their first or last word; of random words none is near a name.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rapidfuzz import fuzz, process
 
@@ -31,7 +31,12 @@ def nearest(
 
 def did_you_mean(name: str, names: Iterable[str], *, own: Callable[[str], str] = str) -> str:
     """The end of a sentence that refuses `name`; nothing where none of `names` is near."""
-    return "".join(f"; did you mean {near}?" for near in nearest(name, names, 1, own=own))
+    return hint(nearest(name, names, 1, own=own))
+
+
+def hint(near: Sequence[str]) -> str:
+    """The same for names that are known to be near."""
+    return f"; did you mean {', '.join(near)}?" if near else ""
 
 
 def _folded(name: str) -> str:

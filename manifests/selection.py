@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
+from manifests.catalog import Catalog
 from manifests.manifest import Domain, Intent, Manifest, Source, Timeliness
+from manifests.nearest import hint
 
 _VALUES: dict[str, tuple[str, ...] | None] = {
     "source": get_args(Source),
@@ -17,6 +19,9 @@ _VALUES: dict[str, tuple[str, ...] | None] = {
 }
 
 MAX_TEXT = 4_000
+
+MAX_SHOWN = 80
+"""Characters of what is wrong that a message repeats."""
 
 
 class SelectionError(ValueError):
@@ -45,13 +50,24 @@ class Selection:
             facet, values = facet.strip(), {v.strip() for v in listed.split(",") if v.strip()}
             if facet not in _VALUES or not values:
                 form = "; ".join(f"{name}:VALUE,..." for name in _VALUES)
-                raise SelectionError(f"tools are selected by 'all' or {form}; not by {part[:80]!r}")
+                raise SelectionError(
+                    f"tools are selected by 'all' or {form}; not by {part[:MAX_SHOWN]!r}"
+                )
             allowed = _VALUES[facet]
             if allowed is not None and not values <= {*allowed}:
-                odd = min(values - {*allowed})[:80]
+                odd = min(values - {*allowed})[:MAX_SHOWN]
                 raise SelectionError(f"no {facet} is named {odd!r}; there are {', '.join(allowed)}")
             facets[facet] = facets.get(facet, frozenset()) | values
         return cls(tuple(sorted(facets.items())))
+
+    @classmethod
+    def of(cls, catalog: Catalog, text: str) -> "Selection":
+        """Read a selection of that catalogue's tools. Raises `SelectionError`, also for a name that
+        none of them has.
+        """
+        selection = cls.parse(text)
+        check_names(catalog, dict(selection.facets).get("names", ()))
+        return selection
 
     def __contains__(self, manifest: Manifest) -> bool:
         return not any(w.isdisjoint(_carried(manifest, facet)) for facet, w in self.facets)
@@ -63,6 +79,14 @@ class Selection:
 
 
 EVERY_TOOL = Selection()
+
+
+def check_names(catalog: Catalog, names: Iterable[str]) -> None:
+    """Raises `SelectionError` for a name that no tool of the catalogue has."""
+    for name in sorted(names):
+        if catalog.get(name) is None:
+            near = hint(catalog.nearest(name[:MAX_SHOWN]))
+            raise SelectionError(f"no tool is named {name[:MAX_SHOWN]!r}{near}")
 
 
 def _carried(manifest: Manifest, facet: str) -> Iterable[str]:

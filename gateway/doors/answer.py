@@ -171,13 +171,18 @@ def answer(
 
 
 def problem(
-    request: web.BaseRequest, error: CallError, headers: Mapping[str, str] | None = None
+    request: web.BaseRequest,
+    error: CallError,
+    headers: Mapping[str, str] | None = None,
+    *,
+    said: bytes | None = None,
 ) -> web.Response:
-    """An error that is of no call."""
+    """An error that is of no call; `said` is the body, where a door has one of its own."""
     head = CIMultiDict(headers or {})
     _say_when(head, error)
     head[hdrs.CACHE_CONTROL] = "no-store"
-    said = orjson.dumps({"ok": False, "error": error.to_dict()})
+    if said is None:
+        said = orjson.dumps({"ok": False, "error": error.to_dict()})
     return json_body(request, said, error.code.http_status, head)
 
 

@@ -8,7 +8,7 @@ the router, which costs as much as a cached answer.
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
 from typing import cast
 
@@ -18,7 +18,7 @@ from gateway.connection import Connection
 from gateway.context import CLIENT
 from gateway.doors.answer import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.doors.bodies import MAX_BODY
-from gateway.doors.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp
+from gateway.doors.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp, refused
 from gateway.doors.rest import Rest
 from gateway.doors.route import CALLER, Route
 from gateway.doors.well_known import challenge
@@ -93,7 +93,7 @@ class Front:
             else:
                 response = await self._answer(request, doors, caller)
         except Refusal as refusal:
-            response = problem(request, refusal.error)
+            response = _turned_away(request, refusal.error)
         except web.HTTPException as error:
             response = _as_json(request, error)
         if leaves_unread:
@@ -204,6 +204,14 @@ def _leave_unread(request: web.Request) -> bool:
     return is_long
 
 
+def _turned_away(
+    request: web.Request, error: CallError, headers: Mapping[str, str] | None = None
+) -> web.StreamResponse:
+    """An error that no door answers, in the words of the door that was meant."""
+    say = refused if request.path == MCP else problem
+    return say(request, error, headers)
+
+
 def _as_json(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
     """What aiohttp itself has to say."""
     code = _CODES.get(error.status, ErrorCode.INVALID_REQUEST)
@@ -213,5 +221,5 @@ def _as_json(request: web.Request, error: web.HTTPException) -> web.StreamRespon
     if code is ErrorCode.METHOD_NOT_ALLOWED:
         allowed = error.headers[hdrs.ALLOW].replace(",", ", ")
         text = f"{request.method} is not served here; {allowed} is"
-        return problem(request, CallError(code, text), {hdrs.ALLOW: allowed})
-    return problem(request, CallError(code, error.reason))
+        return _turned_away(request, CallError(code, text), {hdrs.ALLOW: allowed})
+    return _turned_away(request, CallError(code, error.reason))

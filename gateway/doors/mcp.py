@@ -7,22 +7,31 @@ read; what is no proper request of the protocol gets a JSON-RPC error.
 """
 
 import asyncio
+import base64
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from gateway.call import Gateway
 from gateway.doors.bodies import is_id
-from gateway.doors.mcp_tools import CursorError, McpTools, UnknownToolError
+from gateway.doors.mcp_tools import (
+    DEFAULT_LISTING,
+    CursorError,
+    Listing,
+    McpTools,
+    UnknownToolError,
+)
+from gateway.errors import CallError
 from gateway.finder import ToolFinder
 from gateway.guard import Caller
 from gateway.refusal import Refusal
 from manifests import Selection
 
-HANDSHAKE_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
+HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISIONS = ("2026-07-28",)
 REVISIONS = (*HANDSHAKE_REVISIONS, *STATELESS_REVISIONS)
 
@@ -34,10 +43,24 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
+REFUSED = -32010
+"""What the gateway refuses before it is a matter of the protocol; `data` says all.
+
+Up to -32019 a server may choose. -32000 and -32001 mean within clients that a connection was lost
+or an answer did not come, and -32002 to -32004 had a meaning in earlier texts of the protocol.
+"""
+
 HEADER_MISMATCH = -32020
 UNSUPPORTED_REVISION = -32022
 
 SERVER = {"name": "finport", "title": "Finport", "version": version("finport")}
+"""Who answers, in as many words as fit into each answer."""
+
+_ICON = base64.b64encode((Path(__file__).parent / "page" / "favicon.svg").read_bytes()).decode()
+_ICONS = [
+    {"src": f"data:image/svg+xml;base64,{_ICON}", "mimeType": "image/svg+xml", "sizes": ["any"]}
+]
+
 CAPABILITIES = {"tools": {"listChanged": False}}
 INSTRUCTIONS = (
     "Finance tools behind one gateway. Every answer says where it came from and how old it is; "
@@ -66,10 +89,15 @@ class McpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who sends messages, and what it is offered: the tools of a selection, or None, the three."""
+    """Who sends messages, and what it is offered: the tools of a selection, or None, the three.
+
+    `website` is the address under which it knows the gateway's page.
+    """
 
     caller: Caller
     offer: Selection | None = None
+    listing: Listing = DEFAULT_LISTING
+    website: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +133,16 @@ class Mcp:
             case "tools/list":
                 result = await self._list(request, visitor)
             case "server/discover" if request.stateless:
-                result = _result(
-                    supportedVersions=REVISIONS,
-                    capabilities=CAPABILITIES,
-                    instructions=INSTRUCTIONS,
-                    ttlMs=TOOLS_STAY_MS,
-                    cacheScope="private",
-                )
+                return _response(request.id, _discovered(visitor.website))
             case "initialize" if not request.stateless:
-                result = _initialized(request.params)
+                result = _initialized(request.params, visitor.website)
             case "ping" if not request.stateless:
                 result = b"{}"
             case _:
                 raise McpError(METHOD_NOT_FOUND, f"no method is named {request.method[:64]!r}")
         if request.stateless:
             result = result[:-1] + (_STATELESS_END if len(result) > 2 else _STATELESS_END[1:])
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request.id, result)
+        return _response(request.id, result)
 
     async def _list(self, request: Request, visitor: Visitor) -> bytes:
         cursor = request.params.get("cursor")
@@ -128,7 +150,7 @@ class Mcp:
             raise McpError(INVALID_PARAMS, "cursor is a text")
         try:
             tools, next_ = await self._tools.page(
-                visitor.offer, visitor.caller.context.grant, cursor
+                visitor.offer, visitor.listing, visitor.caller.context.grant, cursor
             )
         except CursorError:
             raise McpError(INVALID_PARAMS, "no page begins at this cursor") from None
@@ -146,8 +168,9 @@ class Mcp:
         try:
             with visitor.caller.turn():
                 return await self._tools.call(visitor.offer, name, arguments or {}, context)
-        except UnknownToolError:
-            raise McpError(INVALID_PARAMS, f"Unknown tool: {name[:64]}") from None
+        except UnknownToolError as unknown:
+            near = {"nearest": unknown.nearest} if unknown.nearest else None
+            raise McpError(INVALID_PARAMS, str(unknown), near) from None
         except Refusal as refusal:
             return await self._tools.refuse(
                 visitor.offer, name, arguments or {}, refusal.error, context
@@ -220,6 +243,11 @@ def error(id_: bytes, fault: McpError) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, orjson.dumps(said))
 
 
+def refused(id_: bytes, why: CallError) -> bytes:
+    """The response to what was refused before it was read as a request, or without reading it."""
+    return error(id_, McpError(REFUSED, why.message, why.to_dict()))
+
+
 async def told_while(
     answering: "asyncio.Future[bytes]", token: str | float | None
 ) -> AsyncGenerator[bytes]:
@@ -232,20 +260,42 @@ async def told_while(
         waited_s += PROGRESS_S
 
 
-def _initialized(params: Mapping[str, Any]) -> bytes:
+def _initialized(params: Mapping[str, Any], website: str | None) -> bytes:
     asked = params.get("protocolVersion")
     if not isinstance(asked, str):
         raise McpError(INVALID_PARAMS, "initialize takes a protocolVersion")
     return _result(
         protocolVersion=asked if asked in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[-1],
         capabilities=CAPABILITIES,
-        serverInfo=SERVER,
+        serverInfo=_server(website),
         instructions=INSTRUCTIONS,
     )
 
 
+def _discovered(website: str | None) -> bytes:
+    return _result(
+        supportedVersions=REVISIONS,
+        capabilities=CAPABILITIES,
+        instructions=INSTRUCTIONS,
+        ttlMs=TOOLS_STAY_MS,
+        cacheScope="private",
+        resultType="complete",
+        _meta={SERVER_KEY: _server(website)},
+    )
+
+
+def _server(website: str | None) -> dict[str, object]:
+    """All that a client can show of who answers."""
+    known = {"websiteUrl": website} if website else {}
+    return {**SERVER, **known, "icons": _ICONS}
+
+
 def _result(**fields: object) -> bytes:
     return orjson.dumps(fields)
+
+
+def _response(id_: bytes, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result)
 
 
 _STATELESS_END = b"," + _result(resultType="complete", _meta={SERVER_KEY: SERVER})[1:]

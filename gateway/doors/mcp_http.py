@@ -3,7 +3,9 @@
 An answer is JSON, unless a call takes long and its client asked to be told of its progress: then it
 is a stream of events that ends with the answer. A client cancels by closing the connection or, up
 to revision 2025-11-25, by a notification; for that alone `initialize` gives it a session id, which
-no other client can guess. Nothing else hangs on the id.
+no other client can guess. Nothing else hangs on the id. A cancelled request gets no answer: its
+POST ends as a stream of events without one. What is refused here or before it comes here is a
+JSON-RPC error, since clients show the message of such a body and of no other.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import binascii
 import secrets
 from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -26,7 +29,8 @@ from gateway.doors import mcp
 from gateway.doors.answer import is_plain, json_body, own_headers, parsed, problem, ready_json
 from gateway.doors.bodies import read_body
 from gateway.doors.mcp import Mcp, McpError, Request, Visitor
-from gateway.doors.models import NOTHING, RpcAnswers, RpcMessages, RpcProblem
+from gateway.doors.mcp_tools import MAX_PAGE, Listing, OutputSchema
+from gateway.doors.models import NOTHING, RpcAnswers, RpcError, RpcMessages, RpcProblem
 from gateway.doors.negotiation import takes_events, takes_json
 from gateway.doors.rest import CallQuery, selection
 from gateway.doors.route import CALLER, JSON, Route
@@ -34,13 +38,19 @@ from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.guard import Caller
 from gateway.json_text import read_json
-from gateway.refusal import BadRequest
+from gateway.refusal import BadRequest, Refusal
 from manifests import Selection
 
 SEARCH = "search"
 
 MAX_BATCH = 64
-"""Messages in one array, which revision 2025-03-26 allows."""
+"""Messages in one array."""
+
+MAX_REASON = 200
+"""Characters of a reason phrase."""
+
+WITH_ARRAYS = (None, *mcp.HANDSHAKE_REVISIONS[:2])
+"""Revisions that allow an array of messages; the second of them is meant where none is said."""
 
 REVISION = "MCP-Protocol-Version"
 SESSION = "Mcp-Session-Id"
@@ -70,13 +80,23 @@ class McpQuery(CallQuery):
     tools: str = Field(
         SEARCH, description="`search`, `all`, or as in `domain:bond,fund;source:akshare`."
     )
+    page_size: int = Field(
+        MAX_PAGE, ge=1, le=MAX_PAGE, description="Tools of a page of `tools/list`."
+    )
+    output_schema: OutputSchema = Field(
+        "short",
+        description="`outputSchema` of the tools in a list: what matters of it (`short`), all of "
+        "it (`full`), or `none`.",
+    )
 
 
 class McpHttp:
     """Request handler over one gateway."""
 
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
+        self._catalog = gateway.catalog
         self._mcp = Mcp(gateway, finder)
+        self._read_query = lru_cache(256)(self._parse_query)
         self._under_way: dict[Place, asyncio.Future[Any]] = {}
         self._cancelled: set[Place] = set()
 
@@ -92,6 +112,7 @@ class McpHttp:
                 body={JSON: RpcMessages},
                 errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE),
                 failure=RpcProblem,
+                refusal=RpcError,
             ),
         )
 
@@ -103,13 +124,8 @@ class McpHttp:
         if request.method != "POST":
             text = f"{request.method} is not served here; POST is"
             error = CallError(ErrorCode.METHOD_NOT_ALLOWED, text)
-            return problem(request, error, {hdrs.ALLOW: "POST"})
-        visitor = Visitor(caller)
-        if request.query_string:
-            visitor = _visitor(request.query_string, caller)
+            return refused(request, error, {hdrs.ALLOW: "POST"})
         headers = request.headers
-        if not takes_json(", ".join(headers.getall(hdrs.ACCEPT, ("*/*",)))):
-            raise BadRequest("answers are application/json", ErrorCode.NOT_ACCEPTABLE)
         id_, stateless, asked = b"null", False, None
         try:
             try:
@@ -117,11 +133,16 @@ class McpHttp:
             except orjson.JSONDecodeError as error:
                 raise McpError(mcp.PARSE_ERROR, f"the body is no JSON: {error}") from None
             id_ = mcp.id_of(message)
+            visitor = Visitor(caller)
+            if request.query_string:
+                visitor = self._visitor(request.query_string, caller)
+            if not takes_json(", ".join(headers.getall(hdrs.ACCEPT, ("*/*",)))):
+                raise BadRequest("answers are application/json", ErrorCode.NOT_ACCEPTABLE)
             revision = headers.get(REVISION)
             stateless = revision in mcp.STATELESS_REVISIONS
             if revision is not None:
                 mcp.check_revision(revision, mcp.REVISIONS)
-            if isinstance(message, list) and revision in (None, mcp.HANDSHAKE_REVISIONS[0]):
+            if isinstance(message, list) and revision in WITH_ARRAYS:
                 return await self._each(request, message, visitor)
             asked = mcp.read(message)
             if asked is None:
@@ -136,11 +157,15 @@ class McpHttp:
             # Before revision 2026-07-28 the status says no more than whether a request was read.
             status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
             return json_body(request, mcp.error(id_, fault), status, {})
+        except Refusal as refusal:
+            return refused(request, refusal.error, id_=id_)
 
     async def _answer(
         self, request: web.BaseRequest, asked: Request, visitor: Visitor
     ) -> web.StreamResponse:
         session = request.headers.get(SESSION)
+        if asked.method in ("initialize", "server/discover"):
+            visitor = replace(visitor, website=_website(request))
         if asked.method == "initialize" and not asked.stateless:
             text = await self._mcp.answer(asked, visitor)
             return json_body(request, text, 200, {SESSION: secrets.token_hex(16)})
@@ -156,7 +181,7 @@ class McpHttp:
             if place not in self._cancelled:
                 raise
             task.uncancel()
-            raise _cancelled() from None
+            return _unanswered(request)
         finally:
             self._under_way.pop(place, None)
             self._cancelled.discard(place)
@@ -187,7 +212,7 @@ class McpHttp:
         caller: Caller,
         answering: "asyncio.Future[bytes]",
     ) -> web.StreamResponse:
-        """What is told while a call goes on, and its answer, as events."""
+        """What is told while a call goes on, and its answer unless it is cancelled, as events."""
         response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store", **own_headers()})
         response.content_type = "text/event-stream"
         await response.prepare(request)
@@ -197,20 +222,19 @@ class McpHttp:
         async with aclosing(mcp.told_while(answering, asked.progress_token)) as told:
             async for event in told:
                 await response.write(_EVENT % event)
-        try:
-            text = answering.result()
-        except McpError as fault:
-            text = mcp.error(asked.id, fault)
-        except asyncio.CancelledError:
-            text = mcp.error(asked.id, _cancelled())
-        await response.write(_EVENT % text)
+        if not answering.cancelled():
+            try:
+                text = answering.result()
+            except McpError as fault:
+                text = mcp.error(asked.id, fault)
+            await response.write(_EVENT % text)
         await response.write_eof()
         return response
 
     async def _each(
         self, request: web.BaseRequest, messages: list[object], visitor: Visitor
     ) -> web.StreamResponse:
-        """An array of messages, which revision 2025-03-26 allows."""
+        """An array of messages."""
         if not 0 < len(messages) <= MAX_BATCH:
             raise McpError(mcp.INVALID_REQUEST, f"an array holds 1 to {MAX_BATCH} messages")
 
@@ -240,13 +264,54 @@ class McpHttp:
             self._cancelled.add(place)
             task.cancel()
 
+    def _visitor(self, text: str, caller: Caller) -> Visitor:
+        """Raises `BadRequest`."""
+        query, offer, listing = self._read_query(text)
+        if query.max_rows is not None or query.timeout_s is not None:
+            context = caller.context.asking(query.max_rows, query.timeout_s)
+            caller = Caller(caller.client, context)
+        return Visitor(caller, offer, listing)
+
+    def _parse_query(self, text: str) -> tuple[McpQuery, Selection | None, Listing]:
+        query = parsed(McpQuery, MultiDict(parse_qsl(text, keep_blank_values=True)))
+        offer = None if query.tools == SEARCH else selection(self._catalog, query.tools)
+        return query, offer, Listing(query.page_size, query.output_schema)
+
+
+def refused(
+    request: web.BaseRequest,
+    error: CallError,
+    headers: Mapping[str, str] | None = None,
+    *,
+    id_: bytes = b"null",
+) -> web.Response:
+    """What is said to a request that is turned away, whose id was read or not.
+
+    The reason phrase says it too: clients of the official Python SDK 1 show that and no body.
+    """
+    response = problem(request, error, headers, said=mcp.refused(id_, error))
+    words = error.message.encode("ascii", "replace").decode()[:MAX_REASON]
+    response.set_status(response.status, "".join(c if c.isprintable() else "?" for c in words))
+    return response
+
 
 def _place(headers: Mapping[str, str], caller: Caller, id_: bytes) -> Place:
     return caller.context.client, headers.get(SESSION, ""), id_
 
 
-def _cancelled() -> McpError:
-    return McpError(mcp.INVALID_REQUEST, "the client cancelled this request")
+def _unanswered(request: web.BaseRequest) -> web.Response:
+    """How the POST of a cancelled request ends. Raises `McpError` for a client that takes no
+    events, since it has to be answered.
+    """
+    if not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
+        raise McpError(mcp.INVALID_REQUEST, "the client cancelled this request")
+    return web.Response(headers=_NOT_STORED, content_type="text/event-stream")
+
+
+def _website(request: web.BaseRequest) -> str:
+    """The gateway's page, under the name by which the client calls the gateway."""
+    scheme = "https" if request.headers.get("X-Forwarded-Proto") == "https" else request.scheme
+    return f"{scheme}://{request.host}/"
 
 
 def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:
@@ -269,18 +334,3 @@ def _decoded(value: str) -> str | None:
         return base64.b64decode(value[9:-2], validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
-
-
-@lru_cache(256)
-def _read_query(text: str) -> tuple[McpQuery, Selection | None]:
-    query = parsed(McpQuery, MultiDict(parse_qsl(text, keep_blank_values=True)))
-    return query, None if query.tools == SEARCH else selection(query.tools)
-
-
-def _visitor(text: str, caller: Caller) -> Visitor:
-    """Raises `BadRequest`."""
-    query, offer = _read_query(text)
-    if query.max_rows is not None or query.timeout_s is not None:
-        context = caller.context.asking(query.max_rows, query.timeout_s)
-        caller = Caller(caller.client, context)
-    return Visitor(caller, offer)

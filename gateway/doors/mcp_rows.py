@@ -13,6 +13,7 @@ from gateway.doors.models import ResultsPage
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.rows import Page, column_names
+from manifests.export import annotations
 from manifests.problem import first_problem
 
 READ_RESULT = "read_result"
@@ -54,19 +55,18 @@ async def read_result(
     )
 
 
-def with_read_result(tools: bytes) -> bytes:
-    """A JSON array of tools, and this one behind them."""
-    return b"%b%b%b]" % (tools[:-1], b"," if len(tools) > 2 else b"", _tool())
-
-
-@lru_cache(1)
-def _tool() -> bytes:
+@lru_cache(2)
+def read_result_tool(says_output: bool) -> bytes:
+    """The tool, as `tools/list` gives it."""
+    output = {"outputSchema": ResultsPage.model_json_schema()} if says_output else {}
+    title = "Read result"
     return orjson.dumps(
         {
             "name": READ_RESULT,
+            "title": title,
             "description": ReadResult.__doc__,
             "inputSchema": ReadResult.model_json_schema(),
-            "outputSchema": ResultsPage.model_json_schema(),
-            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+            **output,
+            "annotations": annotations(title, changes_something=False, open_world=False),
         }
     )

@@ -2,36 +2,55 @@
 
 760 tools flood a model's context. So by default there are three: find tools, read what one takes,
 call it. A selection offers its tools themselves. What the caller may not use, and what nobody can
-call now, is not offered. Beside either stands `read_result`.
+call now, is not offered. Beside either stands `read_result`. A list has one page where it can,
+since many clients ask for no second.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
-from gateway.bind import unknown_tool
+from gateway.bind import printable, unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
 from gateway.doors.bodies import arguments_text
-from gateway.doors.mcp_rows import READ_RESULT, read_result, with_read_result
-from gateway.doors.models import Answer, FoundTools, ToolDescription
+from gateway.doors.mcp_rows import READ_RESULT, read_result, read_result_tool
+from gateway.doors.models import ANY_JSON, Answer, FoundTools, ToolDescription
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.grant import Grant
+from gateway.json_text import Repeating, read_json
+from gateway.refusal import Refusal
 from gateway.result import Result
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
-from manifests.export import arguments_schema, export
+from manifests.export import annotations, arguments_schema, export
 from manifests.export import describe as description_of
+from manifests.nearest import hint
 from manifests.problem import first_problem
 
-PAGE = 100
-"""Tools of a page of `tools/list`."""
+MAX_PAGE = 1_000
+"""Tools of a page of `tools/list` at most, and unless fewer are asked for."""
+
+OutputSchema = Literal["short", "full", "none"]
+"""What a tool in a list says of its answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How tools are listed: so many a page, with so much about their answers."""
+
+    page_size: int = MAX_PAGE
+    output_schema: OutputSchema = "short"
+
+
+DEFAULT_LISTING = Listing()
 
 
 class _Arguments(BaseModel):
@@ -71,7 +90,11 @@ _THREE: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {
 
 
 class UnknownToolError(Exception):
-    """The client was not offered a tool of that name."""
+    """The client was not offered a tool of that name; `nearest` are names that it was."""
+
+    def __init__(self, name: str, nearest: list[str]) -> None:
+        super().__init__(f"Unknown tool: {printable(name)}{hint(nearest)}")
+        self.nearest = nearest
 
 
 class CursorError(Exception):
@@ -84,32 +107,43 @@ class McpTools:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
-        self._pages = lru_cache(64)(self._page)
+        self._listed = lru_cache(64)(self._list)
+        self._texts: dict[tuple[str, OutputSchema], bytes] = {}
+        self._transactional = gateway.catalog.select(intent="transactional")
 
     async def page(
-        self, offer: Selection | None, grant: Grant | None, cursor: str | None
+        self, offer: Selection | None, listing: Listing, grant: Grant | None, cursor: str | None
     ) -> tuple[bytes, str | None]:
         """A JSON array of tools, and where the next page begins. Raises `CursorError`."""
-        if offer is None:
-            if cursor is not None:
-                raise CursorError(cursor)
-            return with_read_result(three_tools()), None
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 9):
             raise CursorError(cursor)
-        tools, next_ = await to_thread.run_sync(self._pages, offer, grant, int(cursor or 0))
-        return (with_read_result(tools) if cursor is None else tools), next_
+        reading = read_result_tool(listing.output_schema != "none")
+        if offer is None:
+            changes = any(self._is_offered(manifest, grant) for manifest in self._transactional)
+            three = three_tools(listing.output_schema, changes_something=changes)
+            tools = (*three, reading)
+        else:
+            chosen = await to_thread.run_sync(self._listed, offer, listing.output_schema, grant)
+            tools = (reading, *chosen)  # on the first page
+        start = int(cursor or 0)
+        size = listing.page_size
+        if cursor is not None and (start % size or not 0 < start < len(tools)):
+            raise CursorError(cursor)
+        end = start + size
+        page = b"[%b]" % b",".join(tools[start:end])
+        return page, str(end) if end < len(tools) else None
 
     async def call(
         self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
     ) -> bytes:
-        """The result of `tools/call`. Raises `UnknownToolError`."""
+        """The result of `tools/call`. Raises `UnknownToolError` and `Refusal`."""
         if name == READ_RESULT:
             return await self._read_result(arguments, context.grant)
         if offer is None:
             return await self._one_of_three(name, arguments, context)
         manifest = self._gateway.catalog.get(name)
         if manifest is None or manifest not in offer:
-            raise UnknownToolError(name)
+            raise UnknownToolError(name, self._nearest(offer, name))
         return await self._called(name, arguments, context)
 
     async def refuse(
@@ -140,19 +174,19 @@ class McpTools:
 
     async def _one_of_three(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
         if name not in _THREE:
-            raise UnknownToolError(name)
+            return await self._found_only(name, given, context)
         match given:
             case {"name": str() as tool, "arguments": dict() as plain} if (
                 name == "call_tool" and len(given) == 2
             ):  # as it mostly is: a model takes 2 us to say so
                 return await self._called(tool, plain, context)
+        if isinstance(given, Repeating):
+            raise _wrong(name, f"{printable(given.repeated[0])}: is given more than once")
         try:
-            arguments = _THREE[name][0].model_validate(given)
+            gathered = self._gathered(given) if name == "call_tool" else given
+            arguments = _THREE[name][0].model_validate(gathered)
         except ValidationError as error:
-            text = f"argument {first_problem(error)}"
-            allowed = {"allowed": [*_THREE[name][0].model_fields]}
-            wrong = CallError(ErrorCode.INVALID_ARGUMENTS, text, details=allowed)
-            return await self.refuse(None, name, given, wrong, context)
+            raise _wrong(name, first_problem(error)) from None
         match arguments:
             case SearchTools():
                 return await self._search(arguments, context.grant)
@@ -161,8 +195,46 @@ class McpTools:
             case CallTool():
                 if arguments.max_rows is not None:
                     context = context.asking(arguments.max_rows)
-                return await self._called(arguments.name, arguments.arguments, context)
+                return await self._called(arguments.name, gathered["arguments"], context)
         raise AssertionError(name)
+
+    def _gathered(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What call_tool is given, with the tool's arguments in `arguments` and nowhere else.
+
+        Models also give them as null, as JSON text, and beside the name. Raises `Refusal` where it
+        is open what belongs to the tool.
+        """
+        own = {name: value for name, value in given.items() if name in CallTool.model_fields}
+        beside = {name: value for name, value in given.items() if name not in own}
+        arguments = _object(own.get("arguments"))
+        if beside:
+            manifest = self._gateway.catalog.get(str(own.get("name")))
+            names = [p.name for p in manifest.parameters] if manifest else []
+            clash = next((name for name in names if name in CallTool.model_fields), None)
+            odd = printable(next(iter(beside)))
+            if clash is not None:
+                text = f"{odd}: this tool has an argument {clash} too: give all in arguments"
+                raise _wrong("call_tool", text)
+            if arguments:
+                text = f"{odd}: stands beside arguments: give all in arguments, or none"
+                raise _wrong("call_tool", text)
+        return own | {"arguments": arguments or beside}
+
+    async def _found_only(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
+        """The result of a call by the name of a tool that is called through call_tool."""
+        manifest = self._gateway.catalog.get(name)
+        if manifest is None:
+            raise UnknownToolError(name, self._nearest(None, name))
+        is_plain = given and not any(isinstance(value, dict | list) for value in given.values())
+        how = {"name": name, "arguments": given if is_plain else manifest.sample()}
+        text = f"{name} is called through call_tool: give call_tool the object in details.call_tool"
+        error = CallError(ErrorCode.INVALID_REQUEST, text, details={"call_tool": how})
+        return _result_of(await self._gateway.refuse(name, error, context))
+
+    def _nearest(self, offer: Selection | None, name: str) -> list[str]:
+        catalog = self._gateway.catalog
+        found = (catalog.get(near) for near in catalog.nearest(printable(name)))
+        return [m.name for m in found if m is not None and (offer is None or m in offer)]
 
     async def _search(self, wanted: SearchTools, grant: Grant | None) -> bytes:
         tags = wanted.model_dump(include={"source", "domain", "timeliness", "intent"})
@@ -185,40 +257,96 @@ class McpTools:
         }
         return _given(described)
 
-    def _page(self, offer: Selection, grant: Grant | None, start: int) -> tuple[bytes, str | None]:
-        tools = [
-            manifest
+    def _list(
+        self, offer: Selection, output_schema: OutputSchema, grant: Grant | None
+    ) -> tuple[bytes, ...]:
+        """The tools of a selection that a caller with that grant may call."""
+        return tuple(
+            self._text(manifest, output_schema)
             for manifest in self._gateway.catalog
             if manifest in offer and self._is_offered(manifest, grant)
-        ]
-        if start and start >= len(tools):
-            raise CursorError(str(start))
-        end = start + PAGE
-        shown = [export(m, "mcp") | {"outputSchema": _ANSWER} for m in tools[start:end]]
-        return orjson.dumps(shown), str(end) if end < len(tools) else None
+        )
+
+    def _text(self, manifest: Manifest, output_schema: OutputSchema) -> bytes:
+        """A tool as JSON, made once."""
+        text = self._texts.get((manifest.name, output_schema))
+        if text is None:
+            text = orjson.dumps(export(manifest, "mcp") | _output(Answer, output_schema))
+            self._texts[manifest.name, output_schema] = text
+        return text
 
     def _is_offered(self, manifest: Manifest, grant: Grant | None) -> bool:
         return manifest.unavailable is None and self._gateway.may_use(manifest, grant)
 
 
-_ANSWER = Answer.model_json_schema()
+_SHORT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "ok": {"type": "boolean"},
+        "data": {"description": "A table as a list of records, or any JSON.", **ANY_JSON},
+        "truncated": {"description": "Whether rows are left out.", "type": "boolean"},
+        "provenance": {"type": "object"},
+    },
+    "required": ["ok", "data"],
+}
+"""What is worth knowing of an answer: the whole schema would be three quarters of a list."""
 
 
-@lru_cache(1)
-def three_tools() -> bytes:
-    """The three tools, as `tools/list` gives them."""
-    return orjson.dumps(
-        [
+def _output(answer: type[BaseModel], output_schema: OutputSchema) -> dict[str, Any]:
+    """What a tool in a list says of its answers."""
+    if output_schema == "none":
+        return {}
+    is_short = output_schema == "short" and answer is Answer
+    return {"outputSchema": _SHORT if is_short else answer.model_json_schema()}
+
+
+@lru_cache(6)
+def three_tools(output_schema: OutputSchema, *, changes_something: bool) -> tuple[bytes, ...]:
+    """The three tools, as `tools/list` gives them. Whether a call may change something depends on
+    what the caller may call.
+    """
+    return tuple(
+        orjson.dumps(
             {
                 "name": name,
+                "title": _title(name),
                 "description": taken.__doc__,
                 "inputSchema": taken.model_json_schema(),
-                "outputSchema": given.model_json_schema(),
-                "annotations": {"readOnlyHint": name != "call_tool", "openWorldHint": True},
+                **_output(given, output_schema),
+                "annotations": annotations(
+                    _title(name),
+                    changes_something=changes_something and taken is CallTool,
+                    open_world=taken is CallTool,
+                ),
             }
-            for name, (taken, given) in _THREE.items()
-        ]
+        )
+        for name, (taken, given) in _THREE.items()
     )
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _object(value: object) -> Any:
+    """The object that `arguments` means. Raises `Refusal` for a text that means none."""
+    if value is None:
+        return {}
+    if not isinstance(value, str):
+        return value
+    try:
+        meant = read_json(value.encode())
+    except orjson.JSONDecodeError as error:
+        raise _wrong("call_tool", f"arguments: a text that is no JSON: {error}") from None
+    if not isinstance(meant, dict | None):
+        raise _wrong("call_tool", "arguments: a JSON text that is no object")
+    return meant or {}
+
+
+def _wrong(name: str, problem: str) -> Refusal:
+    """One of the three is given what it does not take."""
+    allowed = {"allowed": [*_THREE[name][0].model_fields]}
+    return Refusal(CallError(ErrorCode.INVALID_ARGUMENTS, f"argument {problem}", details=allowed))
 
 
 def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:

@@ -11,15 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
 from gateway.errors import ErrorCode, Fault
 from gateway.result import ProvenanceSource
 
-_ANY_JSON = WithJsonSchema(
-    {
-        "anyOf": [
-            {"type": "object"},
-            {"type": "array", "items": {}},
-            *({"type": kind} for kind in ("string", "number", "boolean", "null")),
-        ]
-    }
-)
+ANY_JSON: dict[str, Any] = {
+    "anyOf": [
+        {"type": "object"},
+        {"type": "array", "items": {}},
+        *({"type": kind} for kind in ("string", "number", "boolean", "null")),
+    ]
+}
 """Spelt out, since clients warn of a schema that says nothing, and generators of them drop one with
 an array of which it is not said what it holds.
 """
@@ -47,7 +45,7 @@ class Answer(_Shape):
 
     ok: Literal[True]
     tool: str
-    data: Annotated[Any, _ANY_JSON]
+    data: Annotated[Any, WithJsonSchema(ANY_JSON)]
     columns: list[str] | None
     rows: int | None = Field(description="Rows of the whole table.")
     truncated: bool = Field(description="Whether `data` leaves rows out.")
@@ -207,7 +205,7 @@ class RpcAnswers(RootModel[RpcResult | RpcError | list[RpcResult | RpcError]]):
 
 
 class RpcProblem(RootModel[RpcError | Problem]):
-    """An error of the protocol, or of a request that did not come as far."""
+    """An error of the protocol, or of a request that is no proper HTTP."""
 
 
 class Health(BaseModel):

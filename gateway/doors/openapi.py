@@ -118,7 +118,8 @@ class OpenApi:
             if CALLER not in request:
                 text = f"tools are described to those who have a key: send {HOW_TO_SEND}"
                 raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
-            tools = self._callable(selection(query.tools), request[CALLER].context.grant)
+            chosen = selection(self._gateway.catalog, query.tools)
+            tools = self._callable(chosen, request[CALLER].context.grant)
         # Some clients call the first server without a look at where the description came from.
         server = origin_of(request) or "/"
         return listing(request, await description.text(server, tools))
@@ -226,7 +227,7 @@ class _Description:
             known = responses.get(status)
             if known is None:
                 own = {route.failure} if code in codes else set()
-                shapes = own | {Problem} if code in before else own
+                shapes = own | {route.refusal} if code in before else own
                 content = _content({JSON: _any_of(shapes)})
                 responses[status] = {"description": f"`{code}`", "content": content}
             else:

@@ -26,7 +26,16 @@ from gateway.finder import ToolFinder
 from gateway.grant import Grant
 from gateway.guard import Caller
 from gateway.refusal import BadRequest, Refusal
-from manifests import Domain, Intent, Manifest, Selection, SelectionError, Source, Timeliness
+from manifests import (
+    Catalog,
+    Domain,
+    Intent,
+    Manifest,
+    Selection,
+    SelectionError,
+    Source,
+    Timeliness,
+)
 from manifests.export import EXPORT_FORMATS, ExportFormat, export
 
 _FORMATS: dict[str, ExportFormat] = {f: f for f in EXPORT_FORMATS if f != "fintoolbench"}
@@ -207,7 +216,8 @@ class Rest:
             text = f"no such format of schemas; there are {', '.join(_FORMATS)}"
             return problem(request, CallError(ErrorCode.NOT_FOUND, text))
         grant = request[CALLER].context.grant
-        found = await self._selected(query.q, selection(query.tools), query.limit, grant)
+        tools = selection(self._gateway.catalog, query.tools)
+        found = await self._selected(query.q, tools, query.limit, grant)
         schemas = await self._exported(found, format_, query.strict, query.tags)
         return listing(request, b"[%b]" % b",".join(schemas))
 
@@ -249,10 +259,10 @@ class Rest:
         return chosen[:limit]
 
 
-def selection(text: str) -> Selection:
+def selection(catalog: Catalog, text: str) -> Selection:
     """Tools that a request selects. Raises `BadRequest`."""
     try:
-        return Selection.parse(text)
+        return Selection.of(catalog, text)
     except SelectionError as error:
         raise BadRequest(str(error)) from None
 

@@ -29,7 +29,8 @@ class Route:
 
     `query` is the model that validates its query. `body` and `answer` say by media type what it
     takes and gives. `errors` are the codes that it may end with beside those of any route, as
-    `failure`. One that `is_open` needs no key.
+    `failure`; `refusal` is what a request gets that does not come as far as the route. One that
+    `is_open` needs no key.
     """
 
     method: str
@@ -41,4 +42,5 @@ class Route:
     body: Mapping[str, Shape] = field(default_factory=dict)
     errors: tuple[ErrorCode, ...] = ()
     failure: type[BaseModel] = Problem
+    refusal: type[BaseModel] = Problem
     is_open: bool = False

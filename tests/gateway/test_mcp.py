@@ -1,6 +1,7 @@
 """MCP over HTTP: by the official client in both of its eras, and by messages as they travel."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -10,17 +11,20 @@ from typing import Any
 
 import aiohttp
 import anyio
+import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool
 
 from adapters.double import Faults
 from gateway import http
 from gateway.doors import mcp
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY
+from gateway.trace import JsonLines
 from manifests import Catalog, Selection
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Door, Road, open_road
@@ -56,7 +60,8 @@ async def post(
     head = {"Accept": BOTH, **(headers or {})}
     async with door.client.post(url, data=BytesIO(body), headers=head) as got:
         text = await got.read()
-        assert got.content_type == ("application/json" if text else "application/octet-stream")
+        nothing = "application/octet-stream" if got.status == 202 else "text/event-stream"
+        assert got.content_type == ("application/json" if text else nothing)
         return got.status, json.loads(text) if text else None
 
 
@@ -139,20 +144,66 @@ async def test_a_client_finds_reads_and_calls_a_tool(door: Door, era: str) -> No
 
 
 @ERAS
-async def test_all_752_callable_tools_are_listed_in_pages(
+async def test_all_752_callable_tools_are_listed_on_one_page(
     catalog: Catalog, tmp_path: Path, era: str
 ) -> None:
     async with (
         open_door(catalog, tmp_path, allow_transactional=True) as door,
         Client(f"{door.url}/mcp?tools=all", mode=era) as client,
     ):
-        tools = await every_tool(client)
-    tools = [tool for tool in tools if tool.name != "read_result"]
+        page = await client.list_tools()
+    tools = [tool for tool in page.tools if tool.name != "read_result"]
+    assert page.next_cursor is None
     assert {tool.name for tool in tools} == {m.name for m in catalog if m.unavailable is None}
     assert len(tools) == 752
     for tool in tools:
         Draft202012Validator.check_schema(tool.input_schema)
         assert tool.output_schema == tools[0].output_schema
+
+
+async def test_pages_are_as_long_as_is_asked_for(door: Door, catalog: Catalog) -> None:
+    bonds = Selection.parse("domain:bond")
+    names = [m.name for m in catalog if m in bonds and m.unavailable is None]
+    for size in (1, 10, len(names), 1_000):
+        listed = list[str]()
+        params: dict[str, str] | None = {}
+        while params is not None:
+            query = f"?tools=domain:bond&page_size={size}"
+            _, answer = await post(door, request("tools/list", params), query=query)
+            page = [tool["name"] for tool in answer["result"]["tools"]]
+            listed += page
+            cursor = answer["result"].get("nextCursor")
+            assert len(page) == size or cursor is None
+            params = {"cursor": cursor} if cursor else None
+        assert listed == names
+    _, answer = await post(door, request("tools/list"), query="?page_size=2")
+    assert len(answer["result"]["tools"]) == 2
+    for wrong in ("0", "-1", "x", "1", "99999999", "999999999", str(len(names))):
+        _, answer = await post(door, request("tools/list", {"cursor": wrong}))
+        assert answer["error"]["code"] == -32602, wrong
+
+
+@pytest.mark.parametrize("schema", ["short", "full", "none"])
+async def test_every_answer_fits_the_schema_that_is_listed(
+    door: Door, catalog: Catalog, schema: str
+) -> None:
+    url = f"{door.url}/mcp?tools=source:rapidapi&output_schema={schema}"
+    async with Client(url) as client:  # which checks what it gets
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        (size,) = {len(json.dumps(tool.output_schema)) for tool in tools.values()}
+        assert size in {"short": range(200, 500), "full": range(1_000, 3_000), "none": (4,)}[schema]
+        kinds = set()
+        for name in sorted(tools)[::8]:
+            manifest = catalog.get(name)
+            assert manifest is not None
+            called = await client.call_tool(name, dict(manifest.sample()))
+            assert called.structured_content is not None
+            kinds.add(type(called.structured_content["data"]))
+            if schema != "none":
+                output = tools[name].output_schema
+                assert output is not None
+                Draft202012Validator(output).validate(called.structured_content)
+        assert kinds >= {dict}
 
 
 async def test_what_may_set_something_off_is_not_offered_until_it_is_allowed(
@@ -199,6 +250,9 @@ async def test_what_a_model_can_put_right_is_a_result_and_the_rest_an_error(
             ("call_tool", {"name": "get_qhkc_index"}, "unavailable", "unavailable"),
             ("call_tool", {"arguments": {}}, "invalid_arguments", "name"),
             ("call_tool", {"name": "get_coin", "rows": 1}, "invalid_arguments", "rows"),
+            ("call_tool", {"name": "get_coin", "arguments": 5}, "invalid_arguments", "dictionary"),
+            ("call_tool", {"name": "get_coin", "arguments": "{"}, "invalid_arguments", "no JSON"),
+            ("call_tool", {"name": "get_coin", "arguments": "[]"}, "invalid_arguments", "object"),
             ("search_tools", {"query": "x", "domain": "stocks"}, "invalid_arguments", "domain"),
             ("describe_tool", {"name": "get_coinz"}, "unknown_tool", "get_coinz"),
         ):
@@ -215,7 +269,126 @@ async def test_what_a_model_can_put_right_is_a_result_and_the_rest_an_error(
             await client.call_tool("nothing", {})
 
 
-@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
+WAYS_TO_GIVE: tuple[dict[str, Any], ...] = (
+    {"arguments": {"uuid": "x"}},
+    {"arguments": '{"uuid": "x"}'},
+    {"arguments": {"uuid": "x"}, "max_rows": None},
+    {"uuid": "x"},
+    {"uuid": "x", "max_rows": 5},
+    {"uuid": "x", "arguments": None},
+    {"uuid": "x", "arguments": {}},
+    {"uuid": "x", "arguments": "{}"},
+)
+
+
+async def test_call_tool_takes_arguments_as_models_give_them(door: Door) -> None:
+    for given_ in WAYS_TO_GIVE:
+        params = {"name": "call_tool", "arguments": {"name": "get_coin", **given_}}
+        _, answer = await post(door, request("tools/call", params))
+        assert answer["result"]["structuredContent"]["data"]["symbol"] == "x", given_
+    for nothing in ({}, {"arguments": None}, {"arguments": "null"}, {"arguments": "{}"}):
+        given_ = {"name": "rates", **nothing}
+        _, answer = await post(
+            door, request("tools/call", {"name": "call_tool", "arguments": given_})
+        )
+        assert answer["result"]["structuredContent"]["ok"] is True, nothing
+
+
+async def test_what_call_tool_would_have_to_guess_is_refused_and_recorded(door: Door) -> None:
+    priced = {"name": "get_coin_price_difference"}  # it takes an argument `name` itself
+    for given_, words in (
+        ({"name": "get_coin", "uuid": "x", "arguments": {"uuid": "y"}}, "beside arguments"),
+        ({**priced, "symbol": "BTC"}, "an argument name too"),
+    ):
+        before = door.road.gateway.outcomes["invalid_arguments"]
+        _, answer = await post(
+            door, request("tools/call", {"name": "call_tool", "arguments": given_})
+        )
+        error = json.loads(answer["result"]["content"][0]["text"])["error"]
+        assert error["code"] == "invalid_arguments"
+        assert words in error["message"]
+        assert "give all in arguments" in error["message"]
+        assert door.road.gateway.outcomes["invalid_arguments"] == before + 1
+
+
+@ERAS
+async def test_a_tool_that_was_found_is_told_to_be_called_through_call_tool(
+    door: Door, era: str
+) -> None:
+    async with Client(f"{door.url}/mcp", mode=era) as client:
+        for given_ in ({"uuid": "x"}, {}, {"uuid": ["x"]}):
+            direct = await client.call_tool("get_coin", given_)
+            assert direct.is_error
+            error = said(direct)["error"]
+            assert (error["code"], error["fault"]) == ("invalid_request", "agent")
+            assert "call_tool" in error["message"]
+            called = await client.call_tool("call_tool", error["details"]["call_tool"])
+            assert not called.is_error
+        assert door.road.gateway.outcomes["invalid_request"] == 3
+        with pytest.raises(MCPError, match=r"Unknown tool: get_cion; did you mean .*get_coin"):
+            await client.call_tool("get_cion", {})
+    async with Client(f"{door.url}/mcp?tools=domain:bond", mode=era) as client:
+        with pytest.raises(MCPError, match="bond_us_zh_rate; did you mean ") as caught:
+            await client.call_tool("bond_us_zh_rate", {})
+        near = caught.value.error.data["nearest"]
+        assert "bond_zh_us_rate" in near
+        assert all(name.startswith("bond") for name in near)
+
+
+async def test_a_text_that_only_its_caller_may_see_is_not_recorded(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    path = tmp_path / "calls.jsonl"
+    async with (
+        JsonLines.open(path) as trace,
+        open_door(catalog, tmp_path, trace=trace) as door,
+    ):
+        params = {"name": "get_coin", "arguments": {"uuid": "a-secret-uuid"}}
+        _, answer = await post(door, request("tools/call", params))
+        assert "a-secret-uuid" in answer["result"]["content"][0]["text"]
+    (record,) = map(json.loads, path.read_text().splitlines())
+    assert (record["tool"], record["code"]) == ("get_coin", "invalid_request")
+    assert "a-secret-uuid" not in path.read_text()
+
+
+@ERAS
+async def test_tools_say_what_they_do_and_the_server_who_it_is(
+    catalog: Catalog, tmp_path: Path, era: str
+) -> None:
+    for allowed in (False, True):
+        folder = tmp_path / str(allowed)
+        async with (
+            open_door(catalog, folder, allow_transactional=allowed) as door,
+            Client(f"{door.url}/mcp", mode=era) as client,
+        ):
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert [tool.title for tool in tools.values()] == [
+                *("Search tools", "Describe tool", "Call tool")
+            ]
+            for name, tool in tools.items():
+                hints = tool.annotations
+                assert hints is not None
+                changes = allowed and name == "call_tool"
+                assert hints.title == tool.title
+                assert hints.read_only_hint is hints.idempotent_hint is (not changes)
+                assert hints.destructive_hint is changes
+                assert hints.open_world_hint is (name == "call_tool")
+            server = client.server_info
+            assert server is not None
+            assert server.website_url == f"{door.url}/"
+            assert server.icons is not None
+            (icon,) = server.icons
+            kind, _, encoded = icon.src.partition(",")
+            assert kind == "data:image/svg+xml;base64"
+            assert base64.b64decode(encoded).startswith(b"<svg")
+    async with open_door(catalog, tmp_path) as door:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}}
+        _, answer = await post(door, request("initialize", params), {"X-Forwarded-Proto": "https"})
+        website = answer["result"]["serverInfo"]["websiteUrl"]
+        assert website == door.url.replace("http://", "https://") + "/"
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_older_clients_shake_hands_and_call(
     door: Door, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +445,43 @@ async def test_a_client_that_cancels_ends_the_work_upstream(door: Door, era: str
     assert door.road.gateway.outcomes == {"cancelled": 1, "live": 1}
 
 
+@pytest.mark.parametrize("hears", [False, True], ids=["json", "events"])
+@ERAS
+async def test_a_client_leaves_quietly_while_a_call_is_under_way(
+    door: Door,
+    era: str,
+    hears: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An answer to a cancelled call would meet a client that reads no more, and breaks there."""
+    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
+    play(door.road, hang_rate=1.0)
+    heard = asyncio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert progress
+        assert (total, bool(message)) == (None, True)
+        heard.set()
+
+    async def visit() -> None:
+        async with Client(f"{door.url}/mcp", mode=era) as client:
+            await client.call_tool("call_tool", COIN, progress_callback=hear if hears else None)
+
+    for _ in range(5):
+        heard.clear()
+        visiting = asyncio.create_task(visit())
+        await under_way(door.road, 1)
+        if hears:
+            await heard.wait()
+        visiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await visiting
+        await under_way(door.road, 0)
+    assert door.road.gateway.outcomes == {"cancelled": 5}
+    assert not [r for r in caplog.records if r.levelname == "ERROR"]
+
+
 async def test_a_connection_that_closes_ends_the_work_upstream(
     door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -291,7 +501,7 @@ async def test_a_connection_that_closes_ends_the_work_upstream(
     assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
 
 
-async def test_a_cancelled_stream_ends_with_an_answer_and_its_connection_lives_on(
+async def test_a_cancelled_stream_ends_without_an_answer_and_its_connection_lives_on(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
@@ -309,8 +519,8 @@ async def test_a_cancelled_stream_ends_with_an_answer_and_its_connection_lives_o
         assert b"notifications/progress" in first
         await _cancel(door, head, "a")
         rest = await got.text()
-    last = json.loads(rest.strip().split("data: ")[-1])
-    assert (last["id"], last["error"]["code"]) == ("a", -32600)
+    told = [json.loads(line[6:]) for line in rest.splitlines() if line.startswith("data: ")]
+    assert all(message["method"] == "notifications/progress" for message in told)
     await under_way(door.road, 0)
     assert await post(door, request("ping"), head) == (200, request_answer({}))
 
@@ -327,10 +537,20 @@ async def test_only_the_session_that_asked_can_cancel_by_notification(door: Door
     await asyncio.sleep(0.05)
     assert door.road.gateway.answers.under_way == 1
     await _cancel(door, mine, 5)
-    status, answer = await waiting
-    assert (status, answer["id"], answer["error"]["code"]) == (200, 5, -32600)
+    assert await waiting == (200, None)
     await under_way(door.road, 0)
     await _cancel(door, mine, 5)  # nothing is left of it
+
+
+async def test_a_cancelled_client_that_takes_no_events_is_told_so(door: Door) -> None:
+    play(door.road, hang_rate=1.0)
+    head = await session(door) | {"Accept": "application/json"}
+    call = request("tools/call", {"name": "call_tool", "arguments": COIN}, 5)
+    waiting = asyncio.create_task(post(door, call, head))
+    await under_way(door.road, 1)
+    await _cancel(door, head, 5)
+    status, answer = await waiting
+    assert (status, answer["id"], answer["error"]["code"]) == (200, 5, -32600)
 
 
 async def _cancel(door: Door, head: Mapping[str, str], id_: str | int) -> None:
@@ -342,8 +562,9 @@ def request_answer(result: object, id_: object = 1) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
-async def test_revision_2025_03_26_may_send_arrays(door: Door) -> None:
-    head = await session(door, "2025-03-26")
+@pytest.mark.parametrize("allowing", ["2024-11-05", "2025-03-26"])
+async def test_the_first_revisions_may_send_arrays(door: Door, allowing: str) -> None:
+    head = await session(door, allowing)
     several = [
         request("ping", id_=1),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -467,7 +688,7 @@ async def test_a_stateless_request_has_the_form_of_its_revision(door: Door) -> N
         assert answer["error"]["code"] == (-32022 if head else -32020)
     assert answer["error"]["data"]["requested"] == "2030-01-01"
     assert answer["error"]["data"]["supported"] == [
-        *("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"),
+        *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"),
     ]
 
 
@@ -477,24 +698,72 @@ async def test_what_is_asked_for_over_http(door: Door) -> None:
         assert await post(door, ping, {"Accept": accept}) == (200, request_answer({}))
     for content_type in ("application/json; charset=utf-8", "text/plain", ""):
         assert await post(door, ping, {"Content-Type": content_type}) == (200, request_answer({}))
-    for headers, query, status, code in (
-        ({"Accept": "text/html"}, "", 406, "not_acceptable"),
-        ({"Accept": "text/event-stream"}, "", 406, "not_acceptable"),
-        ({}, "?tools=nonsense", 400, "invalid_request"),
-        ({}, "?tools=domain:stocks", 400, "invalid_request"),
-        ({}, "?tools=", 400, "invalid_request"),
-        ({}, "?max_rows=0", 400, "invalid_request"),
-        ({}, "?rows=1", 400, "invalid_request"),
-        ({"Origin": "https://evil.example"}, "", 403, "forbidden"),
-        ({"Host": "evil.example"}, "", 403, "forbidden"),
-    ):
-        got, problem = await post(door, ping, headers, query)
-        assert (got, problem["error"]["code"]) == (status, code)
-    got, problem = await post(door, b" " * (2**20 + 1))
-    assert (got, problem["error"]["code"]) == (413, "too_large")
+
+
+REFUSED: tuple[tuple[dict[str, str], str, int, str], ...] = (
+    ({"Accept": "text/html"}, "", 406, "not_acceptable"),
+    ({"Accept": "text/event-stream"}, "", 406, "not_acceptable"),
+    ({}, "?tools=nonsense", 400, "invalid_request"),
+    ({}, "?tools=domain:stocks", 400, "invalid_request"),
+    ({}, "?tools=names:get_coin,get_cion", 400, "invalid_request"),
+    ({}, "?tools=", 400, "invalid_request"),
+    ({}, "?max_rows=0", 400, "invalid_request"),
+    ({}, "?page_size=0", 400, "invalid_request"),
+    ({}, "?page_size=1001", 400, "invalid_request"),
+    ({}, "?output_schema=long", 400, "invalid_request"),
+    ({}, "?rows=1", 400, "invalid_request"),
+)
+
+
+async def test_a_refusal_is_an_error_of_the_protocol(door: Door) -> None:
+    for headers, query, status, code in REFUSED:
+        got, answer = await post(door, request("ping", id_="a"), headers, query)
+        assert (got, answer["id"], answer["error"]["code"]) == (status, "a", -32010), query
+        said = answer["error"]["data"]
+        assert (said["code"], said["fault"], said["retryable"]) == (code, "agent", False)
+        assert said["message"] == answer["error"]["message"]
+    for body in (b" " * (2**20 + 1), b'{"id":"' + b"x" * 2**20 + b'"}'):
+        got, answer = await post(door, body)
+        assert (got, answer["id"], answer["error"]["data"]["code"]) == (413, None, "too_large")
+
+
+async def test_a_refusal_by_the_head_alone_has_no_id(door: Door) -> None:
+    origin = {"Origin": door.url}
+    for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
+        got, answer = await post(door, request("ping"), headers)
+        assert (got, answer["id"], answer["error"]["data"]["code"]) == (403, None, "forbidden")
     for method in ("GET", "DELETE", "PUT", "PATCH"):
-        async with door.client.request(method, f"{door.url}/mcp") as refused:
-            assert (refused.status, refused.headers["Allow"]) == (405, "POST")
+        for head in ({}, origin):  # with an Origin it passes the router
+            url = f"{door.url}/mcp"
+            async with door.client.request(method, url, headers=head) as refused:
+                assert refused.status == 405
+                assert "POST" in refused.headers["Allow"]
+                answer = await refused.json()
+                assert answer["error"]["code"] == -32010
+                assert answer["error"]["data"]["code"] == "method_not_allowed"
+
+
+@ERAS
+async def test_a_client_with_a_wrong_key_is_told_the_reason(
+    catalog: Catalog, tmp_path: Path, era: str
+) -> None:
+    from gateway.keys import add
+
+    add(tmp_path / "clients.json", "b")
+    async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
+        url = f"{door.url}/mcp"
+        head = {"Authorization": "Bearer wrong"}
+        async with httpx2.AsyncClient(headers=head) as http_client:
+            reason = pytest.RaisesExc(MCPError, match="this key is not known, or was revoked")
+            with pytest.RaisesGroup(reason, flatten_subgroups=True):
+                async with Client(streamable_http_client(url, http_client=http_client), mode=era):
+                    pass
+        async with door.client.post(url, json=request("ping")) as got:
+            assert got.status == 401
+            assert "Bearer" in got.headers["WWW-Authenticate"]
+            answer = await got.json()
+        assert answer["error"]["data"]["code"] == "unauthorized"
+        assert "Bearer KEY" in answer["error"]["message"]
 
 
 async def test_what_is_nested_too_deeply_is_wrong_like_any_other_argument(door: Door) -> None:
@@ -518,7 +787,7 @@ async def test_a_key_says_which_tools_are_offered_and_how_often(
     head = {"Authorization": f"Bearer {key}"}
     async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
         status, problem = await post(door, request("tools/list"))
-        assert (status, problem["error"]["code"]) == (401, "unauthorized")
+        assert (status, problem["error"]["data"]["code"]) == (401, "unauthorized")
         _, answer = await post(door, request("tools/list"), head, "?tools=all")
         names = {tool["name"] for tool in answer["result"]["tools"]}
         offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
@@ -547,7 +816,10 @@ arguments = st.fixed_dictionaries(
     {},
     optional={
         "name": names | json_values,
-        "arguments": st.fixed_dictionaries({}, optional={"uuid": json_values}) | json_values,
+        "arguments": st.fixed_dictionaries({}, optional={"uuid": json_values})
+        | json_values
+        | json_values.map(json.dumps),
+        "uuid": json_values,
         "query": st.text(max_size=20) | json_values,
         "limit": json_values,
         "max_rows": json_values,

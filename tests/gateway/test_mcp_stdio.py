@@ -10,15 +10,17 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
 from adapters.double import Faults
+from gateway.cli_mcp import OUTPUT_SCHEMAS
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
 from gateway.doors.mcp_stdio import McpStdio
+from gateway.doors.mcp_tools import Listing, OutputSchema
 from gateway.guard import Caller
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
@@ -135,6 +137,28 @@ def test_only_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
         assert text in done.stderr
 
 
+def test_options_say_how_tools_are_listed(tmp_path: Path) -> None:
+    process = started(
+        tmp_path, "--tools", "domain:bond", "--page-size", "3", "--output-schema", "none"
+    )
+    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t"}}
+    hello = {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    output, _ = process.communicate(lines(hello, listing), 60)
+    answers = decoded(output)
+    assert answers["hello"]["result"]["protocolVersion"] == "2024-11-05"
+    assert "websiteUrl" not in answers["hello"]["result"]["serverInfo"]
+    assert answers[1]["result"]["nextCursor"] == "3"
+    tools = answers[1]["result"]["tools"]
+    assert len(tools) == 3
+    assert not any("outputSchema" in tool for tool in tools)
+
+
+def test_the_command_line_knows_every_output_schema() -> None:
+    assert get_args(OutputSchema) == OUTPUT_SCHEMAS
+    assert (Listing().page_size, Listing().output_schema) == (1_000, OUTPUT_SCHEMAS[0])
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> None:
     process = started(tmp_path, "--simulated-hang-rate", "1")
@@ -182,7 +206,10 @@ def test_it_ends_quietly_when_nobody_reads_it(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (("--tools", "domain:stocks"), "no domain is named 'stocks'"),
+        (("--tools", "names:get_cion"), "no tool is named 'get_cion'; nearest:"),
         (("--tools", ""), "tools are selected by"),
+        (("--page-size", "0"), "page-size"),
+        (("--output-schema", "long"), "output-schema"),
         (("--max-rows", "0"), "max-rows"),
         (("--mode", "offline"), "needs a snapshot"),
     ],
@@ -330,7 +357,7 @@ async def test_what_cannot_be_read_is_told_and_the_rest_answered(pipe: Pipe) -> 
         (ping | {"id": 3, "params": {"_meta": {REVISION_KEY: "2026-07-28"}}}, 3, -32602),
         (ping | {"id": 4, "params": {"_meta": META | {REVISION_KEY: "2030-01-01"}}}, 4, -32022),
         (ping | {"id": 5, "params": {"_meta": META}}, 5, -32601),
-        (call(6, name="get_coin"), 6, -32602),
+        (call(6, name="get_cion"), 6, -32602),
     )
     for message, id_, code in wrong:
         pipe.send(message)

@@ -2,13 +2,13 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
-from manifests import AkShareBinding, Catalog, Signature
+from manifests import AkShareBinding, Catalog, Parameter, Signature
 from manifests.export import EXPORT_FORMATS, ExportFormat, arguments_schema, export
 from manifests.fintoolbench import read_lines
 
@@ -47,6 +47,83 @@ def test_all_760_argument_schemas_are_json_schema_2020_12_and_accept_the_sample(
         validator.validate(Signature(tool).bind(tool.sample()))
         assert VENDOR_NAME.fullmatch(tool.name)
         assert not validator.is_valid({**tool.sample(), "no_such_argument": 1})
+
+
+@pytest.mark.parametrize("format_", ["mcp", "jsonschema"])
+def test_what_may_be_left_out_has_a_default_or_may_be_null(
+    catalog: Catalog, format_: ExportFormat
+) -> None:
+    key, optional = {"mcp": "inputSchema"}.get(format_), 0
+    for tool in catalog:
+        exported = export(tool, format_)
+        schema = exported[key] if key else exported
+        absent = {}
+        for name, property_ in schema["properties"].items():
+            if name not in schema["required"]:
+                optional += 1
+                absent[name] = property_["default"]
+        Draft202012Validator(schema).validate({**absent, **tool.sample()})
+        signature = Signature(tool)
+        assert signature.bind({**absent, **tool.sample()}) == signature.bind(tool.sample())
+    assert optional > 1_000
+
+
+def test_a_null_is_taken_for_any_argument_that_may_be_left_out(catalog: Catalog) -> None:
+    for tool in catalog:
+        nulls = {
+            p.name: None
+            for p in tool.parameters
+            if p.filled_by == "agent" and p.withdrawn is None and not p.required
+        }
+        signature = Signature(tool)
+        assert signature.bind({**nulls, **tool.sample()}) == signature.bind(tool.sample())
+
+
+def test_a_nullable_argument_is_written_as_pydantic_writes_it(catalog: Catalog) -> None:
+    class Model(BaseModel):
+        plain: str | None = None
+        chosen: Literal["a", "b"] | None = None
+
+    written = Model.model_json_schema()["properties"]
+    for parameter in (
+        Parameter(name="plain", type="string", description="d"),
+        Parameter(name="chosen", type="string", description="d", enum=("a", "b")),
+    ):
+        tool = catalog.get("get_coin")
+        assert tool is not None
+        changed = tool.model_copy(update={"parameters": (parameter,)})
+        ours = export(changed, "mcp")["inputSchema"]["properties"][parameter.name]
+        assert ours["default"] is None
+        by_type = {choice["type"]: choice for choice in ours["anyOf"]}
+        assert by_type == {c["type"]: c for c in written[parameter.name]["anyOf"]}
+
+
+def test_titles_are_words_and_hints_true(catalog: Catalog) -> None:
+    titles = {}
+    for tool in catalog:
+        exported = export(tool, "mcp")
+        titles[tool.name] = exported["title"]
+        assert 5 < len(exported["title"]) < 120
+        assert "_" not in exported["title"]
+        changes = tool.intent_type == "transactional"
+        assert exported["annotations"] == {
+            "title": exported["title"],
+            "readOnlyHint": not changes,
+            "destructiveHint": changes,
+            "idempotentHint": not changes,
+            "openWorldHint": True,
+        }
+    assert titles["stock_get_beta"] == "Beta of one stock"
+    assert titles["stock_zt_pool_em"] == "Stocks locked at the daily price ceiling on a trading day"
+    assert len(set(titles.values())) > 750
+
+
+def test_a_tool_without_fitting_words_has_those_of_its_name(catalog: Catalog) -> None:
+    tool = catalog.get("get_coin")
+    assert tool is not None
+    for description in ("", "x" * 500):
+        changed = tool.model_copy(update={"description": description})
+        assert export(changed, "mcp")["title"] == "Get coin"
 
 
 def test_strict_mode_keeps_to_its_subset(catalog: Catalog) -> None:
