@@ -36,7 +36,7 @@ class Flight(Generic[T]):
     `deadline` is loop time and may move back as callers join; the work counts its `attempts`.
     """
 
-    __slots__ = ("_limit", "attempts", "deadline", "task", "waiters")
+    __slots__ = ("_ended_in_line", "_limit", "attempts", "deadline", "task", "waiters")
 
     def __init__(self, deadline: float) -> None:
         self.attempts = 0
@@ -44,19 +44,22 @@ class Flight(Generic[T]):
         self.task: asyncio.Task[T]
         self.waiters = 0
         self._limit: asyncio.Timeout | None = None
+        self._ended_in_line = False
 
     @asynccontextmanager
     async def wait_in_line(self) -> AsyncIterator[None]:
         """A wait within ends at the deadline with a `TimeoutError`, wherever that moves."""
+        limit = asyncio.timeout_at(self.deadline)
         try:
-            async with asyncio.timeout_at(self.deadline) as self._limit:
+            async with limit as self._limit:
                 yield
         finally:
-            self._limit = None
+            self._limit, self._ended_in_line = None, limit.expired()
 
     @property
     def in_line(self) -> bool:
-        return self._limit is not None
+        """Whether the work waits for its turn, or did when its time ended."""
+        return self._limit is not None or self._ended_in_line
 
     def extend(self, deadline: float) -> None:
         self.deadline = max(self.deadline, deadline)

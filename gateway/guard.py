@@ -101,7 +101,10 @@ class Guard:
 
     def may_read_figures(self, headers: Headers) -> bool:
         """Whether a request gives the key that opens `/metrics` and nothing else."""
-        given = _key(headers)
+        try:
+            given = _key(headers)
+        except Refusal:
+            return False
         if self._metrics_key is None or given is None:
             return False
         return hmac.compare_digest(digest_of(given), self._metrics_key)

@@ -22,7 +22,7 @@ from gateway.context import CallContext
 from gateway.describe import summarise
 from gateway.doors.bodies import arguments_text
 from gateway.doors.mcp_rows import READ_RESULT, read_result, read_result_tool
-from gateway.doors.models import ANY_JSON, Answer, FoundTools, ToolDescription
+from gateway.doors.models import Answer, FoundTools, ToolDescription
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.grant import Grant
@@ -279,11 +279,12 @@ class McpTools:
         return manifest.unavailable is None and self._gateway.may_use(manifest, grant)
 
 
+_KINDS = [{"type": t} for t in ("object", "array", "string", "number", "boolean", "null")]
 _SHORT: dict[str, Any] = {
     "type": "object",
     "properties": {
         "ok": {"type": "boolean"},
-        "data": {"description": "A table as a list of records, or any JSON.", **ANY_JSON},
+        "data": {"description": "A table as a list of records, or any JSON.", "anyOf": _KINDS},
         "truncated": {"description": "Whether rows are left out.", "type": "boolean"},
         "provenance": {"type": "object"},
     },

@@ -11,13 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
 from gateway.errors import ErrorCode, Fault
 from gateway.result import ProvenanceSource
 
-ANY_JSON: dict[str, Any] = {
-    "anyOf": [
-        {"type": "object"},
-        {"type": "array", "items": {}},
-        *({"type": kind} for kind in ("string", "number", "boolean", "null")),
-    ]
-}
+_ANY_JSON = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "object"},
+            {"type": "array", "items": {}},
+            *({"type": kind} for kind in ("string", "number", "boolean", "null")),
+        ]
+    }
+)
 """Spelt out, since clients warn of a schema that says nothing, and generators of them drop one with
 an array of which it is not said what it holds.
 """
@@ -45,7 +47,7 @@ class Answer(_Shape):
 
     ok: Literal[True]
     tool: str
-    data: Annotated[Any, WithJsonSchema(ANY_JSON)]
+    data: Annotated[Any, _ANY_JSON]
     columns: list[str] | None
     rows: int | None = Field(description="Rows of the whole table.")
     truncated: bool = Field(description="Whether `data` leaves rows out.")

@@ -163,7 +163,8 @@ async def test_all_752_callable_tools_are_listed_on_one_page(
 
 async def test_pages_are_as_long_as_is_asked_for(door: Door, catalog: Catalog) -> None:
     bonds = Selection.parse("domain:bond")
-    names = [m.name for m in catalog if m in bonds and m.unavailable is None]
+    bonds_offered = [m.name for m in catalog if m in bonds and m.unavailable is None]
+    names = ["read_result", *bonds_offered]
     for size in (1, 10, len(names), 1_000):
         listed = list[str]()
         params: dict[str, str] | None = {}
@@ -190,6 +191,7 @@ async def test_every_answer_fits_the_schema_that_is_listed(
     url = f"{door.url}/mcp?tools=source:rapidapi&output_schema={schema}"
     async with Client(url) as client:  # which checks what it gets
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        del tools["read_result"]
         (size,) = {len(json.dumps(tool.output_schema)) for tool in tools.values()}
         assert size in {"short": range(200, 500), "full": range(1_000, 3_000), "none": (4,)}[schema]
         kinds = set()
@@ -363,7 +365,7 @@ async def test_tools_say_what_they_do_and_the_server_who_it_is(
         ):
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert [tool.title for tool in tools.values()] == [
-                *("Search tools", "Describe tool", "Call tool")
+                *("Search tools", "Describe tool", "Call tool", "Read result")
             ]
             for name, tool in tools.items():
                 hints = tool.annotations

@@ -206,7 +206,7 @@ def test_it_ends_quietly_when_nobody_reads_it(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (("--tools", "domain:stocks"), "no domain is named 'stocks'"),
-        (("--tools", "names:get_cion"), "no tool is named 'get_cion'; nearest:"),
+        (("--tools", "names:get_cion"), "no tool is named 'get_cion'; did you mean"),
         (("--tools", ""), "tools are selected by"),
         (("--page-size", "0"), "page-size"),
         (("--output-schema", "long"), "output-schema"),

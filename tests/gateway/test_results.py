@@ -207,7 +207,12 @@ async def test_rows_are_read_by_place_from_either_end_and_by_column(door: Door, 
 async def test_what_cannot_be_read_is_a_typed_error(door: Door, read: Any) -> None:
     handle = (await cut(door))["handle"]
     for given, asked, code, word in (
-        (handle, {"columns": ["日起"]}, "invalid_arguments", "did you mean 日期"),
+        (
+            handle,
+            {"columns": ["中国国债收益率10月"]},
+            "invalid_arguments",
+            "did you mean 中国国债收益率10年",
+        ),
         (handle, {"columns": ["日期", "yield"]}, "invalid_arguments", "'yield'"),
         (f"{handle[:-1]}{'1' if handle[-1] == '0' else '0'}", {}, "not_found", "handle"),
         ("", {}, "not_found", "") if read is not over_rest else ("x", {}, "not_found", ""),
