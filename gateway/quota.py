@@ -43,7 +43,6 @@ UNTOLD_RESET_S = 3600.0
 SAME_SPAN_S = 5.0
 """A reset that is told later by no more than this, or a hundredth of what is left, is the same."""
 
-
 LEASE_S = 0.25
 """How long requests that were counted ahead may wait to be sent."""
 
@@ -91,14 +90,6 @@ class _Lease:
     ends_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Back:
-    """What is left of a lease is not sent."""
-
-    lease: _Lease
-    left: int
-
-
 class Ledger:
     """Keys by what they have left (`adapters.keys.Keys`). Made by `Ledger.open`."""
 
@@ -113,7 +104,7 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="quota")
         self._accounts: Accounts
         self._asked = asyncio.Event()
-        self._work: list[_Take | _Back] = []
+        self._work: list[_Take | _Lease] = []
         self._told: dict[tuple[str, str], _Learn] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._leases: dict[str, _Lease] = {}
@@ -250,9 +241,9 @@ class Ledger:
         if self._leases.get(lease.host) is lease:
             del self._leases[lease.host]
             if lease.left:
-                self._put(_Back(lease, lease.left))
+                self._put(lease)
 
-    def _put(self, work: _Take | _Back) -> None:
+    def _put(self, work: _Take | _Lease) -> None:
         self._work.append(work)
         self._asked.set()
 
@@ -276,11 +267,11 @@ class Ledger:
             for take, lease in zip(takes, given, strict=True):
                 self._deliver(take, lease, busy[take.host])
 
-    def _is_served(self, item: _Take | _Back) -> bool:
+    def _is_served(self, item: _Take | _Lease) -> bool:
         """Whether a request that came while a lease was on its way has part of it, or nobody waits
         for it any more.
         """
-        if isinstance(item, _Back) or item.given.done():
+        if isinstance(item, _Lease) or item.given.done():
             return isinstance(item, _Take)
         key = self._leased(item.host)
         if key is not None:
@@ -315,7 +306,7 @@ class Ledger:
             take.given.set_result(lease.key if isinstance(lease, _Lease) else lease)
 
     def _enter(
-        self, work: Sequence[_Learn | _Take | _Back], busy: Mapping[str, int]
+        self, work: Sequence[_Learn | _Take | _Lease], busy: Mapping[str, int]
     ) -> list[_Lease | Standing | Denied]:
         given: list[_Lease | Standing | Denied] = []
         last = {item.host: item for item in work if isinstance(item, _Take)}
@@ -329,9 +320,9 @@ class Ledger:
                             given.append(self._give(host, now, min(ahead, MOST_LEASED)))
                         case _Learn():
                             self._note(item, now)
-                        case _Back(lease=lease, left=left):
-                            for standing in lease.standings:
-                                self._accounts.uncount(standing, left)
+                        case _Lease():  # what is left of it is not sent
+                            for standing in item.standings:
+                                self._accounts.uncount(standing, item.left)
                 except sqlite3.Error:
                     raise  # it is the ledger's, not this item's
                 except Exception as error:
