@@ -48,7 +48,7 @@ _INSTEAD = """used = excluded.used, quota = excluded.quota,
 _TOGETHER = "used = used + excluded.used * (1 - learned)"
 _UNCOUNT = """
 UPDATE account SET used = max(used - ?, 0)
-    WHERE key = ? AND host = ? AND span = ? AND learned = ? AND span_end = ?
+    WHERE key = ? AND host = ? AND span = ? AND learned = ? AND span_end = ? AND resets_at <= ?
 """
 _FORGET_SPANS = """
 DELETE FROM account WHERE key = ? AND host = ? AND span = ? AND learned = 0 AND span_end <> ?
@@ -157,11 +157,13 @@ class Accounts:
             place = (standing.key, standing.host, standing.span)
             self._store.execute(_FORGET_SPANS, (*place, standing.resets_at, *place, SPANS - 1))
 
-    def uncount(self, standing: Standing, requests: int) -> None:
-        """So many of those that were counted here were not sent."""
+    def uncount(self, standing: Standing, requests: int, same_s: float) -> None:
+        """So many of those that were counted here were not sent. Where the upstream has told of a
+        reset that is later by more than `same_s`, another span runs, and they are not in it.
+        """
         span_end = 0.0 if standing.learned else standing.resets_at
         place = (standing.key, standing.host, standing.span, standing.learned, span_end)
-        self._store.execute(_UNCOUNT, (requests, *place))
+        self._store.execute(_UNCOUNT, (requests, *place, standing.resets_at + same_s))
 
     def tell(self, standing: Standing, known: Iterable[Standing]) -> None:
         """What an upstream said now, in place of what is `known` of the same; of too many names

@@ -64,30 +64,34 @@ class _Take:
 
 
 @dataclass(slots=True)
-class _Learn:
-    """Limits by name, and `unsent` requests that we have counted and their upstream has not."""
-
-    host: str
-    key: Key
-    limits: dict[str, Limit]
-    unsent: int
-
-
-@dataclass(slots=True)
 class _Lease:
-    """Requests counted ahead: `left` of them. They hold between `since` and `until` (Unix times),
-    while the spans run in which they are counted, and until `ends_at` (loop time). `size` is how
-    many were sent, and are to be sent, in about `LEASE_S`.
+    """Requests counted ahead: `left` of them, in the accounts of `standings`. They hold between
+    `since` and `until` (Unix times), while the spans run in which they are counted, and until
+    `ends_at` (loop time). `size` is how many were sent, and are to be sent, in about `LEASE_S`.
+    Among the work it is one of which no more is sent.
     """
 
     host: str
     key: Key
     left: int
-    standings: Sequence[Standing]
+    standings: list[Standing]
     since: float
     until: float
     size: int = 0
     ends_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _Learn:
+    """Limits by name. Of `lease` so many requests are `unsent`: we have counted them and the
+    upstream has not.
+    """
+
+    host: str
+    key: Key
+    limits: dict[str, Limit]
+    lease: _Lease | None = None
+    unsent: int = 0
 
 
 class Ledger:
@@ -154,6 +158,9 @@ class Ledger:
             return leased
         patience = loop.time() + min(timeout_s, WAIT_S)
         while True:
+            if self._closing:
+                text = "the gateway is closing and sends nothing more"
+                raise Denied(CallError(ErrorCode.OVERLOADED, text))
             rest_s = min(self._rest_s(host, key) for key in self._usable(host))
             if rest_s > 0:
                 if loop.time() + rest_s > patience:
@@ -182,15 +189,14 @@ class Ledger:
         }
         if not limits:
             return
+        told = self._told.setdefault((host, key.id), _Learn(host, key, {}))
+        for name, limit in limits.items():
+            told.limits[name] = _tighter(told.limits.get(name, limit), limit)
+        least = min(limit.remaining or 0 for limit in limits.values())
         lease = self._leases.get(host)
-        unsent = lease.left if lease is not None and lease.key == key else 0
-        told = self._told.get((host, key.id))
-        if told is None:
-            self._told[host, key.id] = _Learn(host, key, limits, unsent)
-        else:
-            told.limits |= limits
-            told.unsent = unsent
-        if status == 429 or any((limit.remaining or 0) < MOST_LEASED for limit in limits.values()):
+        if least <= 0 and lease is not None and lease.key == key:
+            self._give_back(lease)
+        if status == 429 or least < MOST_LEASED:
             self._asked.set()
         elif self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(TOLD_S, self._asked.set)
@@ -257,26 +263,28 @@ class Ledger:
                 self._telling = None
             told, self._told = self._told, {}
             came, self._work = self._work, []
-            work = [item for item in came if not self._is_served(item)]
-            takes = [item for item in work if isinstance(item, _Take)]
+            ended = [item for item in came if isinstance(item, _Lease)]
+            takes = [item for item in came if isinstance(item, _Take) and not self._is_served(item)]
             busy = self._busy(takes)
+            for said in told.values():
+                running = self._leases.get(said.host)
+                if running is not None and running.key == said.key:
+                    said.lease, said.unsent = running, running.left
+            work = [*ended, *told.values(), *takes]
             try:
-                given = await run_in(self._thread, self._enter, [*told.values(), *work], busy)
+                given = await run_in(self._thread, self._enter, work, busy)
             except Exception as error:  # noqa: BLE001 - whoever asks next is to be answered too
                 given = [_out_of_order(error)] * len(takes)
             for take, lease in zip(takes, given, strict=True):
                 self._deliver(take, lease, busy[take.host])
 
-    def _is_served(self, item: _Take | _Lease) -> bool:
+    def _is_served(self, take: _Take) -> bool:
         """Whether a request that came while a lease was on its way has part of it, or nobody waits
         for it any more.
         """
-        if isinstance(item, _Lease) or item.given.done():
-            return isinstance(item, _Take)
-        key = self._leased(item.host)
-        if key is not None:
-            item.given.set_result(key)
-        return key is not None
+        if not take.given.done() and (key := self._leased(take.host)) is not None:
+            take.given.set_result(key)
+        return take.given.done()
 
     def _busy(self, takes: Iterable[_Take]) -> dict[str, int]:
         """By host how many requests were sent in about the last `LEASE_S`, these among them."""
@@ -290,20 +298,30 @@ class Ledger:
     def _deliver(self, take: _Take, lease: _Lease | Standing | Denied, busy: int) -> None:
         """Give out a key; what is leased beside it is for those who come next."""
         if isinstance(lease, _Lease):
-            before = self._leases.get(take.host)
-            if before is not None:
-                self._give_back(before)
-            loop = asyncio.get_running_loop()
-            lease.size, lease.ends_at = busy + lease.left, loop.time() + LEASE_S
-            self._leases[take.host] = lease
-            if lease.left:
-                loop.call_later(LEASE_S, self._give_back, lease)
+            self._install(lease, busy)
         if take.given.done():
             return
         if isinstance(lease, Denied):
             take.given.set_exception(lease)
         else:
             take.given.set_result(lease.key if isinstance(lease, _Lease) else lease)
+
+    def _install(self, lease: _Lease, busy: int) -> None:
+        """Give out of this lease from now on. One of nothing only goes on counting, for `LEASE_S`
+        from the first request that it counts.
+        """
+        loop = asyncio.get_running_loop()
+        before = self._leases.get(lease.host)
+        lease.size, lease.ends_at = busy + lease.left, loop.time() + LEASE_S
+        if before is not None:
+            if not lease.left and loop.time() < before.ends_at:
+                lease.ends_at = before.ends_at
+            self._give_back(before)
+        self._leases[lease.host] = lease
+        if self._closing:
+            self._give_back(lease)
+        elif lease.left:
+            loop.call_later(LEASE_S, self._give_back, lease)
 
     def _enter(
         self, work: Sequence[_Learn | _Take | _Lease], busy: Mapping[str, int]
@@ -320,9 +338,9 @@ class Ledger:
                             given.append(self._give(host, now, min(ahead, MOST_LEASED)))
                         case _Learn():
                             self._note(item, now)
-                        case _Lease():  # what is left of it is not sent
+                        case _Lease():
                             for standing in item.standings:
-                                self._accounts.uncount(standing, item.left)
+                                self._accounts.uncount(standing, item.left, _same_s(standing, now))
                 except sqlite3.Error:
                     raise  # it is the ledger's, not this item's
                 except Exception as error:
@@ -349,7 +367,8 @@ class Ledger:
                 (max(every, key=lambda s: s.resets_at) for every in closed),
                 key=lambda s: s.resets_at,
             )
-        more = int(min(ahead, left // LEASED_SHARE)) if ahead >= BUSY else 0
+        most = ahead if math.isinf(left) else min(ahead, int(left) // LEASED_SHARE)
+        more = most if ahead >= BUSY else 0
         for standing in standings:
             self._accounts.count(standing, now, 1 + more)
         return _Lease(host, key, more, standings, now, min(s.resets_at for s in standings))
@@ -373,15 +392,16 @@ class Ledger:
                 quota = max(limit.remaining + used, 0)
             resets_at = now + reset_s
             now_used = max(quota - limit.remaining, 0) + said.unsent
-            if before is not None:
-                same_s = max(SAME_SPAN_S, reset_s / 100)
-                if resets_at < before.resets_at + same_s:
-                    now_used = max(used, now_used)
-                    resets_at = max(before.resets_at, resets_at)
+            if before is not None and resets_at < before.resets_at + _same_s(before, now):
+                now_used = max(used, now_used)
+                resets_at = max(before.resets_at, resets_at)
             place = (said.key.id, said.host, name, True)
             standing = Standing(*place, now_used, quota, resets_at, now)
             self._accounts.tell(standing, known.values())
             known[name] = standing
+            if said.lease is not None:  # it is counted in this account now
+                others = (s for s in said.lease.standings if not (s.learned and s.span == name))
+                said.lease.standings = [*others, standing]
 
 
 def standings(
@@ -416,6 +436,19 @@ def left_by_host(
                 keys[s.key] = min(keys[s.key], max(s.left, 0))
     sums = {host: sum(keys.values()) for host, keys in left.items()}
     return {host: int(together) for host, together in sums.items() if math.isfinite(together)}
+
+
+def _tighter(before: Limit, now: Limit) -> Limit:
+    """Of two that were told of one quota the one with less left, unless a new span has begun:
+    answers may overtake each other.
+    """
+    is_new = (now.reset_s or 0.0) > (before.reset_s or 0.0) + SAME_SPAN_S
+    return now if is_new or (now.remaining or 0) <= (before.remaining or 0) else before
+
+
+def _same_s(standing: Standing, now: float) -> float:
+    """A reset that is told later by no more than this is that of the same span."""
+    return max(SAME_SPAN_S, (standing.resets_at - now) / 100)
 
 
 def _out_of_order(error: Exception) -> Denied:

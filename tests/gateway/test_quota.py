@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from adapters.fault import UpstreamFault
 from adapters.keys import Key
-from gateway.accounts import SPANS, TOLD, Accounts, planned
+from gateway.accounts import SPANS, TOLD, Accounts, Standing, planned
 from gateway.cli import main
 from gateway.hosts import Denied
 from gateway.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
@@ -446,6 +446,84 @@ async def test_what_an_upstream_has_counted_is_not_given_back(tmp_path: Path) ->
         await until(lambda: used(path) == 40)
         (learned,) = (s for s in standings(path, ["k"], {}, time.time()) if s.learned)
     assert learned.used >= 1_000, "others use the key too"
+
+
+def told_of(remaining: int, reset_s: float = 3_600, limit: int = 500) -> dict[str, str]:
+    told = {"limit": limit, "remaining": remaining, "reset": reset_s}
+    return {f"x-ratelimit-requests-{name}": str(value) for name, value in told.items()}
+
+
+def learned(path: Path) -> Standing | None:
+    return next((s for s in standings(path, ["k"], {}, time.time()) if s.learned), None)
+
+
+async def test_what_was_counted_ahead_is_not_charged_to_an_account_told_of_later(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "q"
+    async with Ledger.open(path, ["k"], {}) as ledger:
+        for _ in range(200):
+            key = await ledger.take(HOST, 1)
+        ledger.learn(HOST, key, 200, told_of(300))
+        await until(lambda: used(path) == 200 and learned(path) is not None)
+        takes = (ledger.take(HOST, 1) for _ in range(350))
+        given = await asyncio.gather(*takes, return_exceptions=True)
+        assert sum(isinstance(key, Key) for key in given) == 300
+
+
+async def test_a_lease_of_one_span_is_not_given_back_in_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    async with (
+        Ledger.open(path, ["k"], {}) as ledger,
+        Ledger.open(path, ["k"], {}) as other,
+    ):
+        key = await ledger.take(HOST, 1)
+        ledger.learn(HOST, key, 200, told_of(4_900, 30, 5_000))
+        await until(lambda: learned(path) is not None)
+        for _ in range(60):
+            await ledger.take(HOST, 1)
+        assert used(path) > 61, "some are counted ahead"
+        other.learn(HOST, key, 200, told_of(4_970, 90_000, 5_000))
+        await until(lambda: used(path) == 61)
+        account = learned(path)
+        assert account is not None
+        assert account.used >= 30
+
+
+async def test_nothing_more_of_a_lease_is_sent_once_nothing_is_left(tmp_path: Path) -> None:
+    async with Ledger.open(tmp_path / "q", ["k"], {}) as ledger:
+        for _ in range(60):
+            key = await ledger.take(HOST, 1)
+        ledger.learn(HOST, key, 429, told_of(0))
+        ledger.learn(HOST, key, 200, told_of(20))  # an answer that was overtaken
+        with pytest.raises(Denied):
+            await ledger.take(HOST, 1)
+
+
+async def test_closing_gives_back_what_is_being_leased(tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    async with Ledger.open(path, ["k"], {}) as ledger:
+        for _ in range(20):
+            await ledger.take(HOST, 1)
+        takes = [asyncio.create_task(ledger.take(HOST, 1)) for _ in range(100)]
+        await asyncio.sleep(0)
+        for take in takes:
+            take.cancel()
+    assert used(path) <= 120
+    with pytest.raises(Denied, match="closing"):
+        await ledger.take("another", 1)
+
+
+async def test_nothing_is_counted_ahead_at_a_slow_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.quota.LEASE_S", 0.05)
+    path = tmp_path / "q"
+    async with Ledger.open(path, ["k"], {}) as ledger:
+        for sent in range(1, 41):
+            await ledger.take(HOST, 1)
+            assert used(path) == sent
+            await asyncio.sleep(0.01)
 
 
 def test_no_kill_makes_the_ledger_forget_what_was_sent(tmp_path: Path) -> None:
