@@ -1,8 +1,9 @@
 """The access log: one line a request, when its answer has left.
 
-No header and no query is written, and of a path nothing long that the gateway itself does not know,
-since it may hold a key. Requests of those who may not call are written up to a bound; how many were
-left out is said. A request whose client went away before its answer has status 499, as nginx says.
+No header and no query is written. Parts of a path of 16 characters or more are hidden, since they
+may be keys, unless they are a tool's name. Requests of those who may not call are written up to a
+bound; how many were left out is said. A request whose client went away before its answer has status
+499, as nginx says.
 """
 
 import asyncio
@@ -101,6 +102,8 @@ class AccessLog:
 
 def shown_path(target: str, catalog: Catalog) -> str:
     """The path of a request's target as plain text, bounded; `***` stands for what may be a key."""
+    if not target.startswith("/") and target != "*":
+        return "***"  # a whole address, which may hold a password
     parts = target.partition("?")[0].split("/")
     known = (p if len(p) < LONG or catalog.get(p) is not None else "***" for p in parts)
     text = "/".join(known)[:MAX_PATH].replace('"', "%22")

@@ -73,8 +73,8 @@ RECORDING_WAIT_S = 2.0
 AT_ONCE = 2**20
 """Bytes of data that are hashed on the event loop (1 ms a MB); more go to a thread."""
 
-TIMER_S = 0.01
-"""By so much a timer may be early."""
+TIMER_S = 0.05
+"""By so much a timer may be early, and an adapter that is out of time may say so."""
 
 REFRESHES = 256
 """Refreshes behind callers that may be under way at once; the others wait for a later caller."""

@@ -1,9 +1,10 @@
 """A span of kind SERVER for each request, by OpenTelemetry's conventions for HTTP: `METHOD ROUTE`.
 
 Calls that the request makes are its children. A span says what was asked for and how it ended: no
-header, no query, no body, and of a path nothing long that the gateway does not know. Requests for
-health and figures have none: there are many, and they say nothing. Nothing that goes wrong here
-reaches a request.
+header, no query, no body, and of a path what the access log shows. Requests for health and figures
+have none, since there are many and they say nothing; those of callers who may not call have none,
+since a flood of them would leave no room for others. Nothing that goes wrong here reaches a
+request.
 """
 
 import logging
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from gateway.access import shown_path
+from gateway.guard import Guard
 from gateway.spans import REQUEST_SPAN, ToolSpans
 from manifests import Catalog
 
@@ -36,11 +38,13 @@ class DoorSpans:
     def __init__(
         self,
         spans: ToolSpans,
+        guard: Guard,
         catalog: Catalog,
         route_of: Callable[[web.Request], str | None],
         listening: socket,
     ) -> None:
         self._spans = spans
+        self._guard = guard
         self._catalog = catalog
         self._route_of = route_of
         self._address, self._port = listening.getsockname()[:2]
@@ -49,7 +53,8 @@ class DoorSpans:
         """The same handler, with spans."""
 
         async def spanned(request: web.BaseRequest) -> web.StreamResponse:
-            if request.raw_path.partition("?")[0] in WITHOUT:
+            is_of_calls = request.raw_path.partition("?")[0] not in WITHOUT
+            if not is_of_calls or not self._guard.admits(request.headers):
                 return await handler(request)
             span = self._begun(request)
             token = REQUEST_SPAN.set(span)

@@ -1,7 +1,7 @@
 """Variables of the environment that begin like ours: one that nothing reads is a mistake.
 
-What Kubernetes and Docker say of a service of that name (`FINPORT_SERVICE_HOST`,
-`FINPORT_PORT_8000_TCP`) is not the operator's and passes.
+What Kubernetes says of a service of that name (`FINPORT_SERVICE_HOST`, `FINPORT_PORT_8000_TCP`) is
+not the operator's and passes.
 """
 
 import os

@@ -99,6 +99,15 @@ class Guard:
             return ANYONE
         return Caller(context=CallContext(client=name[:MAX_CLIENT]))
 
+    def admits(self, headers: Headers) -> bool:
+        """Whether a request may call."""
+        try:
+            self.check_site(headers)
+            self.caller(headers)
+        except Refusal:
+            return False
+        return True
+
     def may_read_figures(self, headers: Headers) -> bool:
         """Whether a request gives the key that opens `/metrics` and nothing else."""
         try:

@@ -83,6 +83,7 @@ class Serving:
         self.access = access
         self._spans = spans
         self._gateway = gateway
+        self._guard = guard
         self._worker = worker
         self._idle_s = 0.0
         rest = Rest(gateway, finder)
@@ -147,7 +148,8 @@ class Serving:
 
         answer: Handler = handle
         if self._spans is not None:
-            shown = DoorSpans(self._spans, self._gateway.catalog, self._front.route_of, listening)
+            catalog, route_of = self._gateway.catalog, self._front.route_of
+            shown = DoorSpans(self._spans, self._guard, catalog, route_of, listening)
             answer = shown.around(handle)
         server.request_handler = answer if self.access is None else logged
         accepting = await loop.create_server(connect, sock=listening, backlog=BACKLOG)

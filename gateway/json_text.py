@@ -6,10 +6,12 @@ text that no name stands twice; the rest is read once more, by a reader that sho
 
 import json
 from collections import Counter
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import orjson
+from anyio import to_thread
 
 AT_ONCE = 2**14
 """Bytes of a text that is read twice on the event loop (1 ms); longer ones may be in a thread."""
@@ -46,6 +48,13 @@ def read_json(text: bytes | bytearray, *, in_thread: bool = False) -> Any:
         return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
     except RecursionError:
         raise orjson.JSONDecodeError("nested too deeply", "", 0) from None
+
+
+async def read_json_aside(text: bytes | bytearray) -> Any:
+    """The same for texts of any length: long ones are read in a thread."""
+    if len(text) <= AT_ONCE:
+        return read_json(text)
+    return await to_thread.run_sync(partial(read_json, text, in_thread=True))
 
 
 def _names(value: Any, most: int, steps: int) -> int:

@@ -20,6 +20,9 @@ AT_ONCE = 5_000
 what picks columns (10 ms a thousand).
 """
 
+BYTES_AT_ONCE = 2**20
+"""Bytes of a table, or of a page, that are gone through on the event loop."""
+
 NAMED = 200
 """Columns that an error names, and among which the nearest is looked for."""
 
@@ -64,7 +67,8 @@ async def read(
     if entry.rows is None:
         return CallError(ErrorCode.NOT_FOUND, "this answer is no table and has no rows")
     start = max(entry.rows + offset, 0) if offset < 0 else min(offset, entry.rows)
-    if columns or min(start, entry.rows - start) + limit > AT_ONCE:
+    is_long = len(entry.data) > BYTES_AT_ONCE or min(start, entry.rows - start) + limit > AT_ONCE
+    if columns or is_long:
         return await to_thread.run_sync(_page, handle, entry, start, limit, columns)
     return _page(handle, entry, start, limit, None)
 

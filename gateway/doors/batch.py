@@ -8,12 +8,10 @@ error, and the others go on. When the client goes away, what only it waited for 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
 import orjson
 from aiohttp import hdrs, web
-from anyio import to_thread
 from pydantic import Field
 
 from gateway.call import Gateway
@@ -25,8 +23,7 @@ from gateway.doors.rest import CallQuery, asked_for
 from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.guard import Caller
-from gateway.json_text import AT_ONCE as AT_ONCE_READ
-from gateway.json_text import Repeating, read_json
+from gateway.json_text import Repeating, read_json, read_json_aside
 from gateway.refusal import BadRequest, Refusal
 from gateway.result import Result
 
@@ -201,9 +198,7 @@ async def _opened(request: web.Request) -> AsyncGenerator[object]:
         if len(text) > MAX_BODY:
             raise BadRequest(f"an array is over {MAX_BODY} bytes", ErrorCode.TOO_LARGE)
     try:
-        if len(text) <= AT_ONCE_READ:
-            return _each(read_json(text))
-        return _each(await to_thread.run_sync(partial(read_json, text, in_thread=True)))
+        return _each(await read_json_aside(text))
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is no JSON array: {error}") from None
 

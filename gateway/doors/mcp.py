@@ -28,6 +28,7 @@ from gateway.doors.mcp_tools import (
 from gateway.errors import CallError
 from gateway.finder import ToolFinder
 from gateway.guard import Caller
+from gateway.json_text import Repeating
 from gateway.refusal import Refusal
 from manifests import Selection
 
@@ -159,6 +160,10 @@ class Mcp:
         return b'{"tools":%b%b%b}' % (tools, more, stay)
 
     async def _call(self, request: Request, visitor: Visitor) -> bytes:
+        if isinstance(request.params, Repeating):
+            raise McpError(
+                INVALID_PARAMS, f"{request.params.repeated[0][:64]} is given more than once"
+            )
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             raise McpError(INVALID_PARAMS, "tools/call takes a name and an object of arguments")

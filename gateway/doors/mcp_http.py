@@ -32,12 +32,13 @@ from gateway.doors.mcp import Mcp, McpError, Request, Visitor
 from gateway.doors.mcp_tools import MAX_PAGE, Listing, OutputSchema
 from gateway.doors.models import NOTHING, RpcAnswers, RpcError, RpcMessages, RpcProblem
 from gateway.doors.negotiation import takes_events, takes_json
+from gateway.doors.origin import origin_of
 from gateway.doors.rest import CallQuery, selection
 from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.guard import Caller
-from gateway.json_text import read_json
+from gateway.json_text import read_json_aside
 from gateway.refusal import BadRequest, Refusal
 from manifests import Selection
 
@@ -129,7 +130,7 @@ class McpHttp:
         id_, stateless, asked = b"null", False, None
         try:
             try:
-                message = read_json(await read_body(request))
+                message = await read_json_aside(await read_body(request))
             except orjson.JSONDecodeError as error:
                 raise McpError(mcp.PARSE_ERROR, f"the body is no JSON: {error}") from None
             id_ = mcp.id_of(message)
@@ -165,7 +166,8 @@ class McpHttp:
     ) -> web.StreamResponse:
         session = request.headers.get(SESSION)
         if asked.method in ("initialize", "server/discover"):
-            visitor = replace(visitor, website=_website(request))
+            origin = origin_of(request)
+            visitor = replace(visitor, website=origin and f"{origin}/")
         if asked.method == "initialize" and not asked.stateless:
             text = await self._mcp.answer(asked, visitor)
             return json_body(request, text, 200, {SESSION: secrets.token_hex(16)})
@@ -306,12 +308,6 @@ def _unanswered(request: web.BaseRequest) -> web.Response:
     if not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
         raise McpError(mcp.INVALID_REQUEST, "the client cancelled this request")
     return web.Response(headers=_NOT_STORED, content_type="text/event-stream")
-
-
-def _website(request: web.BaseRequest) -> str:
-    """The gateway's page, under the name by which the client calls the gateway."""
-    scheme = "https" if request.headers.get("X-Forwarded-Proto") == "https" else request.scheme
-    return f"{scheme}://{request.host}/"
 
 
 def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:

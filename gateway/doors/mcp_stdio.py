@@ -19,7 +19,7 @@ from gateway.doors import mcp
 from gateway.doors.bodies import MAX_BODY
 from gateway.doors.mcp import Mcp, McpError, Request, Visitor
 from gateway.finder import Limits, ToolFinder
-from gateway.json_text import read_json
+from gateway.json_text import read_json_aside
 
 log = logging.getLogger("finport")
 
@@ -98,7 +98,7 @@ class McpStdio:
             if len(line) > MAX_BODY:
                 raise McpError(mcp.INVALID_REQUEST, f"a line is over {MAX_BODY} bytes")
             try:
-                message = read_json(line)
+                message = await read_json_aside(line)
             except orjson.JSONDecodeError as error:
                 raise McpError(mcp.PARSE_ERROR, f"the line is no JSON: {error}") from None
             id_ = mcp.id_of(message)

@@ -29,6 +29,7 @@ from gateway.grant import Grant
 from gateway.json_text import Repeating, read_json
 from gateway.refusal import Refusal
 from gateway.result import Result
+from gateway.rows import BYTES_AT_ONCE, Page
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
 from manifests.export import annotations, arguments_schema, export
 from manifests.export import describe as description_of
@@ -137,6 +138,9 @@ class McpTools:
         self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
     ) -> bytes:
         """The result of `tools/call`. Raises `UnknownToolError` and `Refusal`."""
+        if isinstance(arguments, Repeating) and (name == READ_RESULT or name in _THREE):
+            text = f"argument {printable(arguments.repeated[0])}: is given more than once"
+            raise Refusal(CallError(ErrorCode.INVALID_ARGUMENTS, text))
         if name == READ_RESULT:
             return await self._read_result(arguments, context.grant)
         if offer is None:
@@ -166,8 +170,9 @@ class McpTools:
         page = await read_result(self._gateway, given_, grant)
         if isinstance(page, CallError):
             return refused(READ_RESULT, page)
-        line = page.to_json().replace(b"\n", b"")
-        return given(line, b'"%b"' % quoted(line), failed=False)
+        if len(page.data) <= BYTES_AT_ONCE:
+            return _page_result(page)
+        return await to_thread.run_sync(_page_result, page)
 
     async def _called(self, name: str, arguments: dict[str, Any], context: CallContext) -> bytes:
         return _result_of(await self._gateway.call(name, arguments_text(arguments), context))
@@ -180,8 +185,6 @@ class McpTools:
                 name == "call_tool" and len(given) == 2
             ):  # as it mostly is: a model takes 2 us to say so
                 return await self._called(tool, plain, context)
-        if isinstance(given, Repeating):
-            raise _wrong(name, f"{printable(given.repeated[0])}: is given more than once")
         try:
             gathered = self._gathered(given) if name == "call_tool" else given
             arguments = _THREE[name][0].model_validate(gathered)
@@ -359,6 +362,11 @@ def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
 def _result_of(result: Result) -> bytes:
     line, text = result.to_texts()
     return given(line, text, failed=not result.ok)
+
+
+def _page_result(page: Page) -> bytes:
+    line = page.to_json().replace(b"\n", b"")
+    return given(line, b'"%b"' % quoted(line), failed=False)
 
 
 def refused(tool: str, error: CallError) -> bytes:

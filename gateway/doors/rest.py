@@ -235,7 +235,9 @@ class Rest:
             )
         if isinstance(page, CallError):
             return problem(request, page)
-        return listing(request, page.to_json())
+        # A handle names one answer, and a page may have megabytes.
+        version = orjson.dumps([handle, page.offset, query.limit, page.columns])
+        return listing(request, page.to_json(), version)
 
     async def _exported(
         self, tools: list[Manifest], format_: ExportFormat, strict: bool, tags: bool

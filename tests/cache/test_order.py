@@ -160,3 +160,11 @@ def test_rows_longer_than_are_read_leave_a_table_without_an_order() -> None:
     assert ordered([{**wide, **row} for row in series(range(300))]) is None
     assert ordered([{**row, **wide} for row in series(range(300))]) is None
     assert ordered([{**row, **wide} for row in series(reversed(range(10)))]) == DOWN
+
+
+def test_a_date_within_another_value_orders_nothing() -> None:
+    rows = [
+        {"info": {"日期": up["日期"]}} | down
+        for up, down in zip(series(range(300)), series(range(300, 0, -1)), strict=True)
+    ]
+    assert ordered(rows) is None

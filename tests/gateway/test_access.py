@@ -125,6 +125,11 @@ async def test_no_secret_and_no_line_of_its_own_comes_from_a_request(
     assert format_ == "json" or b'"GET /a%22%0a2026" 401 ' in stream.getvalue()
 
 
+def test_of_an_address_in_place_of_a_path_nothing_is_shown(catalog: Catalog) -> None:
+    assert shown_path("http://user:pw@h/x", catalog) == "***"
+    assert shown_path("*", catalog) == "*"
+
+
 def test_a_path_is_shown_as_far_as_it_is_known(catalog: Catalog) -> None:
     assert shown_path("/v1/tools/stock_zh_a_hist_min_em?x=1", catalog).startswith("/v1/tools/stock")
     assert shown_path(f"/a/{'k' * 16}/b", catalog) == "/a/***/b"

@@ -197,6 +197,12 @@ async def test_a_client_that_goes_away_leaves_a_span_that_failed(
     assert parent_of(made) == ids(span)
 
 
+async def test_who_may_not_call_leaves_no_span(door: Door, exporter: InMemorySpanExporter) -> None:
+    assert await send(door, "GET", "/v1/tools", Authorization="Bearer wrong") == 401
+    assert await send(door, "GET", "/docs", Origin="https://elsewhere.example") == 403
+    assert exporter.get_finished_spans() == ()
+
+
 async def test_health_and_figures_have_no_span(door: Door, exporter: InMemorySpanExporter) -> None:
     for path in ("/healthz", "/readyz?x=1", "/metrics"):
         await send(door, "GET", path)

@@ -77,6 +77,39 @@ async def test_an_mcp_call_with_an_argument_twice_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("params", "twice"),
+    [
+        (b'"name":"call_tool","name":"search_tools","arguments":{"query":"x"}', "name"),
+        (b'"name":"call_tool","arguments":{"name":"x","name":"get_coin","arguments":{}}', "name"),
+        (
+            b'"name":"call_tool","arguments":{"name":"get_coin","arguments":{},"arguments":{}}',
+            "arguments",
+        ),
+        (b'"name":"read_result","arguments":{"handle":"x","handle":"y"}', "handle"),
+        (b'"name":"describe_tool","arguments":{"name":"x","name":"y"}', "name"),
+    ],
+)
+async def test_a_name_twice_is_refused_wherever_it_stands_in_a_message(
+    door: Door, params: bytes, twice: str
+) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{%b}}' % params
+    async with door.client.post(f"{door.url}/mcp", data=body) as got:
+        answer = await got.json()
+    said = answer["error"]["message"] if "error" in answer else str(answer["result"])
+    assert "error" in answer or answer["result"]["isError"]
+    assert f"{twice} is given more than once" in said or f"{twice}: is given more than once" in said
+    assert not door.road.gateway.outcomes["simulated"]
+
+
+async def test_a_long_message_with_colons_in_its_texts_is_read(door: Door) -> None:
+    arguments = {"query": '{"a": 1} ' * 3_000}
+    params = {"name": "search_tools", "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with door.client.post(f"{door.url}/mcp", json=message) as got:
+        assert (await got.json())["result"]["isError"] is False
+
+
+@pytest.mark.parametrize(
     ("options", "code", "told"),
     [
         (["uuid=a", "uuid=b"], 2, "uuid is given more than once"),
