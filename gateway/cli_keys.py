@@ -137,6 +137,10 @@ def _count(grant: "Grant", catalog: "Catalog") -> int:
     return allowed
 
 
+WIDTH = 210
+"""Columns of a terminal that the longest names and times fill, with room for tools."""
+
+
 def _row(entry: "KeyEntry", source: str) -> dict[str, object]:
     return {**entry.model_dump(mode="json", exclude={"sha256"}), "from": source}
 
@@ -151,4 +155,4 @@ def _print(rows: list[dict[str, object]]) -> None:
         table.add_column(column, no_wrap=column != "tools", overflow="fold")
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
-    PlainConsole(narrowest=160).print(table)
+    PlainConsole(narrowest=WIDTH).print(table)

@@ -122,9 +122,13 @@ def test_no_name_is_cut_in_a_listing() -> None:
     made = run("add", long, "--tools", tools, "--per-second", "0.25", "--json")
     row = json.loads(made.stdout)
     run("revoke", long)
-    listed = run("list").stdout
-    for kept in (long, row["id"], row["created_at"], "0.25"):
-        assert kept in listed
+    (kept,) = json.loads(run("list", "--json").stdout)
+    words = run("list").stdout.split()
+    for shown in (long, row["id"], "0.25", "False", "from", "file"):
+        assert shown in words
+    times = [kept["created_at"], kept["revoked_at"]]
+    assert sum(word in times for word in words) == 2
+    assert "".join(words).count("bond_zh_us_rate") == 1
 
 
 @pytest.mark.parametrize(
