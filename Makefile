@@ -17,14 +17,19 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	$(BIN)/finbench demo
 
-# One half of the tests runs beside the other.
-HALF := $(filter-out tests/gateway/test_page.py tests/gateway/test_openapi.py, \
+# Three parts of the tests run side by side, since they mostly wait: commands and servers as processes
+# of their own; the gateway, caches and manifests; the rest.
+COMMANDS := tests/test_docs.py tests/bench/test_cli.py tests/gateway/test_workers.py \
+  $(wildcard tests/gateway/test_cli*.py)
+WITHIN := $(filter-out $(COMMANDS) tests/gateway/test_page.py tests/gateway/test_openapi.py, \
   $(wildcard tests/gateway/test_*.py tests/cache/test_*.py tests/manifests/test_*.py))
 test: lint
-	log=$$(mktemp); trap 'rm -f $$log' EXIT; \
-	$(BIN)/pytest -m "not soak" $(HALF) >$$log 2>&1 & beside=$$!; \
-	$(BIN)/pytest -m "not soak" $(addprefix --ignore=,$(HALF)); ended=$$?; \
-	wait $$beside || ended=1; cat $$log; exit $$ended
+	logs=$$(mktemp -d); trap 'rm -rf $$logs' EXIT; \
+	$(BIN)/pytest -m "not soak" $(COMMANDS) >$$logs/commands 2>&1 & commands=$$!; \
+	$(BIN)/pytest -m "not soak" $(WITHIN) >$$logs/within 2>&1 & within=$$!; \
+	$(BIN)/pytest -m "not soak" $(addprefix --ignore=,$(COMMANDS) $(WITHIN)); ended=$$?; \
+	wait $$within || ended=1; wait $$commands || ended=1; \
+	cat $$logs/within $$logs/commands; exit $$ended
 
 lint: install
 	$(BIN)/ruff check .
