@@ -37,6 +37,7 @@ async def server(folder: Path, *command: str, **told: str) -> AsyncIterator[str]
         env=kept | told,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C is for us, who end it
     )
     try:
         yield await ready(process)

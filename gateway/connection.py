@@ -119,7 +119,10 @@ class Connection(web.RequestHandler):
         if is_lost(exc):
             raise ConnectionResetError("the client went away") from exc
         if isinstance(exc, HttpProcessingError):
-            text = "this is no proper HTTP/1.1 request, or its head is too long"
+            text = (
+                "this is no proper HTTP/1.1 request, or its head is too long; in a query, "
+                "characters outside ASCII are written as %XX"
+            )
             error = CallError(ErrorCode.INVALID_REQUEST, text)
         else:
             super().handle_error(request, status, exc, message)  # which logs it

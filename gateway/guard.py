@@ -92,7 +92,13 @@ class Guard:
     def caller(self, headers: Headers) -> Caller:
         """Who calls. Raises `Refusal` where the gateway knows keys and is not given one of them."""
         if self._clients.required:
-            client = self._clients.authenticate(_key(headers))
+            try:
+                client = self._clients.authenticate(_key(headers))
+            except Refusal:
+                if self.may_read_figures(headers):
+                    text = "this key opens /metrics and nothing else"
+                    raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text)) from None
+                raise
             return Caller(client, CallContext(client=client.id, grant=client.grant))
         name = headers.get(CLIENT)
         if name is None:
@@ -192,6 +198,9 @@ def _key(headers: Headers) -> str | None:
         scheme, _, key = given.partition(" ")
         if scheme.lower() == "bearer":
             keys.append(key.strip())
+    if not keys and hdrs.AUTHORIZATION in headers:
+        text = f"Authorization is given in a form that is not known: send {HOW_TO_SEND}"
+        raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
     if len(keys) > 1:
         keys = [*({*keys} - {""})]
     if len(keys) > 1:

@@ -23,6 +23,7 @@ from gateway.errors import CallError
 from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.refusal import BadRequest
 from gateway.result import Result
+from manifests.nearest import did_you_mean
 from manifests.problem import first_problem
 
 COMPRESS_FROM = 8_192
@@ -32,6 +33,9 @@ COMPRESS_HERE = 65_536
 """Bytes that are compressed on the event loop; more are in a thread."""
 
 YEAR_S = 31_536_000
+
+MAX_SHOWN = 64
+"""Characters of a name that is not known."""
 
 REQUEST_ID = "X-Request-Id"
 
@@ -61,8 +65,13 @@ def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
     try:
         return model.model_validate(dict(query))
     except ValidationError as error:
-        allowed = ", ".join(model.model_fields)
-        raise BadRequest(f"query {first_problem(error)}; allowed: {allowed}") from None
+        unknown = next((name for name in query if name not in model.model_fields), None)
+        if unknown is None:
+            raise BadRequest(f"query {first_problem(error)}") from None
+        near = did_you_mean(unknown, model.model_fields)
+        takes = ", ".join(model.model_fields)
+        text = f"query has no {unknown[:MAX_SHOWN]!r}{near}; it takes {takes}"
+        raise BadRequest(text) from None
 
 
 class ReadyResponse(web.StreamResponse):

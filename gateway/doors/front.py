@@ -31,7 +31,8 @@ from gateway.strangers import Strangers
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MCP = "/mcp"
-METRICS = "/metrics"
+FIGURES = ("/metrics", "/healthz", "/readyz")
+"""What who has the key of the figures may come for without waiting among strangers."""
 CALL = "/v1/tools/{name}"
 
 READ_ON = 65_536
@@ -157,7 +158,7 @@ class Front:
 
     def _is_scrape(self, request: web.Request, refusal: Refusal) -> bool:
         """Whether a request that may not call comes for figures alone, and may."""
-        is_for_figures = request.raw_path.partition("?")[0] == METRICS
+        is_for_figures = request.raw_path.partition("?")[0] in FIGURES
         is_unknown = refusal.error.code is ErrorCode.UNAUTHORIZED
         return is_unknown and is_for_figures and self._guard.may_read_figures(request.headers)
 

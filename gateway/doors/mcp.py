@@ -192,6 +192,8 @@ def read(message: object) -> Request | None:
     """The request that a JSON value is; None for what needs no answer. Raises `McpError`."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise McpError(INVALID_REQUEST, "a message is a JSON-RPC 2.0 object")
+    if isinstance(message, Repeating):
+        raise McpError(INVALID_REQUEST, f"{message.repeated[0][:64]} is given more than once")
     method, params = message.get("method"), message.get("params", {})
     if method is None and message.keys() & {"result", "error"}:
         return None  # an answer to a question that was never asked
