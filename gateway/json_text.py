@@ -40,6 +40,8 @@ def read_json(text: bytes | bytearray, *, in_thread: bool = False) -> Any:
     most = text.translate(None, _BLANKS).count(b'":')
     if type(value) is dict and len(value) == most:
         return value
+    if b"\\" not in text and _names_written(value) == most:  # so no string holds a quote
+        return value
     if _names(value, most, len(text) if in_thread else STEPS) == most:
         return value
     if len(text) > AT_ONCE and not in_thread:
@@ -55,6 +57,14 @@ async def read_json_aside(text: bytes | bytearray) -> Any:
     if len(text) <= AT_ONCE:
         return read_json(text)
     return await to_thread.run_sync(partial(read_json, text, in_thread=True))
+
+
+def _names_written(value: Any) -> int:
+    """How many names a value has that is written without escapes; -1 where it can't be written."""
+    try:
+        return orjson.dumps(value).count(b'":')
+    except orjson.JSONEncodeError:  # nested too deeply
+        return -1
 
 
 def _names(value: Any, most: int, steps: int) -> int:

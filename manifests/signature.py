@@ -6,7 +6,7 @@ what is allowed. JSON null means "not given".
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -117,8 +117,9 @@ class Signature:
                 given = {n: v for n, v in arguments.items() if v is not None or n in aliases}
                 return self.bind({aliases.get(name, name): v for name, v in given.items()})
             problems.extend(self._foreign(name) for name in arguments if name not in self.names)
-        if self.ranges:
-            problems += _reversed(self.ranges, bound, arguments)
+        for told in self.ranges:
+            if told.is_reversed(bound):
+                problems += [_end_first(told, bound, arguments)]
         if problems:
             raise ArgumentError(problems)
         return bound
@@ -158,14 +159,8 @@ class Signature:
         return Problem(short(name)[1:-1], "is no argument of this tool", f"allowed: {allowed}")
 
 
-def _reversed(
-    told: Sequence[Range], bound: Mapping[str, Scalar], given: Mapping[str, object]
-) -> list[Problem]:
-    """What is wrong with ranges whose end is before their start, maybe by a default."""
-    return [_end_first(r, bound, given) for r in told if r.is_reversed(bound)]
-
-
 def _end_first(told: Range, bound: Mapping[str, Scalar], given: Mapping[str, object]) -> Problem:
+    """What is wrong with a range whose end is before its start, maybe by a default."""
     start, end = (
         f"{short(bound[name])}{'' if given.get(name) is not None else ' (its default)'}"
         for name in (told.start, told.end)

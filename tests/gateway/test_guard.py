@@ -216,6 +216,10 @@ TWO_KEYS = (
     "two different keys were given: send one, as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 )
 UNKNOWN_KEY = "this key is not known, or was revoked"
+OTHER_FORM = (
+    "Authorization is given in a form that is not known: "
+    "send `Authorization: Bearer KEY` or `x-api-key: KEY`"
+)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +236,8 @@ UNKNOWN_KEY = "this key is not known, or was revoked"
         ([("X-Api-Key", "nobody")], UNKNOWN_KEY),
         ([("X-Api-Key", "Bearer k1")], UNKNOWN_KEY),
         ([("X-Api-Key", "")], NO_KEY),
+        ([("Authorization", "Basic YTpi")], OTHER_FORM),
+        ([("Authorization", "k1")], OTHER_FORM),
         ([("Api-Key", "k1")], NO_KEY),
     ],
 )

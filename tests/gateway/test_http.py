@@ -80,6 +80,25 @@ async def test_what_clients_and_proxies_send_is_taken(door: Door, header: str) -
         assert got.status == 200
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("limt=5", "query has no 'limt'; did you mean limit?; it takes q, source"),
+        ("zzz=5", "query has no 'zzz'; it takes q, source"),
+        ("limit=x", "query limit: Input should be a valid integer"),
+        ("domain=bnod", "query domain: Input should be 'equity'"),
+    ],
+)
+async def test_a_query_that_is_wrong_is_told_what_would_be_right(
+    door: Door, query: str, told: str
+) -> None:
+    async with door.client.get(f"{door.url}/v1/tools?{query}") as got:
+        assert got.status == 400
+        message = (await got.json())["error"]["message"]
+    assert message.startswith(told)
+    assert ("it takes" in message) == ("it takes" in told)
+
+
 async def test_the_query_asks_for_rows_and_a_deadline(door: Door) -> None:
     _, envelope = await door.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
     assert (len(envelope["data"]), envelope["truncated"]) == (2, True)

@@ -101,6 +101,12 @@ async def test_a_name_twice_is_refused_wherever_it_stands_in_a_message(
     assert not door.road.gateway.outcomes["simulated"]
 
 
+async def test_a_message_that_has_a_name_twice_is_no_request(door: Door) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list"}'
+    async with door.client.post(f"{door.url}/mcp", data=body) as got:
+        assert "id is given more than once" in (await got.json())["error"]["message"]
+
+
 async def test_a_long_message_with_colons_in_its_texts_is_read(door: Door) -> None:
     arguments = {"query": '{"a": 1} ' * 3_000}
     params = {"name": "search_tools", "arguments": arguments}

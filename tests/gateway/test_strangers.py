@@ -71,7 +71,8 @@ async def test_who_has_a_key_is_served_while_strangers_wait(
         monkeypatch.setattr(strangers, name, value)
     assert await status(kept, "/v1/tools?limit=1") == 401
     assert await status(kept, "/metrics", {"Authorization": "Bearer wrong"}) == 503
-    assert await status(kept, "/metrics", SCRAPER) == 200
+    for path in ("/metrics", "/healthz", "/readyz"):
+        assert await status(kept, path, SCRAPER) == 200
     for path in ("/v1/tools?limit=1", "/", "/openapi.json", "/readyz", "/nowhere"):
         assert await status(kept, path) == 503
         assert await status(kept, path, KEY) == (404 if path == "/nowhere" else 200)
@@ -95,6 +96,8 @@ async def test_the_key_of_the_figures_opens_nothing_else(kept: Door) -> None:
             assert got.status == (405 if path == "/metrics" else 401), path
     async with kept.client.get(f"{kept.url}/healthz", headers=SCRAPER) as got:
         assert await got.json() == {"status": "ok"}
+    async with kept.client.get(f"{kept.url}/v1/tools", headers=SCRAPER) as got:
+        assert "opens /metrics and nothing else" in (await got.json())["error"]["message"]
     for wrong in ("", "m", "m1x", "M1"):
         assert await status(kept, "/metrics", {"Authorization": f"Bearer {wrong}"}) == 401
     two = CIMultiDict([("Authorization", "Bearer m1"), ("Authorization", "Bearer k1")])
