@@ -4,6 +4,7 @@ import random
 import resource
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from cache import DiskTier, Entry
+from cache.disk import BytesCache, BytesDisk
 from tests.cache import rows
 from tests.waiting import PATIENCE_S, until
 
@@ -227,3 +229,19 @@ async def test_a_database_that_is_locked_holds_up_no_reader(
                 assert await tier.get("k") == ENTRY
             assert tier.left_out == 0, "the write still waits"
         locker.close()
+
+
+def test_many_rows_are_set_as_single_ones_are(tmp_path: Path) -> None:
+    keys = [b"%d" % number for number in range(7_000)]
+    with closing(BytesCache(str(tmp_path), disk=BytesDisk, cull_limit=0)) as store:
+        store.set(keys[0], b"before", expire=100)
+        store.set_all([(key, b"first", 100.0) for key in keys])
+        store.set_all([(key, b"second", 100.0) for key in keys[::2]] + [(keys[0], b"last", 100.0)])
+        store.set_all([(b"gone", b"x", -1.0)])
+        store.set_all([])
+        assert store.get(keys[0]) == b"last"
+        assert {store.get(key) for key in keys[1::2]} == {b"first"}
+        assert {store.get(key) for key in keys[2::2]} == {b"second"}
+        assert store.get(b"gone") is None
+        assert len(store) == len(keys) + 1
+        assert store.check() == []
