@@ -167,6 +167,7 @@ async def test_another_process_may_have_put_a_newer_answer_on_disk(
         Gateway.open(one.settings, catalog=faster) as other,
     ):
         assert number(await one.gateway.call(*COIN)) == ("live", 1)
+        await until(lambda: one.gateway.answers.state()["disk"]["queued"] == 0)
         later(250)
         assert number(await other.call(*COIN)) == ("live", 2)
         await until(lambda: other.answers.state()["disk"]["queued"] == 0)
