@@ -24,7 +24,7 @@ COMMANDS := tests/test_docs.py tests/bench/test_cli.py tests/gateway/test_worker
 WITHIN := $(filter-out $(COMMANDS) tests/gateway/test_page.py tests/gateway/test_openapi.py, \
   $(wildcard tests/gateway/test_*.py tests/cache/test_*.py tests/manifests/test_*.py))
 test: lint
-	logs=$$(mktemp -d); trap 'rm -rf $$logs' EXIT; \
+	@logs=$$(mktemp -d); trap 'rm -rf $$logs' EXIT; \
 	$(BIN)/pytest -m "not soak" $(COMMANDS) >$$logs/commands 2>&1 & commands=$$!; \
 	$(BIN)/pytest -m "not soak" $(WITHIN) >$$logs/within 2>&1 & within=$$!; \
 	$(BIN)/pytest -m "not soak" $(addprefix --ignore=,$(COMMANDS) $(WITHIN)); ended=$$?; \
