@@ -152,7 +152,7 @@ def test_run_json_names_the_variables_and_holds_no_key(
             *("--max-wall-s", "0.01"),
         ],
     )
-    assert done.exit_code == 1, done.output
+    assert done.exit_code in (0, 1), done.output  # whether the model was asked in that time
     about = json.loads((tmp_path / "out/run.json").read_text())
     assert (about["model_key"], about["judge_key"]) == (MODEL_KEY, MODEL_KEY)
     for file in (tmp_path / "out").iterdir():
