@@ -18,7 +18,7 @@ from aiohttp.tracing import Trace
 
 IS_KEPT: ContextVar[bool] = ContextVar("is_kept")
 """Whether the last request that was made in this context went out on a connection that had carried
-another: aiohttp's own way to tell, a trace, costs ten times as much.
+another. aiohttp's own way to tell, a trace, costs 7 to 14 us a request.
 """
 
 MOST_HEADS = 20

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import orjson
 
 from cache.dates import Date, date_of, is_time_name
+from cache.records import NESTS
 
 READ = 256
 """Rows that are read of a table; reading one takes 2 us."""
@@ -30,7 +31,6 @@ COLUMNS = 64
 FOLLOWED = 2
 
 _CELL = re.compile(rb'"([^"\\]{1,48})"|(\d{4,19}(?:\.\d{1,9})?)(?=[,}])')
-_NESTS = (b'":{', b'":[')
 _DRAWN = Random(0)  # noqa: S311 - the same in every process
 _PLACES = [(n + _DRAWN.random()) / READ for n in range(READ)]
 
@@ -64,7 +64,7 @@ class DateColumn:
         from the same within a text, where they are escaped.
         """
         place = self._data.find(self._name, *record)
-        if place >= 0 and any(self._data.find(n, record[0], place) >= 0 for n in _NESTS):
+        if place >= 0 and any(self._data.find(n, record[0], place) >= 0 for n in NESTS):
             return None  # the name may be one within a value
         found = place >= 0 and _CELL.match(self._data, place + len(self._name), record[1])
         return (found[1] or found[2]).decode(errors="replace") if found else None

@@ -10,7 +10,8 @@ import orjson
 
 _TEXT = rb'"(?:[^"\\]|\\.)*+"'
 _FIELD = re.compile(rb"(%b):(%b|[^\s\",{}\[\]]++)" % (_TEXT, _TEXT))
-_NESTS = (b":{", b":[")
+NESTS = (b'":{', b'":[')
+"""What stands in a record where one of its values holds others."""
 
 
 def picked(table: bytes, columns: Sequence[str]) -> bytes:
@@ -27,7 +28,7 @@ def _picked(record: bytes, names: Sequence[bytes]) -> bytes:
 
 def _fields(record: bytes, names: Sequence[bytes]) -> Mapping[bytes, bytes]:
     """The values of a record by name, both as they are written."""
-    if not any(nests in record for nests in _NESTS):
+    if not any(nests in record for nests in NESTS):
         fields = dict(_FIELD.findall(record))
         if all(name in fields for name in names):
             return fields

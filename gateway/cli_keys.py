@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_options import echo_json, read_settings
+from gateway.cli_options import echo_json, read_settings, selecting
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -44,15 +44,13 @@ def add(
     """
     from gateway import keys as kept
     from gateway.grant import Grant
-    from manifests import Catalog, Selection, SelectionError
+    from manifests import Catalog, Selection
 
     if not kept.is_name(name):
         raise click.UsageError(kept.NAME_FORM)
-    try:
-        catalog = Catalog.load()
+    catalog = Catalog.load()
+    with selecting():
         grant = Grant(Selection.of(catalog, tools), transactional)
-    except SelectionError as error:
-        raise click.UsageError(str(error)) from error
     allowed = _count(grant, catalog)
     settings = read_settings()
     with _failures():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from gateway.cli_options import echo_json
+from gateway.cli_options import echo_json, selecting
 from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
     from cache.files import replaced_file
     from manifests import Catalog
     from manifests.export import EXPORT_FORMATS, export
-    from manifests.selection import SelectionError, check_names
+    from manifests.selection import check_names
 
     if strict and format_ != "openai":
         raise click.UsageError("--strict goes with --format openai")
@@ -81,10 +81,8 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
     chosen = list(catalog)
     if tools is not None:
         names = [name.strip() for name in tools.split(",")]
-        try:
+        with selecting():
             check_names(catalog, names)
-        except SelectionError as error:
-            raise click.UsageError(str(error)) from error
         chosen = [manifest for name in names if (manifest := catalog.get(name)) is not None]
     name_ = next(known for known in EXPORT_FORMATS if known == format_)
     exported = [export(m, name_, strict=strict, tags=not no_tags) for m in chosen]

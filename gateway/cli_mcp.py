@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_options import modes, read_settings, run, simulation, tell_settings_file
+from gateway.cli_options import (
+    modes,
+    read_settings,
+    run,
+    selecting,
+    simulation,
+    tell_settings_file,
+)
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -61,13 +68,11 @@ def mcp(
     from gateway.doors.mcp import Visitor
     from gateway.doors.mcp_tools import Listing
     from gateway.guard import Caller
-    from manifests import Catalog, Selection, SelectionError
+    from manifests import Catalog, Selection
 
     catalog = Catalog.load()
-    try:
+    with selecting():
         offer = None if tools == SEARCH else Selection.of(catalog, tools)
-    except SelectionError as error:
-        raise click.UsageError(str(error)) from error
     caller = Caller(context=CallContext(max_rows=max_rows))
     visitor = Visitor(caller, offer, Listing(page_size, output_schema))
     settings = read_settings(**given)

@@ -1,7 +1,8 @@
 """What the commands of `finport` and `finbench` share: options, settings, how they run."""
 
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,17 @@ def simulation(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return command
+
+
+@contextmanager
+def selecting() -> Iterator[None]:
+    """Within it a selection of tools that can't be is a usage error."""
+    from manifests import SelectionError
+
+    try:
+        yield
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def read_settings(**overrides: object) -> "GatewaySettings":

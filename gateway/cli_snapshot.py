@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from gateway.cli_options import echo_json, read_settings, run, simulation
+from gateway.cli_options import echo_json, read_settings, run, selecting, simulation
 from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:
@@ -116,15 +116,13 @@ async def _record(
 
 
 def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict[str, Any]]]:
-    from manifests.selection import SelectionError, check_names
+    from manifests.selection import check_names
 
     names = [name.strip() for name in tools.split(",") if name.strip()] if tools else []
     if tools and not names:
         raise click.UsageError("--tools names no tool")
-    try:
+    with selecting():
         check_names(catalog, names)
-    except SelectionError as error:
-        raise click.UsageError(str(error)) from error
     if refused := sorted(_transactional(catalog).intersection(names)):
         text = f"{', '.join(refused)}: answers of transactional tools may hold secrets of one "
         raise click.UsageError(f"{text}caller and are never recorded; leave them out of --tools")

@@ -282,6 +282,7 @@ class McpTools:
         return manifest.unavailable is None and self._gateway.may_use(manifest, grant)
 
 
+# Not as in OpenAPI: what generators need there, `items` that say nothing, clients of MCP warn of.
 _KINDS = [{"type": t} for t in ("object", "array", "string", "number", "boolean", "null")]
 _SHORT: dict[str, Any] = {
     "type": "object",
