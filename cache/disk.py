@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +42,10 @@ _COLUMNS = (
 
 _INSTEAD = " ON CONFLICT(key, raw) DO UPDATE SET " + ",".join(
     f"{name} = excluded.{name}" for name in _COLUMNS[2:]
+)
+_SELECT = (
+    "SELECT key, mode, filename, value FROM Cache"
+    " WHERE raw = 1 AND (expire_time IS NULL OR expire_time > ?) AND key IN"
 )
 _RAW = 1  # diskcache.core.MODE_RAW: the value stands in the row itself
 _NEVER_TO_FILES = 2**62
@@ -81,13 +85,23 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]
 
 
 class BytesCache(diskcache.Cache):  # type: ignore[misc]
-    """diskcache with one way more to write: many rows in one statement."""
+    """diskcache with one way more to read and to write: many rows in one statement.
+
+    `get` and `set` take the interpreter's lock several times a row, and each time wait for the
+    event loop, or make it wait.
+    """
+
+    def get_all(self, keys: Sequence[bytes]) -> dict[bytes, tuple[int, str | None, object]]:
+        """Of those keys that are kept and not expired: mode, file name and value, for `fetch`.
+
+        One statement holds no more than 999 keys in some builds of SQLite.
+        """
+        select = f"{_SELECT} ({','.join('?' * len(keys))})"
+        rows = self._sql(select, [time.time(), *(sqlite3.Binary(key) for key in keys)])
+        return {bytes(key): (mode, name, value) for key, mode, name, value in rows}
 
     def set_all(self, rows: Sequence[tuple[bytes, bytes, float]]) -> None:
-        """Set keys to values, to be kept for so many seconds; of one key the last counts.
-
-        `set` takes the interpreter's lock several times a row, for which the event loop waits.
-        """
+        """Set keys to values, to be kept for so many seconds; of one key the last counts."""
         now = time.time()
         latest = {key: (value, now + keep_s) for key, value, keep_s in rows}
         values = [
@@ -177,25 +191,39 @@ class DiskTier:
         self._queue.put_nowait((key, entry, keep_s))
 
     async def _read_wanted(self) -> None:
-        """Read what is wanted by now in one visit to the thread, until the tier closes."""
+        """Read what is wanted by now, in batches, until the tier closes."""
         while self._wanted or not self._closing:
             await self._asked.wait()
             self._asked.clear()
-            wanted, self._wanted = self._wanted, {}
-            entries = await run_in(self._reader, lambda keys: [*map(self._read, keys)], [*wanted])
+            wanted = {key: self._wanted.pop(key) for key in [*islice(self._wanted, BATCH)]}
+            if self._wanted:
+                self._asked.set()
+            entries = await run_in(self._reader, self._read, [*wanted])
             for future, entry in zip(wanted.values(), entries, strict=True):
                 if not future.done():
                     future.set_result(entry)
 
-    def _read(self, key: str) -> Entry | None:
+    def _read(self, keys: list[str]) -> list[Entry | None]:
         try:
-            frame = self._store.get(key.encode())
-            return None if frame is None else Entry.decode(frame, key)
+            rows = self._store.get_all([key.encode() for key in keys])
+        except Exception:  # noqa: BLE001 - whatever it is, a cache may forget but may not fail
+            if len(keys) > 1:  # one bad row hides no other
+                return [entry for key in keys for entry in self._read([key])]
+            self.failed += len(keys)
+            return [None for _ in keys]
+        return [self._decoded(key, rows.get(key.encode())) for key in keys]
+
+    def _decoded(self, key: str, row: tuple[int, str | None, object] | None) -> Entry | None:
+        if row is None:
+            return None
+        mode, name, value = row
+        try:
+            return Entry.decode(self._store.disk.fetch(mode, name, value, read=False), key)
         except (FrameError, RefusedRow):
             self.refused += 1
             with contextlib.suppress(Exception):
                 self._store.delete(key.encode())
-        except Exception:  # noqa: BLE001 - whatever it is, a cache may forget but may not fail
+        except Exception:  # noqa: BLE001 - as above
             self.failed += 1
         return None
 

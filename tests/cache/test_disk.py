@@ -98,6 +98,23 @@ async def test_answers_swapped_between_keys_are_refused(tmp_path: Path) -> None:
         assert tier.refused == 1
 
 
+async def test_many_are_read_at_once_and_a_row_that_cannot_be_read_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    keys = [f"k{number}" for number in range(1_000)]
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        for key in keys:
+            tier.put(key, ENTRY, keep_s=60)
+    with closing(sqlite3.connect(tmp_path / "cache.db")) as database, database:
+        not_text = "UPDATE Cache SET value = CAST(x'ff' AS TEXT) WHERE key = ?"
+        database.execute(not_text, (b"k500",))
+    async with DiskTier.open(tmp_path, 2**20) as tier:
+        found = dict(zip(keys, await asyncio.gather(*map(tier.get, keys)), strict=True))
+        assert found.pop("k500") is None
+        assert set(found.values()) == {ENTRY}
+        assert (tier.failed, tier.refused) == (1, 0)
+
+
 async def test_the_folder_is_bounded(tmp_path: Path) -> None:
     bound = 4 * 2**20
     async with DiskTier.open(tmp_path, bound) as tier:
