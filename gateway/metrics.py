@@ -48,6 +48,9 @@ WRITE_S = 1.0
 LOOK_S = 1.0
 """How long a look at how the other workers are doing may take."""
 
+KNOWN_S = 1.0
+"""How long what was seen there is good for: looks cost reads of files, and anyone may cause one."""
+
 REMEMBERED = 10_000
 """Clients whose names are known without a look; keys come and go."""
 
@@ -149,6 +152,7 @@ class Metrics:
         self._states = Shared(folder, "worker", index, _STATE)
         self._healths = Shared(folder, "health", index, _HEALTH)
         self._known: list[Health] = []
+        self._known_until = 0.0
         self._closing = asyncio.Event()
         self._scrapes = CapacityLimiter(1)
         self._looks = CapacityLimiter(1)
@@ -194,10 +198,19 @@ class Metrics:
         """How all workers are doing (`gateway.health.together`): the others as they last said, or
         where the folder can't be read in time as they said before.
         """
-        if self._healths.has_folder:
+        await self._know_others()
+        return together([*self._known, self._health()])
+
+    async def any_failed(self) -> bool:
+        """Whether this worker or another can answer nothing any more."""
+        await self._know_others()
+        others = (health.failed and health.serves for health in self._known)
+        return self._gateway.answers.failed or any(others)
+
+    async def _know_others(self) -> None:
+        if self._healths.has_folder and time.monotonic() >= self._known_until:
             with anyio.move_on_after(LOOK_S):
                 await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
-        return together([*self._known, self._health()])
 
     def _health(self, *, has_ended: bool = False) -> Health:
         return Health(
@@ -214,6 +227,7 @@ class Metrics:
 
     def _look(self) -> None:
         self._known = sorted(self._healths.others(), key=lambda health: health.at)
+        self._known_until = time.monotonic() + KNOWN_S
 
     async def _write_often(self) -> None:
         while not self._closing.is_set():

@@ -57,17 +57,18 @@ class Health:
 
     async def health(self, request: web.Request) -> web.StreamResponse:
         """`GET /healthz`: whether the gateway serves; to who may call it, also how it is doing."""
-        gateway, health = self._gateway, await self._metrics.health()
-        failed, alive = health.pop("failed"), health.pop("alive")
+        gateway, failed = self._gateway, await self._metrics.any_failed()
         said: dict[str, object] = {"status": "failed" if failed else "ok"}
         if CALLER in request:
+            health = await self._metrics.health()
+            del health["failed"]
             said |= {
                 "version": version("finport"),
                 "upstream": gateway.answers.upstream,
                 "mode": gateway.settings.mode,
                 "snapshot": gateway.snapshot_id,
                 "tools": len(gateway.catalog),
-                "workers": {"wanted": self._workers, "alive": alive},
+                "workers": {"wanted": self._workers, "alive": health.pop("alive")},
                 **health,
             }
         return json(request, said, 503 if failed else 200)

@@ -366,8 +366,11 @@ def health(pid: int, *, failed: bool = False, ended: bool = False, **hosts: Any)
     return Health(pid, 1, time.time(), ended, failed, 12.5, lag, {"live": 4, "timeout": 1}, state)
 
 
-async def test_how_workers_are_doing_is_said_of_all(catalog: Catalog, tmp_path: Path) -> None:
+async def test_how_workers_are_doing_is_said_of_all(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "run"
+    monkeypatch.setattr("gateway.metrics.KNOWN_S", 0.0)
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         await scraped.gateway.call(*COIN)
         alone = await scraped.metrics.health()
@@ -391,6 +394,19 @@ async def test_how_workers_are_doing_is_said_of_all(catalog: Catalog, tmp_path: 
         assert (await scraped.metrics.health())["failed"]
     (own,) = folder.glob(f"health-0-{os.getpid()}.json")
     assert orjson.loads(own.read_bytes())["has_ended"]
+
+
+async def test_what_other_workers_said_is_read_once_in_a_while_not_for_each_who_asks(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    monkeypatch.setattr("gateway.metrics.KNOWN_S", PATIENCE_S)
+    async with open_scraped(catalog, tmp_path, folder) as scraped:
+        assert not await scraped.metrics.any_failed()
+        (folder / "health-1-0.json").write_bytes(orjson.dumps(health(os.getppid(), failed=True)))
+        assert not await scraped.metrics.any_failed()
+    async with open_scraped(catalog, tmp_path, folder) as scraped:
+        assert await scraped.metrics.any_failed()
 
 
 async def test_workers_add_up_and_one_that_has_ended_leaves_its_counters(
