@@ -70,8 +70,7 @@ def retrieval(
     """
     from adapters.embeddings import KEY, Embedder, EndpointEmbedder, LocalEmbedder
     from adapters.fault import UpstreamFault
-    from bench.endpoint_key import key_for
-    from bench.retrieval import (
+    from bench.analysis.retrieval import (
         DEFAULT,
         DatasetError,
         dense_variants,
@@ -79,6 +78,7 @@ def retrieval(
         read_questions,
         variants,
     )
+    from bench.endpoint_key import key_for
     from bench.suites import BUILT_IN
     from manifests import Catalog
 

@@ -31,8 +31,8 @@ def compare(
     Differences are B minus A, with intervals of 95 % by a bootstrap over tasks; p is of McNemar's
     exact test.
     """
-    from bench.compare import MEASURES, Run
-    from bench.compare import compare as compared
+    from bench.analysis.compare import MEASURES, Run
+    from bench.analysis.compare import compare as compared
     from bench.run_dir import RunDirectoryError
 
     names = [measure.name for measure in MEASURES]

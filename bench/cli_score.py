@@ -12,8 +12,8 @@ from gateway.cli_options import echo_json, run
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
+    from bench.analysis.score import Gold
     from bench.judges.registry import JudgeSettings
-    from bench.score import Gold
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def score(
     Without --judge a run counts as it was judged, and of a trace the episodes that were not are
     judged by rules. With --judge all are judged anew; the files stay what they are.
     """
-    from bench.score import Gold
+    from bench.analysis.score import Gold
     from bench.suite import SuiteError
     from bench.suites import load_suite
 
@@ -125,9 +125,9 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
     """The metrics, and what is told beside them."""
     from contextlib import AsyncExitStack
 
+    from bench.analysis.score import Episodes, score_records, written
     from bench.judges.registry import open_judge
     from bench.run_dir import read_records
-    from bench.score import Episodes, score_records, written
     from manifests import Catalog
 
     async with AsyncExitStack() as parts:

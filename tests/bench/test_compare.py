@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.analysis.compare import Run, compare
+from bench.analysis.paired import NORMAL_FROM, bootstrap, mcnemar
 from bench.cli import main
-from bench.compare import Run, compare
-from bench.paired import NORMAL_FROM, bootstrap, mcnemar
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord, ToolVerdict
 from tests.waiting import at_little_cost
 

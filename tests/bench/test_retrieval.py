@@ -6,7 +6,7 @@ from aiohttp import web
 
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
-from bench.retrieval import DatasetError, dense_variants, measure, read_questions, variants
+from bench.analysis.retrieval import DatasetError, dense_variants, measure, read_questions, variants
 from bench.suites import BUILT_IN
 from manifests import Catalog
 from manifests.dense import DenseIndex, fused

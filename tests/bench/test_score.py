@@ -12,11 +12,11 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from bench.analysis.score import IN_FLIGHT, Gold, score_records, written
 from bench.cli import main
 from bench.digest import run_digest
 from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, Judgement
-from bench.score import IN_FLIGHT, Gold, score_records, written
 from bench.suite import LabelledCall, Suite, Task
 from bench.trace_format import read_trace
 from gateway.trace import TraceError

@@ -12,9 +12,9 @@ from statistics import fmean
 from sys import intern
 from typing import Any
 
+from bench.analysis.paired import Interval, bootstrap, mcnemar
 from bench.exports.source import Run as RunFiles
 from bench.metrics.outcome import MATCH, MISMATCH, Outcome
-from bench.paired import Interval, bootstrap, mcnemar
 from bench.record import EpisodeRecord
 from bench.resume import COMPARABLE
 
