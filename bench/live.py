@@ -21,9 +21,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bench.cli.tables import percent, span
 from bench.metrics import FINTOOLBENCH, RunMetrics
 from bench.recording import words_of
-from bench.tables import percent, span
 from gateway.console import PlainConsole
 
 log = logging.getLogger("finport")

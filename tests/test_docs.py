@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.cli import main as finbench
+from bench.cli.main import main as finbench
 from gateway import GatewaySettings
 from gateway.cli import main as finport
 from gateway.hosts import plans_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.cli import main
+from bench.cli.main import main
 
 RUN = ("run", "starter", "--upstream", "simulated", "--agent", "scripted", "--out", "out")
 

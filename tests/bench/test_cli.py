@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.cli import main
+from bench.cli.main import main
 from tests.waiting import PATIENCE_S, block_until
 
-FINBENCH = (sys.executable, "-c", "from bench.cli import main; main()")
+FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
 
 
 def finbench_process(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -136,7 +136,7 @@ def test_a_full_disk_ends_the_run_with_one_clear_line() -> None:
         "import resource, signal;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000));"
-        "from bench.cli import main; main()"
+        "from bench.cli.main import main; main()"
     )
     arguments = ("run", "starter", "--upstream", "simulated", "--episodes", "2000", "--out", "out")
     done = subprocess.run(

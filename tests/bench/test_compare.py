@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bench.analysis.compare import Run, compare
 from bench.analysis.paired import NORMAL_FROM, bootstrap, mcnemar
-from bench.cli import main
+from bench.cli.main import main
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord, ToolVerdict
 from tests.waiting import at_little_cost
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
 from bench.agents.registry import AgentSettings, open_agent
-from bench.cli import main as finbench
+from bench.cli.main import main as finbench
 from bench.endpoint_key import GENERAL, key_for
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.registry import JudgeSettings, open_judge

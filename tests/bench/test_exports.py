@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
-from bench.cli import main
-from bench.cli_export import FORMATS
+from bench.cli.export import FORMATS
+from bench.cli.main import main
 from bench.exports import parquet as parquet_export
 from bench.exports.atif import file_name
 from bench.record import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.cli import main
+from bench.cli.main import main
 from gateway.hosts import host_of
 from gateway.quota import Ledger
 from manifests import Catalog

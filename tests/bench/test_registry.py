@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.agents.registry import AgentSettings, AgentSettingsError, open_agent
-from bench.cli import main
+from bench.cli.main import main
 from bench.suites import load_suite
 from gateway.cli import main as finport
 from manifests import Catalog

@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Page, async_playwright, expect
 
-from bench.cli import main
+from bench.cli.main import main
 from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.report import report as report_module

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bench.analysis.score import IN_FLIGHT, Gold, score_records, written
-from bench.cli import main
+from bench.cli.main import main
 from bench.digest import run_digest
 from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, Judgement

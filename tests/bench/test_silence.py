@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from click.testing import CliRunner, Result
 
-from bench.cli import main
+from bench.cli.main import main
 
 FINE = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}],

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from openai import AsyncOpenAI
 
-from bench.cli_model import simulated_model
+from bench.cli.model import simulated_model
 from bench.model import Completion, ModelClient, ModelError
 from bench.record import ModelCallRecord
 from bench.simulated_model import ModelFaults, SimulatedModel
@@ -373,7 +373,7 @@ async def test_an_odd_request_is_refused(body: object, catalog: Catalog) -> None
 
 # The command
 
-FINBENCH = (sys.executable, "-c", "from bench.cli import main; main()")
+FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
 
 
 def test_the_command_serves_until_it_is_told_to_end() -> None:

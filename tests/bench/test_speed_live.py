@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import speed
-from bench.cli import main
+from bench.cli.main import main
 from bench.speed_live import live
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.cli import main as finbench
+from bench.cli.main import main as finbench
 from bench.environment import VARIABLES
 from gateway import GatewaySettings
 from gateway.cli import main as finport

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from bench.cli import main as finbench
+from bench.cli.main import main as finbench
 from cache import Entry, Recorder, Row
 from gateway.cli import main as finport
 from gateway.console import PlainConsole

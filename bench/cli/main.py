@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from bench.cli_compare import compare
-from bench.cli_export import export
-from bench.cli_model import simulated_model
-from bench.cli_report import report
-from bench.cli_run import run_suite
-from bench.cli_score import score
-from bench.cli_speed import speed
+from bench.cli.compare import compare
+from bench.cli.export import export
+from bench.cli.model import simulated_model
+from bench.cli.report import report
+from bench.cli.run import run_suite
+from bench.cli.score import score
+from bench.cli.speed import speed
 from bench.environment import PREFIX, VARIABLES
 from gateway.cli_options import echo_json, run
 from gateway.environment import check_environment
@@ -45,7 +45,7 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
     """See Finport work: a gateway and a simulated upstream on free ports, and agents driven
     through them over HTTP. Needs no key and no network.
     """
-    from bench import demo as demonstration
+    from bench.cli import demo as demonstration
 
     folder = out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
     run(lambda: demonstration.show(episodes, concurrency, folder))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli_options import with_dataset
+from bench.cli.options import with_dataset
 from gateway.cli_options import run
 from gateway.terminal import echo
 

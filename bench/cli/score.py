@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bench.cli_options import judge_settings, judging, with_dataset
+from bench.cli.options import judge_settings, judging, with_dataset
 from gateway.cli_options import echo_json, run
 from gateway.terminal import echo
 
@@ -112,7 +112,7 @@ async def _score(order: _Order, as_json: bool) -> int:
 
 def _show(metrics: dict[str, Any], about: dict[str, Any]) -> None:
     """The metrics as tables."""
-    from bench.tables import report
+    from bench.cli.tables import report
 
     judged = metrics["judged"]
     judges = ", ".join(judged["judges"]) or "none"

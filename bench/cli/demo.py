@@ -12,11 +12,11 @@ import aiohttp
 import orjson
 
 from bench.agents.registry import AgentSettings
+from bench.cli.tables import closing, if_seen, report
 from bench.run import RunPlan, run
 from bench.run_dir import RunDirectoryError
 from bench.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
-from bench.tables import closing, if_seen, report
 from gateway import GatewaySettings
 from gateway.terminal import echo
 from gateway.trace import TraceError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bench.cli_options import judge_settings, judging, share, together, with_dataset
+from bench.cli.options import judge_settings, judging, share, together, with_dataset
 from gateway.cli_options import echo_json, modes, read_settings, run, simulation
 from gateway.terminal import echo
 
@@ -242,11 +242,11 @@ async def _run(
     import orjson
 
     from bench.agents.registry import AgentSettingsError
+    from bench.cli.tables import closing, if_seen, report
     from bench.client import GatewayUnreachableError
     from bench.run import run as run_plan
     from bench.run_dir import RunDirectoryError
     from bench.silence import silences
-    from bench.tables import closing, if_seen, report
     from cache import SnapshotError
     from gateway.trace import TraceError
 
@@ -294,8 +294,8 @@ async def _plan(
 ) -> int:
     """Say what a run will ask of each host. Exit code 1 where a quota would run out."""
     from bench.agents.registry import AgentSettingsError, open_agent
+    from bench.cli.tables import plan_table
     from bench.plan import needs
-    from bench.tables import plan_table
     from gateway.hosts import plans_of
     from gateway.quota import left_by_host
 

@@ -1,0 +1,1 @@
+"""`finbench` on the command line, one file a command."""
