@@ -82,7 +82,7 @@ def read_about(run_dir: Path) -> dict[str, Any]:
 
 def simulated(about: Mapping[str, Any]) -> list[str]:
     """What of a run was simulated, and so of what its figures do not tell; a clause each."""
-    from bench.simulated_model import MODEL  # it comes with a server
+    from bench.models.simulated import MODEL
 
     found = []
     if "simulated" in str(about.get("upstream")):

@@ -24,7 +24,7 @@ import uvloop
 from aiohttp import web
 
 from bench.bare_server import serve
-from bench.model import ModelClient
+from bench.models.client import ModelClient
 from bench.record import ModelCallRecord
 from bench.servers import server
 from manifests import Catalog

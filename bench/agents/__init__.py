@@ -2,7 +2,7 @@
 
 from bench.agents.agent import Agent, Episode, Round, ToolCall, Turn
 from bench.agents.scripted import ErrorRates, ScriptedAgent
-from bench.model import ModelError
+from bench.models.client import ModelError
 from bench.record import Ending, ModelCallRecord
 
 __all__ = [

@@ -14,7 +14,7 @@ import orjson
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.client import Reply
-from bench.model import Completion, FunctionCall, ModelClient
+from bench.models.client import Completion, FunctionCall, ModelClient
 from bench.record import Ending, ModelCallRecord
 from gateway.bind import REDACTED, masked
 from gateway.json_text import Repeating, read_json

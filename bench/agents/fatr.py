@@ -18,7 +18,7 @@ from bench.agents.conversation import Conversation, Tools, error_text, is_refusa
 from bench.agents.excerpt import excerpt, whole
 from bench.agents.llm import PLANNER
 from bench.client import Reply
-from bench.model import ModelClient, ModelError
+from bench.models.client import ModelClient, ModelError
 from bench.record import OUTPUT_CHARS
 from manifests import Manifest
 

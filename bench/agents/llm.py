@@ -7,7 +7,7 @@ FinToolBench are cut without a model. It keeps nothing across episodes but the J
 from bench.agents.agent import Episode, Round, Turn
 from bench.agents.conversation import Conversation, Tools, error_text
 from bench.agents.excerpt import excerpt, whole
-from bench.model import ModelClient
+from bench.models.client import ModelClient
 from bench.record import OUTPUT_CHARS
 
 PLANNER = """\

@@ -14,8 +14,8 @@ from anyio import to_thread
 
 from bench.agents.agent import Agent
 from bench.agents.scripted import ErrorRates, ScriptedAgent
-from bench.endpoint_key import EndpointKey, key_for
 from bench.environment import MODEL_KEY
+from bench.models.endpoint_key import EndpointKey, key_for
 from manifests import Catalog
 
 AGENTS = ("scripted", "replay", "llm", "fatr")
@@ -33,7 +33,7 @@ class AgentSettings:
     """What agents are made of; each takes what is its own.
 
     `trace` is the run directory or trace file that `replay` plays. `base_url` and `model` name the
-    model of `llm` and `fatr` (its key: `bench/endpoint_key.py`); `temperature` and `max_tokens`
+    model of `llm` and `fatr` (its key: `bench/models/endpoint_key.py`); `temperature` and `max_tokens`
     (of one answer) are the model's own where None. `stream` asks for answers in pieces, `inject`
     puts finance tags into the descriptions of tools, `hard_filter` drops candidates that can't meet
     the constraints that `fatr` inferred.
@@ -110,7 +110,7 @@ async def open_agent(settings: AgentSettings, catalog: Catalog) -> AsyncIterator
     if settings.has_model:
         from bench.agents.fatr import FatrAgent
         from bench.agents.llm import LlmAgent
-        from bench.model import ModelClient
+        from bench.models.client import ModelClient
 
         assert settings.model is not None  # noqa: S101 - checked when the settings were made
         assert settings.base_url is not None  # noqa: S101

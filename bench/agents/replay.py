@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.registry import AgentSettingsError
-from bench.model import ModelError
+from bench.models.client import ModelError
 from bench.record import Ending
 from bench.trace_format import as_text
 from gateway import ErrorCode

@@ -78,7 +78,7 @@ def retrieval(
         read_questions,
         variants,
     )
-    from bench.endpoint_key import key_for
+    from bench.models.endpoint_key import key_for
     from bench.suites import BUILT_IN
     from manifests import Catalog
 

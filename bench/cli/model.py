@@ -16,7 +16,7 @@ from gateway.cli_options import run
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
-    from bench.simulated_model import ModelFaults
+    from bench.models.simulated import ModelFaults
     from bench.suite import Suite
 
 
@@ -74,7 +74,7 @@ def simulated_model(
 def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
     from dataclasses import fields
 
-    from bench.simulated_model import ModelFaults
+    from bench.models.simulated import ModelFaults
 
     names = [field.name for field in fields(ModelFaults)]
     rates: dict[str, float] = {}
@@ -100,7 +100,7 @@ async def _serve(
     faults: "ModelFaults",
     until_stdin_closes: bool,
 ) -> int:
-    from bench.simulated_model import SimulatedModel
+    from bench.models.simulated import SimulatedModel
     from gateway.limits import calm_collector, raise_file_limit
     from gateway.workers import when_stdin_closes
     from manifests import Catalog

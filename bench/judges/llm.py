@@ -13,7 +13,7 @@ import orjson
 from bench.judges.answer import answer_kind
 from bench.judges.prompts import TOOLS, answer_prompt
 from bench.judges.reply import read_score, read_verdicts
-from bench.model import ModelClient, ModelError
+from bench.models.client import ModelClient, ModelError
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict, storable
 from manifests import Catalog
 

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bench.endpoint_key import EndpointKey, key_for
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge
+from bench.models.endpoint_key import EndpointKey, key_for
 from manifests import Catalog
 
 JUDGES = ("rules", "llm", "none")
@@ -53,7 +53,7 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
         yield RulesJudge(catalog)
     else:
         from bench.judges.llm import LlmJudge
-        from bench.model import ModelClient
+        from bench.models.client import ModelClient
 
         assert settings.model is not None  # noqa: S101 - the command checks it
         assert settings.base_url is not None  # noqa: S101

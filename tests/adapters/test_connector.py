@@ -10,8 +10,8 @@ from yarl import URL
 from adapters.connector import MOST_HEADS
 from adapters.fault import UpstreamFault
 from adapters.http import get, open_session
-from bench.model import ModelClient
-from bench.model_answer import ModelError
+from bench.models.client import ModelClient
+from bench.models.completion import ModelError
 from bench.record import ModelCallRecord
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from bench.agents import Agent
 from bench.client import Reply
 from bench.driver import Driver, Limits
-from bench.model import ModelClient
+from bench.models.client import ModelClient
 from bench.run_dir import RunDirectory
 from bench.suite import Suite, Task
 from manifests import Manifest

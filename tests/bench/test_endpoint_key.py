@@ -13,10 +13,10 @@ from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
 from bench.agents.registry import AgentSettings, open_agent
 from bench.cli.main import main as finbench
-from bench.endpoint_key import GENERAL, key_for
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.registry import JudgeSettings, open_judge
-from bench.model import ModelError
+from bench.models.client import ModelError
+from bench.models.endpoint_key import GENERAL, key_for
 from bench.record import EpisodeRecord, ModelCallRecord
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream

@@ -12,10 +12,10 @@ import pytest
 from bench.agents.registry import AgentSettings
 from bench.judges.registry import JudgeSettings
 from bench.metrics import FINTOOLBENCH, RunMetrics
+from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import Ending, EpisodeRecord
 from bench.run import RunPlan, run
 from bench.run_dir import read_records
-from bench.simulated_model import ModelFaults, SimulatedModel
 from bench.suite import Suite
 from bench.suites import load_suite
 from gateway import GatewaySettings

@@ -15,7 +15,7 @@ from bench.agents.excerpt import excerpt, whole
 from bench.agents.llm import LlmAgent
 from bench.client import EmbeddedClient, HttpClient, Reply
 from bench.driver import Limits
-from bench.model import ModelClient
+from bench.models.client import ModelClient
 from gateway import Gateway, GatewaySettings
 from gateway.http import serve
 from gateway.trace import JsonLines

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI, OpenAIError
 from yarl import URL
 
-from bench import model as model_module
-from bench.model import Completion, FunctionCall, ModelClient, ModelError
-from bench.model_answer import StreamedAnswer, read_answer
-from bench.model_retry import asked_pause_s, is_usable, is_worth_another
+from bench.models import client as model_module
+from bench.models.client import Completion, FunctionCall, ModelClient, ModelError
+from bench.models.completion import StreamedAnswer, read_answer
+from bench.models.retry import asked_pause_s, is_usable, is_worth_another
 from bench.record import ModelCallRecord
 from bench.speed_model import model_calls
 from tests.waiting import PATIENCE_S, until
@@ -449,7 +449,7 @@ async def test_a_stream_without_end_ends_with_its_caller() -> None:
 
 
 async def test_a_stream_of_too_many_bytes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.model_answer.MAX_STREAM_BYTES", 10_000)
+    monkeypatch.setattr("bench.models.completion.MAX_STREAM_BYTES", 10_000)
     said, _ = await failure(stream(b": nothing new\n" * 1_000), stream=True)
     assert said == "the model's stream is over 10000 bytes"
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from openai import AsyncOpenAI
 
 from bench.cli.model import simulated_model
-from bench.model import Completion, ModelClient, ModelError
+from bench.models.client import Completion, ModelClient, ModelError
+from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import ModelCallRecord
-from bench.simulated_model import ModelFaults, SimulatedModel
 from bench.suite import LabelledCall, Suite, Task
 from bench.suites import load_suite
 from manifests import Catalog

@@ -23,7 +23,7 @@ from yarl import URL
 from adapters.connector import Connector
 from adapters.fault import told
 from adapters.mask import mask_of
-from bench.model_answer import (
+from bench.models.completion import (
     MAX_BYTES,
     Completion,
     FunctionCall,
@@ -34,7 +34,7 @@ from bench.model_answer import (
     read_answer,
     too_large,
 )
-from bench.model_retry import RETRIES, asked_pause_s, is_usable, is_worth_another, pause_s
+from bench.models.retry import RETRIES, asked_pause_s, is_usable, is_worth_another, pause_s
 from bench.record import ModelCallRecord
 
 __all__ = ["Completion", "FunctionCall", "ModelClient", "ModelError"]

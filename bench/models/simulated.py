@@ -1,6 +1,6 @@
 """A simulated model behind an OpenAI-compatible endpoint, for runs without a model.
 
-It plays scripted roles (`bench/simulated_roles.py`) and says so: its model is `simulated-planner`,
+It plays scripted roles (`bench/models/simulated_roles.py`) and says so: its model is `simulated-planner`,
 its `system_fingerprint` is `simulated`. Given a seed, the same request gets the same answer, but
 for faults, which are drawn anew each time it comes, so that another attempt may succeed.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from bench.simulated_roles import JUDGES, PLANNER, Asked, OddRequestError, Roles, Said, share
+from bench.models.simulated_roles import JUDGES, PLANNER, Asked, OddRequestError, Roles, Said, share
 from bench.suite import Suite
 from manifests import Catalog
 

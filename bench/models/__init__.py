@@ -1,0 +1,1 @@
+"""How a model is asked: the client of OpenAI-compatible endpoints, and a simulated model."""
