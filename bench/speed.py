@@ -35,7 +35,7 @@ from bench import (
     speed_strangers,
 )
 from bench.metrics import RunMetrics
-from bench.run_dir import Stream
+from bench.runs.directory import Stream
 from gateway import Gateway, GatewaySettings
 from gateway.trace import JsonLines
 

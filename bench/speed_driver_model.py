@@ -20,7 +20,7 @@ from aiohttp import web
 
 from bench.agents.registry import AgentSettings, open_agent
 from bench.bare_server import serve
-from bench.driver import Driver
+from bench.runs.driver import Driver
 from bench.speed_driver_stage import (
     ARGUMENTS,
     TOOL,

@@ -16,10 +16,10 @@ import uvloop
 from anyio import to_thread
 
 from bench.agents import ErrorRates, ScriptedAgent
-from bench.driver import Driver
 from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
-from bench.run import YOUNG
+from bench.runs.driver import Driver
+from bench.runs.run import YOUNG
 from bench.speed_driver_stage import (
     ARGUMENTS,
     TOOL,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bench.agents import Agent, Episode, Turn
 from bench.client import EmbeddedClient, HttpClient, ToolClient
-from bench.run import YOUNG
-from bench.run_dir import RunDirectory
+from bench.runs.directory import RunDirectory
+from bench.runs.run import YOUNG
 from bench.suite import LabelledCall, Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.limits import calm_collector

@@ -33,7 +33,7 @@ def compare(
     """
     from bench.analysis.compare import MEASURES, Run
     from bench.analysis.compare import compare as compared
-    from bench.run_dir import RunDirectoryError
+    from bench.runs.directory import RunDirectoryError
 
     names = [measure.name for measure in MEASURES]
     if unknown := [name for name in metrics if name not in names]:

@@ -13,8 +13,8 @@ import orjson
 
 from bench.agents.registry import AgentSettings
 from bench.cli.tables import closing, if_seen, report
-from bench.run import RunPlan, run
-from bench.run_dir import RunDirectoryError
+from bench.runs.directory import RunDirectoryError
+from bench.runs.run import RunPlan, run
 from bench.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
 from gateway import GatewaySettings

@@ -26,8 +26,8 @@ def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
     from importlib import import_module
 
     from bench.exports import ExportError, Run
-    from bench.exports.source import OWN_FILES
-    from bench.run_dir import RunDirectoryError
+    from bench.runs.directory import RunDirectoryError
+    from bench.runs.reader import OWN_FILES
 
     whole = run_dir.resolve()
     if out.resolve() in (whole, *(whole / name for name in OWN_FILES)):

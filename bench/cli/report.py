@@ -24,7 +24,7 @@ from gateway.terminal import echo
 def report(run_dir: Path, out: Path | None, trajectories: int) -> None:
     """Write metrics, figures and episodes of RUN_DIR as one HTML file that needs nothing else."""
     from bench.report.report import ReportError, write
-    from bench.run_dir import RunDirectoryError
+    from bench.runs.directory import RunDirectoryError
 
     try:
         written = write(run_dir, out, trajectories=trajectories)

@@ -16,7 +16,7 @@ from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.agents.registry import AgentSettings
-    from bench.run import RunPlan
+    from bench.runs.run import RunPlan
     from gateway.settings import GatewaySettings
     from manifests import Catalog
 
@@ -116,8 +116,8 @@ def run_suite(
 ) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
     from bench.agents.registry import TOP_K, AgentSettingsError
-    from bench.driver import Limits
-    from bench.run import RunPlan
+    from bench.runs.driver import Limits
+    from bench.runs.run import RunPlan
     from bench.suite import SuiteError
     from bench.suites import load_suite
 
@@ -244,9 +244,9 @@ async def _run(
     from bench.agents.registry import AgentSettingsError
     from bench.cli.tables import closing, if_seen, report
     from bench.client import GatewayUnreachableError
-    from bench.run import run as run_plan
-    from bench.run_dir import RunDirectoryError
-    from bench.silence import silences
+    from bench.runs.directory import RunDirectoryError
+    from bench.runs.run import run as run_plan
+    from bench.runs.silence import silences
     from cache import SnapshotError
     from gateway.trace import TraceError
 
@@ -295,7 +295,7 @@ async def _plan(
     """Say what a run will ask of each host. Exit code 1 where a quota would run out."""
     from bench.agents.registry import AgentSettingsError, open_agent
     from bench.cli.tables import plan_table
-    from bench.plan import needs
+    from bench.runs.forecast import needs
     from gateway.hosts import plans_of
     from gateway.quota import left_by_host
 

@@ -77,8 +77,8 @@ def score(
 
 
 async def _score(order: _Order, as_json: bool) -> int:
-    from bench.run_dir import RunDirectoryError
-    from bench.silence import of_model
+    from bench.runs.directory import RunDirectoryError
+    from bench.runs.silence import of_model
     from bench.trace_format import TraceFormatError
     from gateway.trace import TraceError
 
@@ -127,7 +127,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
 
     from bench.analysis.score import Episodes, score_records, written
     from bench.judges.registry import open_judge
-    from bench.run_dir import read_records
+    from bench.runs.directory import read_records
     from manifests import Catalog
 
     async with AsyncExitStack() as parts:
@@ -156,8 +156,8 @@ async def _about(order: _Order) -> dict[str, Any]:
     """What is known of the run, with the digest that its files have now; of a trace its name."""
     from anyio import to_thread
 
-    from bench.about import read_about
-    from bench.digest import run_digest
+    from bench.runs.about import read_about
+    from bench.runs.digest import run_digest
 
     if not order.is_run:
         return {"suite": order.name}

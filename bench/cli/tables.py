@@ -11,7 +11,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from bench.plan import HostNeed
+from bench.runs.forecast import HostNeed
 from gateway.console import PlainConsole
 from gateway.terminal import echo
 

@@ -5,6 +5,6 @@ Whatever the size of the run, a few episodes are in memory at a time. Credential
 the records already, so none can reach an export.
 """
 
-from bench.exports.source import ExportError, Run
+from bench.runs.reader import ExportError, Run
 
 __all__ = ["ExportError", "Run"]

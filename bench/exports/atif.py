@@ -21,10 +21,10 @@ from typing import Any
 
 import orjson
 
-from bench.about import simulated
-from bench.exports.source import ExportError, Run, text_of
 from bench.exports.target import new_folder, write_lines
 from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
+from bench.runs.about import simulated
+from bench.runs.reader import ExportError, Run, text_of
 
 SCHEMA_VERSION = "ATIF-v1.8"
 

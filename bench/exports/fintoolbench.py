@@ -7,9 +7,9 @@ repeat on an id is the episode's name, `{id}.{repeat}`.
 from pathlib import Path
 from typing import Any
 
-from bench.exports.source import Run
 from bench.exports.target import write_lines
 from bench.record import EpisodeRecord
+from bench.runs.reader import Run
 from bench.trace_format import to_public
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bench.exports.source import Run, json_text, text_of
 from bench.exports.target import write_lines
 from bench.record import OUTPUT_CHARS, EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
+from bench.runs.reader import Run, json_text, text_of
 
 INTERNAL = 1
 OK, ERROR = 1, 2

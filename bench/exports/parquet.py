@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.exports.source import ExportError, Run, json_text, text_of
 from bench.exports.target import new_folder
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
+from bench.runs.reader import ExportError, Run, json_text, text_of
 from gateway import CallRecord
 
 GROUP_BYTES = 8 * 2**20

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from bench.exports.source import ExportError, Run
 from bench.record import EpisodeRecord
+from bench.runs.reader import ExportError, Run
 from cache.files import exchange_folders, replaced_file, sync_folder
 
 

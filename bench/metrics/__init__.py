@@ -6,10 +6,10 @@ from bench.metrics.breakdown import Breakdown
 from bench.metrics.capability import Capability
 from bench.metrics.judged import Judged
 from bench.metrics.outcome import Outcome
-from bench.metrics.run import RunMetrics
 from bench.metrics.tool_use import ToolUse
 from bench.metrics.traffic import Traffic
 from bench.metrics.usage import Usage
+from bench.runs.metrics import RunMetrics
 
 FINTOOLBENCH = ("TIR", "TESR", "CER", "SoftScore", "CSS", "TMR", "IMR", "DMR")
 """FinToolBench's eight metrics, in the order of its table."""

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import orjson
 
-from bench.about import simulated
 from bench.metrics import FINTOOLBENCH
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
 from bench.report.published import PUBLISHED, SUITE
+from bench.runs.about import simulated
 from gateway.quantile import Quantiles
 
 METRICS: Final[Mapping[str, str]] = {

@@ -18,13 +18,13 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from bench.about import read_about
-from bench.digest import run_digest
-from bench.exports.source import OWN_FILES
 from bench.report import plots
 from bench.report.content import METRICS, content, published_for
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
-from bench.run_dir import read_records
+from bench.runs.about import read_about
+from bench.runs.digest import run_digest
+from bench.runs.directory import read_records
+from bench.runs.reader import OWN_FILES
 
 TRAJECTORIES = 1_000
 

@@ -21,9 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Agent
 from bench.client import Reply
-from bench.driver import Driver, Limits
 from bench.models.client import ModelClient
-from bench.run_dir import RunDirectory
+from bench.runs.directory import RunDirectory
+from bench.runs.driver import Driver, Limits
 from bench.suite import Suite, Task
 from manifests import Manifest
 

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from bench.client import GatewayUnreachableError, HttpClient
-from bench.run_dir import RunDirectory
+from bench.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.digest import run_digest
-from bench.run_dir import RunDirectoryError
+from bench.runs.digest import run_digest
+from bench.runs.directory import RunDirectoryError
 from tests.bench.test_cli import finbench
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
 from bench.client import EmbeddedClient, HttpClient, Reply
-from bench.driver import Driver, Limits
 from bench.metrics import RunMetrics
 from bench.record import Ending, EpisodeRecord, Judgement, ModelCallRecord
-from bench.run_dir import RunDirectory, RunDirectoryError, read_records
+from bench.runs.directory import RunDirectory, RunDirectoryError, read_records
+from bench.runs.driver import Driver, Limits
 from bench.suite import Task
 from bench.suites import load_suite
 from gateway import Gateway, GatewaySettings

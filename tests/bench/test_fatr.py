@@ -11,8 +11,8 @@ import pytest
 from bench.agents.constraints import Constraints, ConstraintsError, read, split
 from bench.agents.fatr import FatrAgent
 from bench.client import Reply
-from bench.driver import Driver, Limits
-from bench.run_dir import RunDirectory
+from bench.runs.directory import RunDirectory
+from bench.runs.driver import Driver, Limits
 from bench.suite import Suite, Task
 from manifests import Catalog, Manifest
 from tests.bench.played_model import (

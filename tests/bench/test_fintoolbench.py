@@ -14,8 +14,8 @@ from bench.judges.registry import JudgeSettings
 from bench.metrics import FINTOOLBENCH, RunMetrics
 from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import Ending, EpisodeRecord
-from bench.run import RunPlan, run
-from bench.run_dir import read_records
+from bench.runs.directory import read_records
+from bench.runs.run import RunPlan, run
 from bench.suite import Suite
 from bench.suites import load_suite
 from gateway import GatewaySettings

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.live import Live
 from bench.metrics import RunMetrics
+from bench.runs.live import Live
 from tests.bench.test_cli import FINBENCH
 from tests.bench.test_metrics import call, episode, made
 

@@ -14,8 +14,8 @@ from bench.agents.conversation import read_arguments
 from bench.agents.excerpt import excerpt, whole
 from bench.agents.llm import LlmAgent
 from bench.client import EmbeddedClient, HttpClient, Reply
-from bench.driver import Limits
 from bench.models.client import ModelClient
+from bench.runs.driver import Limits
 from gateway import Gateway, GatewaySettings
 from gateway.http import serve
 from gateway.trace import JsonLines

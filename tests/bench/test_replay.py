@@ -16,9 +16,9 @@ from bench.agents import Episode, ModelError, Turn
 from bench.agents.agent import ToolCall
 from bench.agents.registry import AgentSettingsError
 from bench.agents.replay import NotRecorded, ReplayAgent
-from bench.driver import Driver, Limits
 from bench.record import Ending
-from bench.run_dir import RunDirectory
+from bench.runs.directory import RunDirectory
+from bench.runs.driver import Driver, Limits
 from bench.suite import Suite, Task
 from bench.trace_format import read_trace
 from tests.bench.test_cli import FINBENCH

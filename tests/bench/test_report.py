@@ -33,8 +33,8 @@ from bench.report.published import PUBLISHED
 from bench.report.report import write
 from bench.report.timeline import BINS, Timeline
 from bench.report.trajectories import script_safe
-from bench.resume import settle
-from bench.run_dir import read_records
+from bench.runs.directory import read_records
+from bench.runs.resume import settle
 from gateway import CallRecord
 from tests.bench.test_compare import call, episode, failing, write_run
 from tests.waiting import PATIENCE_S

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from bench.resume import settle
-from bench.run_dir import RunDirectory, RunDirectoryError
+from bench.runs.directory import RunDirectory, RunDirectoryError
+from bench.runs.resume import settle
 from gateway.trace import TraceError
 from tests.bench.test_cli import FINBENCH, finbench
 from tests.bench.test_metrics import episode as recorded
@@ -181,7 +181,7 @@ def test_records_that_can_not_be_moved_away_stay_where_they_are(tmp_path: Path) 
 async def test_a_save_that_fails_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("bench.run_dir.METRICS_EVERY_S", 0.01)
+    monkeypatch.setattr("bench.runs.directory.METRICS_EVERY_S", 0.01)
     folder = tmp_path / "run"
     async with RunDirectory.open(folder, {"agent": "a"}) as run:
         before = (folder / "metrics.json").read_bytes()

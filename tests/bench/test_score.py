@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 from bench.analysis.score import IN_FLIGHT, Gold, score_records, written
 from bench.cli.main import main
-from bench.digest import run_digest
 from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, Judgement
+from bench.runs.digest import run_digest
 from bench.suite import LabelledCall, Suite, Task
 from bench.trace_format import read_trace
 from gateway.trace import TraceError

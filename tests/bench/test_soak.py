@@ -9,8 +9,8 @@ import pytest
 
 from bench.agents import ErrorRates, ScriptedAgent
 from bench.client import EmbeddedClient
-from bench.driver import Driver
-from bench.run_dir import RunDirectory
+from bench.runs.directory import RunDirectory
+from bench.runs.driver import Driver
 from bench.suites import load_suite
 from gateway import Gateway, GatewaySettings
 from gateway.memory import rss_bytes

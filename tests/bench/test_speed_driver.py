@@ -11,8 +11,8 @@ import pytest
 from bench import speed_inspect
 from bench.agents import Episode, ErrorRates, ScriptedAgent
 from bench.client import Reply
-from bench.driver import Driver
 from bench.environment import INSPECT_PYTHON
+from bench.runs.driver import Driver
 from bench.speed_driver import Figures, Sizes, flat, many, model_driven, scripted
 from bench.speed_driver_scripted import ANSWER
 from bench.speed_driver_stage import (

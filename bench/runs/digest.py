@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from bench.about import RunDirectoryError
-from bench.json_lines import records
+from bench.runs.about import RunDirectoryError
+from bench.runs.json_lines import records
 
 _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
 

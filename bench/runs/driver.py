@@ -24,7 +24,8 @@ from bench.client import Reply, ToolClient
 from bench.judges import Judge
 from bench.judges.answer import answer_kind
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, storable
-from bench.recording import (
+from bench.runs.directory import RunDirectory
+from bench.runs.episode import (
     NAME_CHARS,
     SAID_BYTES,
     answered,
@@ -36,7 +37,6 @@ from bench.recording import (
     within_bounds,
     words_of,
 )
-from bench.run_dir import RunDirectory
 from bench.suite import Suite, Task
 from gateway import ErrorCode
 from gateway.trace import TraceError

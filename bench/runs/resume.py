@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from bench.json_lines import whole_lines
 from bench.record import Ending, is_infrastructure
+from bench.runs.json_lines import whole_lines
 from gateway.trace import end_of_lines
 from manifests.problem import first_problem
 

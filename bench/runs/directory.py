@@ -6,7 +6,7 @@ seen half-written; where that fails they stay what they were, and the next save 
 `run.json` says `complete` once all else is on disk, and never before.
 
 A directory belongs to one run, and while that goes on to one process; one that already holds
-something is refused, unless its run is to go on (`bench/resume.py`).
+something is refused, unless its run is to go on (`bench/runs/resume.py`).
 """
 
 import asyncio
@@ -24,12 +24,12 @@ import orjson
 from anyio import to_thread
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from bench.about import RunDirectoryError, read_about
-from bench.digest import digest_of
-from bench.json_lines import whole_lines
 from bench.metrics import RunMetrics
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
-from bench.resume import COMPARABLE, differences, settle
+from bench.runs.about import RunDirectoryError, read_about
+from bench.runs.digest import digest_of
+from bench.runs.json_lines import whole_lines
+from bench.runs.resume import COMPARABLE, differences, settle
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 from manifests.problem import first_problem

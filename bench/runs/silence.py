@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bench.driver import JUDGE
 from bench.record import Ending
+from bench.runs.driver import JUDGE
 
 if TYPE_CHECKING:
-    from bench.run import RunPlan
+    from bench.runs.run import RunPlan
 
 
 def silences(

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from bench.cli.tables import percent, span
 from bench.metrics import FINTOOLBENCH, RunMetrics
-from bench.recording import words_of
+from bench.runs.episode import words_of
 from gateway.console import PlainConsole
 
 log = logging.getLogger("finport")

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from bench.about import read_about
 from bench.record import EpisodeRecord
-from bench.resume import ABANDONED
-from bench.run_dir import read_calls, read_episodes
+from bench.runs.about import read_about
+from bench.runs.directory import read_calls, read_episodes
+from bench.runs.resume import ABANDONED
 from gateway import CallRecord
 
 OWN_FILES = ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json", ABANDONED)

@@ -14,11 +14,11 @@ from typing import Any
 
 from bench.agents.registry import AgentSettings, open_agent
 from bench.client import EmbeddedClient, HttpClient, ToolClient
-from bench.driver import Driver, Limits, Offer
 from bench.environment import GATEWAY_KEY
 from bench.judges.registry import JudgeSettings, open_judge
-from bench.live import Live
-from bench.run_dir import RunDirectory
+from bench.runs.directory import RunDirectory
+from bench.runs.driver import Driver, Limits, Offer
+from bench.runs.live import Live
 from bench.suite import Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.finder import ToolFinder
