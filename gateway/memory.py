@@ -1,4 +1,4 @@
-"""How much memory a process holds, and has held at most. Stands alone: `bench/speed_inspect.py`
+"""How much memory a process holds, and has held at most. Stands alone: `bench/speed/baselines/inspect_ai.py`
 runs it in a Python that has nothing of this project.
 
 The peak is that of the memory itself (VmHWM), which begins anew with the program and can be begun

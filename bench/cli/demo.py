@@ -15,7 +15,7 @@ from bench.agents.registry import AgentSettings
 from bench.cli.tables import closing, if_seen, report
 from bench.runs.directory import RunDirectoryError
 from bench.runs.run import RunPlan, run
-from bench.servers import ServerNotReadyError, served_gateway
+from bench.speed.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
 from gateway import GatewaySettings
 from gateway.terminal import echo

@@ -24,7 +24,7 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
     `model` (a request to one, beside the official client), `hangs` (a healthy host beside hanging
     ones), `rows` (what a million rows cost); default all.
     """
-    from bench import speed as measurements
+    from bench.speed import main as measurements
 
     unknown = set(names) - set(measurements.ALL)
     if unknown:

@@ -26,7 +26,7 @@ from bench.models.client import Completion, FunctionCall, ModelClient, ModelErro
 from bench.models.completion import StreamedAnswer, read_answer
 from bench.models.retry import asked_pause_s, is_usable, is_worth_another
 from bench.record import ModelCallRecord
-from bench.speed_model import model_calls
+from bench.speed.model import model_calls
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("akshare", reason="the akshare extra is not installed")
 
 from bench.environment import AKTOOLS_PYTHON
-from bench.speed_akshare import akshare
+from bench.speed.akshare import akshare
 
 pytestmark = pytest.mark.anyio
 

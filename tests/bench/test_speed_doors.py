@@ -3,7 +3,7 @@
 import pytest
 
 from bench.environment import FASTMCP_PYTHON
-from bench.speed_doors import doors
+from bench.speed.doors import doors
 
 pytestmark = pytest.mark.anyio
 

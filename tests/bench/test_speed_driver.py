@@ -8,21 +8,14 @@ from typing import Any
 
 import pytest
 
-from bench import speed_inspect
 from bench.agents import Episode, ErrorRates, ScriptedAgent
 from bench.client import Reply
 from bench.environment import INSPECT_PYTHON
 from bench.runs.driver import Driver
-from bench.speed_driver import Figures, Sizes, flat, many, model_driven, scripted
-from bench.speed_driver_scripted import ANSWER
-from bench.speed_driver_stage import (
-    TOOL,
-    CheckedAgent,
-    MeasurementError,
-    Stage,
-    log_bytes,
-    suite,
-)
+from bench.speed.baselines import inspect_ai as speed_inspect
+from bench.speed.driver import Figures, Sizes, flat, many, model_driven, scripted
+from bench.speed.driver_scripted import ANSWER
+from bench.speed.driver_stage import TOOL, CheckedAgent, MeasurementError, Stage, log_bytes, suite
 
 pytestmark = pytest.mark.anyio
 

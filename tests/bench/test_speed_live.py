@@ -5,9 +5,9 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from bench import speed
 from bench.cli.main import main
-from bench.speed_live import live
+from bench.speed import main as speed
+from bench.speed.live import live
 
 
 @pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.speed_overload import overload
+from bench.speed.overload import overload
 
 pytestmark = pytest.mark.anyio
 

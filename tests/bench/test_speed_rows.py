@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from bench.speed_hangs import HANGING, hangs
-from bench.speed_rows import ROWS, rows
+from bench.speed.hangs import HANGING, hangs
+from bench.speed.rows import ROWS, rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.speed_strangers import strangers
+from bench.speed.strangers import strangers
 
 pytestmark = [pytest.mark.anyio]
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import orjson
 import uvloop
 
-from bench.servers import server
+from bench.speed.servers import server
 
 log = logging.getLogger("finbench.speed")
 
@@ -112,7 +112,7 @@ async def _flood(folder: Path, url: str, kind: str) -> AsyncIterator[list[float]
     The context opens when the first is answered.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "bench.speed_strangers", url, kind),
+        *(sys.executable, "-P", "-m", "bench.speed.strangers", url, kind),
         cwd=folder,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

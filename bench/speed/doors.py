@@ -3,7 +3,7 @@
 Beside it, in the same run and in turns, stands an aiohttp handler that reads and parses the body
 and sends ready bytes, those of the REST answer; and FastMCP with a tool that gives the same data,
 as installed and tuned (JSON answers, uvloop), where `FINBENCH_FASTMCP_PYTHON` names a Python that
-has it. The load comes from wrk where that is installed, else from `bench/load.py`.
+has it. The load comes from wrk where that is installed, else from `bench/speed/load.py`.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ import aiohttp
 import orjson
 
 from bench.environment import FASTMCP_PYTHON
-from bench.load import LoadError, measure
-from bench.servers import served_gateway, server
+from bench.speed.load import LoadError, measure
+from bench.speed.servers import served_gateway, server
 
 log = logging.getLogger("finbench.speed")
 
@@ -169,7 +169,7 @@ def _load(folder: Path) -> tuple[Load, str]:
         async def by_us(url: str, body: bytes, seconds: float) -> float:
             return (await measure(url, lambda: body, CONNECTIONS, seconds)).per_s
 
-        return by_us, "bench/load.py"
+        return by_us, "bench/speed/load.py"
 
     async def by_wrk(url: str, body: bytes, seconds: float) -> float:
         (folder / "body").write_bytes(body)
@@ -193,6 +193,12 @@ def _load(folder: Path) -> tuple[Load, str]:
 @asynccontextmanager
 async def _bare_server(folder: Path, answer: bytes) -> AsyncIterator[str]:
     (folder / "ready").write_bytes(answer)
-    command = (sys.executable, "-P", "-m", "bench.bare_server", str(folder / "ready"))
+    command = (
+        sys.executable,
+        "-P",
+        "-m",
+        "bench.speed.baselines.bare_server",
+        str(folder / "ready"),
+    )
     async with server(folder, *command) as url:
         yield url

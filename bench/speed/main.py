@@ -4,7 +4,7 @@
 and in the metrics) beside a loop of the same primitive steps: pydantic validation, JSON with sorted
 keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `live`, `akshare`, `overload`,
 `strangers`, `driver`, `hangs`, `model` and `rows` stand in modules of these names, `cache` and
-`snapshot` in `bench/speed_cache.py`.
+`snapshot` in `bench/speed/cache.py`.
 """
 
 import logging
@@ -22,20 +22,18 @@ import orjson
 import uvloop
 from pydantic import BaseModel
 
-from bench import (
-    speed_akshare,
-    speed_cache,
-    speed_doors,
-    speed_driver,
-    speed_hangs,
-    speed_live,
-    speed_model,
-    speed_overload,
-    speed_rows,
-    speed_strangers,
-)
 from bench.metrics import RunMetrics
 from bench.runs.directory import Stream
+from bench.speed import akshare as speed_akshare
+from bench.speed import cache as speed_cache
+from bench.speed import doors as speed_doors
+from bench.speed import driver as speed_driver
+from bench.speed import hangs as speed_hangs
+from bench.speed import live as speed_live
+from bench.speed import model as speed_model
+from bench.speed import overload as speed_overload
+from bench.speed import rows as speed_rows
+from bench.speed import strangers as speed_strangers
 from gateway import Gateway, GatewaySettings
 from gateway.trace import JsonLines
 

@@ -24,9 +24,9 @@ from adapters.double import FUNCTIONS
 from adapters.double.akshare import PAYLOADS
 from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
-from bench.bare_server import serve
-from bench.servers import server
-from bench.speed_akshare import DAYS, SOURCE, TOOL
+from bench.speed.akshare import DAYS, SOURCE, TOOL
+from bench.speed.baselines.bare_server import serve
+from bench.speed.servers import server
 from gateway.settings import GatewaySettings
 from manifests import Catalog, Manifest, Signature
 
@@ -48,7 +48,7 @@ async def hangs() -> Figures:
     healthy, hanging = _tools(catalog)
     async with AsyncExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="finport-speed-")))
-        command = (sys.executable, "-P", "-m", "bench.speed_hangs")
+        command = (sys.executable, "-P", "-m", "bench.speed.hangs")
         upstream = await parts.enter_async_context(server(folder, *command))
         adapter = await parts.enter_async_context(
             AkShareAdapter.open(

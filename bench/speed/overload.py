@@ -22,7 +22,7 @@ import orjson
 import uvloop
 from aiohttp import web
 
-from bench.servers import server
+from bench.speed.servers import server
 
 log = logging.getLogger("finbench.speed")
 
@@ -50,7 +50,7 @@ async def overload(seconds: float = SECONDS) -> Figures:
         }
         python = (sys.executable, "-P", "-m")
         serve = (*python, "gateway.cli", "serve", "--port", "0", "--until-stdin-closes")
-        async with server(folder, *python, "bench.speed_overload") as upstream:
+        async with server(folder, *python, "bench.speed.overload") as upstream:
             settings["FINPORT_RAPIDAPI_BASE_URL"] = upstream
             async with server(folder, *serve, **settings) as url:
                 load = _Load(url)

@@ -19,9 +19,9 @@ import uvloop
 from aiohttp import web
 
 from bench.agents.registry import AgentSettings, open_agent
-from bench.bare_server import serve
 from bench.runs.driver import Driver
-from bench.speed_driver_stage import (
+from bench.speed.baselines.bare_server import serve
+from bench.speed.driver_stage import (
     ARGUMENTS,
     TOOL,
     UNBOUND_STARTS_PER_S,

@@ -20,9 +20,9 @@ import orjson
 import uvloop
 from aiohttp import web
 
-from bench.bare_server import serve
-from bench.load import Load, measure
-from bench.servers import server
+from bench.speed.baselines.bare_server import serve
+from bench.speed.load import Load, measure
+from bench.speed.servers import server
 
 log = logging.getLogger("finbench.speed")
 
@@ -52,7 +52,7 @@ async def live(seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures:
     found: dict[str, list[Load]] = {"gateway": [], "proxy": []}
     async with AsyncExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="finport-speed-")))
-        own = (sys.executable, "-P", "-m", "bench.speed_live")
+        own = (sys.executable, "-P", "-m", "bench.speed.live")
         upstream = await parts.enter_async_context(server(folder, *own))
         urls = {
             "gateway": await parts.enter_async_context(_gateway(folder, upstream)),

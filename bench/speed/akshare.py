@@ -34,8 +34,8 @@ from anyio import to_thread
 
 from adapters.double.akshare import PAYLOADS
 from bench.environment import AKTOOLS_PYTHON
-from bench.load import LoadError
-from bench.servers import server
+from bench.speed.load import LoadError
+from bench.speed.servers import server
 from gateway.settings import GatewaySettings
 
 log = logging.getLogger("finbench.speed")
@@ -104,7 +104,7 @@ async def akshare(seconds: float = SECONDS, clients: int = CLIENTS) -> Figures:
             await to_thread.run_sync(_make_certificates, folder)
         else:
             figures["tls"] = "not measured: there is no program openssl"
-        async with server(folder, *_OURS, "bench.speed_akshare") as upstream:
+        async with server(folder, *_OURS, "bench.speed.akshare") as upstream:
             load = _Load(upstream, seconds, clients)
             for scheme, origin in (await load.upstream_state())["origins"].items():
                 figures |= await _beside(folder, load, scheme, origin)

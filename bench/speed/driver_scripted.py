@@ -20,7 +20,7 @@ from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.runs.driver import Driver
 from bench.runs.run import YOUNG
-from bench.speed_driver_stage import (
+from bench.speed.driver_stage import (
     ARGUMENTS,
     TOOL,
     UNBOUND_STARTS_PER_S,

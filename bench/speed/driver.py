@@ -28,15 +28,15 @@ import anyio
 import orjson
 
 from bench.environment import INSPECT_PYTHON
-from bench.servers import served_gateway, server
-from bench.speed_driver_stage import ARGUMENTS, QUESTION, TOOL, MeasurementError
+from bench.speed.driver_stage import ARGUMENTS, QUESTION, TOOL, MeasurementError
+from bench.speed.servers import served_gateway, server
 from gateway import Gateway, GatewaySettings
 
 log = logging.getLogger("finbench.speed")
 
 _PYTHON = (sys.executable, "-P", "-m")
-_SCRIPTED = (*_PYTHON, "bench.speed_driver_scripted")
-_MODEL = (*_PYTHON, "bench.speed_driver_model")
+_SCRIPTED = (*_PYTHON, "bench.speed.driver_scripted")
+_MODEL = (*_PYTHON, "bench.speed.driver_model")
 
 Figures = dict[str, float | str]
 

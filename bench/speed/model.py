@@ -4,7 +4,7 @@ aiohttp, and by `ModelClient`, in turns against one server in a process of its o
 Each call offers 20 tools in a conversation of four messages and gets a ready completion with a call
 of a tool. What is counted is the time of this process, so the server's work is not in it. The
 official client checks and encodes the tools with every call; ours is given their JSON.
-`python -m bench.speed_model` is that server.
+`python -m bench.speed.model` is that server.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ import orjson
 import uvloop
 from aiohttp import web
 
-from bench.bare_server import serve
 from bench.models.client import ModelClient
 from bench.record import ModelCallRecord
-from bench.servers import server
+from bench.speed.baselines.bare_server import serve
+from bench.speed.servers import server
 from manifests import Catalog
 from manifests.export import export
 
@@ -71,7 +71,7 @@ async def model_calls(calls: int = CALLS, rounds: int = ROUNDS) -> dict[str, flo
         _MESSAGE,
         {"role": "tool", "tool_call_id": "call_1", "content": '{"close": 1685.01}' * 25},
     ]
-    command = (sys.executable, "-P", "-m", "bench.speed_model")
+    command = (sys.executable, "-P", "-m", "bench.speed.model")
     async with AsyncExitStack() as parts:
         base_url = await parts.enter_async_context(server(Path.cwd(), *command))
         ways = {

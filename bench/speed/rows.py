@@ -23,8 +23,8 @@ from aiohttp import web
 from anyio import to_thread
 from pydantic import SecretStr
 
-from bench.bare_server import serve
-from bench.servers import server
+from bench.speed.baselines.bare_server import serve
+from bench.speed.servers import server
 from gateway import Gateway, GatewaySettings
 
 log = logging.getLogger("finbench.speed")
@@ -43,7 +43,7 @@ async def rows() -> Figures:
     """MiB of the gateway's process before and at its peak, MiB of the process that reads, ms."""
     if sys.platform != "linux":
         return {"rows": "not measured: it reads Linux's /proc"}
-    python = (sys.executable, "-P", "-m", "bench.speed_rows")
+    python = (sys.executable, "-P", "-m", "bench.speed.rows")
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
         log.info("%d rows are asked for", ROWS)
         async with server(Path(name), *python) as upstream:

@@ -1,0 +1,1 @@
+"""Speed, each measurement beside a baseline in the same run."""

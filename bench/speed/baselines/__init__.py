@@ -1,0 +1,1 @@
+"""Stand-alone programs that measurements are taken beside."""
