@@ -18,7 +18,7 @@ from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.registry import AgentSettingsError
 from bench.models.client import ModelError
 from bench.record import Ending
-from bench.trace_format import as_text
+from bench.suites.fintoolbench.traces import as_text
 from gateway import ErrorCode
 from gateway.bind import REDACTED
 
@@ -59,7 +59,7 @@ class ReplayAgent:
     @classmethod
     def read(cls, path: Path) -> "ReplayAgent":
         """The trace in a run directory, or in a file of JSON Lines: episodes as we record them, or
-        FinToolBench's traces, with ids and repeats as `bench/trace_format.py` counts them.
+        FinToolBench's traces, with ids and repeats as `bench/suites/fintoolbench/traces.py` counts them.
 
         Blank lines and a torn last line are left out. Raises `AgentSettingsError`.
         """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.agents.agent import Episode, ToolCall, Turn
-from bench.suite import Task
+from bench.suites.suite import Task
 
 
 @dataclass(frozen=True, slots=True)

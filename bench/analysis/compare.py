@@ -13,10 +13,10 @@ from sys import intern
 from typing import Any
 
 from bench.analysis.paired import Interval, bootstrap, mcnemar
-from bench.metrics.outcome import MATCH, MISMATCH, Outcome
 from bench.record import EpisodeRecord
 from bench.runs.reader import Run as RunFiles
 from bench.runs.resume import COMPARABLE
+from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, Outcome
 
 RESAMPLES = 10_000
 QUESTION_CHARS = 80

@@ -15,8 +15,8 @@ from anyio import to_thread
 from bench.judges import Judge
 from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord
-from bench.suite import Suite
-from bench.trace_format import read_trace
+from bench.suites.fintoolbench.traces import read_trace
+from bench.suites.suite import Suite
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
@@ -57,7 +57,7 @@ class Gold:
 
 class Episodes:
     """The episodes of a trace file; `typed` tells, once they are read, whether every outcome was
-    recorded as such (`bench.trace_format`).
+    recorded as such (`bench.suites.fintoolbench.traces`).
     """
 
     def __init__(self, file: Path) -> None:

@@ -17,7 +17,7 @@ from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.models.simulated import ModelFaults
-    from bench.suite import Suite
+    from bench.suites.suite import Suite
 
 
 @click.command("simulated-model")
@@ -60,8 +60,8 @@ def simulated_model(
 
     It speaks OpenAI's Chat Completions, and needs no key.
     """
-    from bench.suite import SuiteError
     from bench.suites import load_suite
+    from bench.suites.suite import SuiteError
 
     try:
         loaded = load_suite(suite, dataset)

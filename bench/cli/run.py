@@ -118,8 +118,8 @@ def run_suite(
     from bench.agents.registry import TOP_K, AgentSettingsError
     from bench.runs.driver import Limits
     from bench.runs.run import RunPlan
-    from bench.suite import SuiteError
     from bench.suites import load_suite
+    from bench.suites.suite import SuiteError
 
     if (resume and out is None) or (failed_too and not resume):
         raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")

@@ -57,8 +57,8 @@ def score(
     judged by rules. With --judge all are judged anew; the files stay what they are.
     """
     from bench.analysis.score import Gold
-    from bench.suite import SuiteError
     from bench.suites import load_suite
+    from bench.suites.suite import SuiteError
 
     is_run = path.is_dir()
     keep = context.get_parameter_source("judge") is ParameterSource.DEFAULT
@@ -79,7 +79,7 @@ def score(
 async def _score(order: _Order, as_json: bool) -> int:
     from bench.runs.directory import RunDirectoryError
     from bench.runs.silence import of_model
-    from bench.trace_format import TraceFormatError
+    from bench.suites.fintoolbench.traces import TraceFormatError
     from gateway.trace import TraceError
 
     try:

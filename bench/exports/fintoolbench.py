@@ -1,4 +1,4 @@
-"""FinToolBench's traces (`bench/trace_format.py`) for its public evaluator, one episode a line.
+"""FinToolBench's traces (`bench/suites/fintoolbench/traces.py`) for its public evaluator, one episode a line.
 
 The evaluator takes ids for unique and keeps the last of two lines with one id. So from the second
 repeat on an id is the episode's name, `{id}.{repeat}`.
@@ -10,7 +10,7 @@ from typing import Any
 from bench.exports.target import write_lines
 from bench.record import EpisodeRecord
 from bench.runs.reader import Run
-from bench.trace_format import to_public
+from bench.suites.fintoolbench.traces import to_public
 
 
 def write(run: Run, out: Path, *, force: bool = False) -> int:

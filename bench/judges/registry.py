@@ -48,7 +48,7 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
     if settings.name == "none":
         yield None
     elif settings.name == "rules":
-        from bench.judges.rules import RulesJudge
+        from bench.suites.fintoolbench.rules import RulesJudge
 
         yield RulesJudge(catalog)
     else:

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from bench.judges.answer import AnswerKind
 from bench.record import ToolVerdict
+from bench.suites.fintoolbench.answer import AnswerKind
 
 _READ = 20_000
 _TRIES = 64

@@ -17,7 +17,7 @@ import orjson
 from aiohttp import web
 
 from bench.models.simulated_roles import JUDGES, PLANNER, Asked, OddRequestError, Roles, Said, share
-from bench.suite import Suite
+from bench.suites.suite import Suite
 from manifests import Catalog
 
 MODEL = "simulated-planner"

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from bench.suite import Suite, Task
+from bench.suites.suite import Suite, Task
 from manifests import Catalog
 
 PLANNER = "planner"

@@ -9,8 +9,8 @@ import orjson
 
 from bench.metrics import FINTOOLBENCH
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
-from bench.report.published import PUBLISHED, SUITE
 from bench.runs.about import simulated
+from bench.suites.fintoolbench.published import PUBLISHED, SUITE
 from gateway.quantile import Quantiles
 
 METRICS: Final[Mapping[str, str]] = {

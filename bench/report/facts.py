@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bench.metrics import RunMetrics
-from bench.metrics.outcome import Outcome
 from bench.record import Ending, EpisodeRecord, ModelCallRecord
 from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
+from bench.suites.fintoolbench.outcome import Outcome
 from gateway import CallRecord, ErrorCode
 from gateway.quantile import Quantiles
 

@@ -22,7 +22,6 @@ from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
 from bench.client import Reply, ToolClient
 from bench.judges import Judge
-from bench.judges.answer import answer_kind
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, storable
 from bench.runs.directory import RunDirectory
 from bench.runs.episode import (
@@ -37,7 +36,8 @@ from bench.runs.episode import (
     within_bounds,
     words_of,
 )
-from bench.suite import Suite, Task
+from bench.suites.fintoolbench.answer import answer_kind
+from bench.suites.suite import Suite, Task
 from gateway import ErrorCode
 from gateway.trace import TraceError
 from manifests import Manifest

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.agents import Agent, Episode, Round
 from bench.client import Reply
-from bench.suite import Suite
+from bench.suites.suite import Suite
 from gateway.bind import Binder, BoundCall, Refused
 from gateway.hosts import host_of
 from manifests import Catalog

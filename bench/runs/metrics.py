@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from bench.metrics.breakdown import Breakdown
-from bench.metrics.capability import Capability
-from bench.metrics.judged import Judged
-from bench.metrics.outcome import Outcome
 from bench.metrics.tool_use import ToolUse
 from bench.metrics.traffic import Traffic
 from bench.metrics.usage import Usage
 from bench.record import EpisodeRecord
+from bench.suites.fintoolbench.breakdown import Breakdown
+from bench.suites.fintoolbench.capability import Capability
+from bench.suites.fintoolbench.judged import Judged
+from bench.suites.fintoolbench.outcome import Outcome
 from gateway import CallRecord
 
 

@@ -19,7 +19,7 @@ from bench.judges.registry import JudgeSettings, open_judge
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits, Offer
 from bench.runs.live import Live
-from bench.suite import Suite, Task
+from bench.suites.suite import Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.finder import ToolFinder
 from gateway.limits import calmed_collector, raise_file_limit

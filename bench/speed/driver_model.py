@@ -33,7 +33,7 @@ from bench.speed.driver_stage import (
     log_bytes,
     suite,
 )
-from bench.suite import Task
+from bench.suites.suite import Task
 from gateway.limits import raise_file_limit
 from manifests import Manifest
 

@@ -16,7 +16,7 @@ from bench.agents import Agent, Episode, Turn
 from bench.client import EmbeddedClient, HttpClient, ToolClient
 from bench.runs.directory import RunDirectory
 from bench.runs.run import YOUNG
-from bench.suite import LabelledCall, Suite, Task
+from bench.suites.suite import LabelledCall, Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.limits import calm_collector
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.suite import Suite, SuiteError, Task
-from bench.suites import fintoolbench
+from bench.suites.fintoolbench import tasks as fintoolbench
+from bench.suites.suite import Suite, SuiteError, Task
 from manifests.problem import first_problem
 
 BUILT_IN = Path(__file__).parent

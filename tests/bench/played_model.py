@@ -24,7 +24,7 @@ from bench.client import Reply
 from bench.models.client import ModelClient
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
-from bench.suite import Suite, Task
+from bench.suites.suite import Suite, Task
 from manifests import Manifest
 
 Answer = dict[str, Any] | int

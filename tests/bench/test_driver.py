@@ -17,8 +17,8 @@ from bench.metrics import RunMetrics
 from bench.record import Ending, EpisodeRecord, Judgement, ModelCallRecord
 from bench.runs.directory import RunDirectory, RunDirectoryError, read_records
 from bench.runs.driver import Driver, Limits
-from bench.suite import Task
 from bench.suites import load_suite
+from bench.suites.suite import Task
 from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Manifest
 from tests.bench.test_metrics import call as recorded_call

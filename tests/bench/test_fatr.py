@@ -13,7 +13,7 @@ from bench.agents.fatr import FatrAgent
 from bench.client import Reply
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
-from bench.suite import Suite, Task
+from bench.suites.suite import Suite, Task
 from manifests import Catalog, Manifest
 from tests.bench.played_model import (
     INPUT,

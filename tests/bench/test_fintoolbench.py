@@ -16,8 +16,8 @@ from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import Ending, EpisodeRecord
 from bench.runs.directory import read_records
 from bench.runs.run import RunPlan, run
-from bench.suite import Suite
 from bench.suites import load_suite
+from bench.suites.suite import Suite
 from gateway import GatewaySettings
 from manifests import Catalog
 

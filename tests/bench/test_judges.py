@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.judges.answer import READ, answer_kind, stated
-from bench.judges.choice import chosen
 from bench.judges.llm import LlmJudge
-from bench.judges.needs import needs_of
-from bench.judges.quantity import asked_scale, quantities
 from bench.judges.reply import read_score, read_verdicts
-from bench.judges.rules import RulesJudge, score_of
 from bench.record import EpisodeRecord, ToolCallRecord, ToolVerdict
-from bench.suite import Task
 from bench.suites import load_suite
+from bench.suites.fintoolbench.answer import READ, answer_kind, stated
+from bench.suites.fintoolbench.choice import chosen
+from bench.suites.fintoolbench.needs import needs_of
+from bench.suites.fintoolbench.quantity import asked_scale, quantities
+from bench.suites.fintoolbench.rules import RulesJudge, score_of
+from bench.suites.suite import Task
 from manifests import Catalog
 from tests.bench.played_model import INPUT, OUTPUT, Aside, PlayedModel, opened, playing, says
 from tests.waiting import at_little_cost

@@ -19,8 +19,8 @@ from bench.agents.replay import NotRecorded, ReplayAgent
 from bench.record import Ending
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
-from bench.suite import Suite, Task
-from bench.trace_format import read_trace
+from bench.suites.fintoolbench.traces import read_trace
+from bench.suites.suite import Suite, Task
 from tests.bench.test_cli import FINBENCH
 from tests.bench.test_driver import Loopback, Made
 

@@ -29,12 +29,12 @@ from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.report import report as report_module
 from bench.report.facts import Facts
-from bench.report.published import PUBLISHED
 from bench.report.report import write
 from bench.report.timeline import BINS, Timeline
 from bench.report.trajectories import script_safe
 from bench.runs.directory import read_records
 from bench.runs.resume import settle
+from bench.suites.fintoolbench.published import PUBLISHED
 from gateway import CallRecord
 from tests.bench.test_compare import call, episode, failing, write_run
 from tests.waiting import PATIENCE_S

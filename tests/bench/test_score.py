@@ -17,8 +17,8 @@ from bench.cli.main import main
 from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, Judgement
 from bench.runs.digest import run_digest
-from bench.suite import LabelledCall, Suite, Task
-from bench.trace_format import read_trace
+from bench.suites.fintoolbench.traces import read_trace
+from bench.suites.suite import LabelledCall, Suite, Task
 from gateway.trace import TraceError
 from tests.bench.played_model import playing, says
 from tests.bench.test_cli import finbench

@@ -18,8 +18,8 @@ from bench.cli.model import simulated_model
 from bench.models.client import Completion, ModelClient, ModelError
 from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import ModelCallRecord
-from bench.suite import LabelledCall, Suite, Task
 from bench.suites import load_suite
+from bench.suites.suite import LabelledCall, Suite, Task
 from manifests import Catalog
 from manifests.export import export
 

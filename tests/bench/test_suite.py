@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from bench.suite import SuiteError
 from bench.suites import load_suite
+from bench.suites.suite import SuiteError
 from manifests import Catalog, Domain, Signature
 
 

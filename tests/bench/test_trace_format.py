@@ -18,7 +18,13 @@ from bench.record import (
     ToolCallRecord,
     ToolVerdict,
 )
-from bench.trace_format import PUBLIC, PUBLIC_CALL, TraceFormatError, read_trace, to_public
+from bench.suites.fintoolbench.traces import (
+    PUBLIC,
+    PUBLIC_CALL,
+    TraceFormatError,
+    read_trace,
+    to_public,
+)
 
 LINE: dict[str, Any] = {
     "id": "openfindata_release_7",

@@ -8,11 +8,11 @@ reader.
 import re
 from functools import lru_cache
 
-from bench.judges.answer import READ, AnswerKind, answer_kind, stated
-from bench.judges.choice import chosen
-from bench.judges.needs import Needs, needs_of
-from bench.judges.quantity import Quantity, asked_scale, quantities, same
 from bench.record import EpisodeRecord, Judgement, ToolVerdict
+from bench.suites.fintoolbench.answer import READ, AnswerKind, answer_kind, stated
+from bench.suites.fintoolbench.choice import chosen
+from bench.suites.fintoolbench.needs import Needs, needs_of
+from bench.suites.fintoolbench.quantity import Quantity, asked_scale, quantities, same
 from manifests import Catalog, Manifest
 
 _LIVE = frozenset({"realtime", "daily"})

@@ -7,7 +7,7 @@ are kept as they stand, also the eighteen that read "nan".
 
 from pydantic import BaseModel
 
-from bench.suite import LabelledCall, Task
+from bench.suites.suite import LabelledCall, Task
 
 
 class _Question(BaseModel):

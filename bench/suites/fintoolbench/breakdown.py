@@ -6,9 +6,9 @@ from collections import defaultdict
 from typing import Any
 
 from bench.metrics.interval import share
-from bench.metrics.judged import Verdicts
-from bench.metrics.outcome import Outcome
 from bench.record import EpisodeRecord
+from bench.suites.fintoolbench.judged import Verdicts
+from bench.suites.fintoolbench.outcome import Outcome
 
 _LABELS = ("none", "single")
 

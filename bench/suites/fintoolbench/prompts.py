@@ -4,7 +4,7 @@ The first line of each text names the task, so that an endpoint that only plays 
 is wanted. The scales are FinToolBench's (arXiv 2603.08262), the words ours.
 """
 
-from bench.judges.answer import AnswerKind
+from bench.suites.fintoolbench.answer import AnswerKind
 
 _ANSWER = """TASK: judge-answer
 You compare an answer with the reference answer to a question about finance. You are given a JSON

@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import Any
 
 from bench.metrics.interval import DIGITS, mean_interval, rounded, share, wilson
-from bench.metrics.outcome import MATCH, MISMATCH, NO_VERDICT, Outcome
 from bench.record import Judgement
+from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, NO_VERDICT, Outcome
 
 Scores = Counter[tuple[int, int]]
 """How many episodes have a sum of scores, in halves, over a number of scores."""

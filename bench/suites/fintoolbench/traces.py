@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from bench.metrics.outcome import failed_by_text
 from bench.record import Ending, EpisodeRecord
+from bench.suites.fintoolbench.outcome import failed_by_text
 from manifests.problem import first_problem
 
 PUBLIC = (

@@ -9,8 +9,8 @@ count it as failed, the `_net` variants leave it out of the whole. Each rate has
 from typing import Any
 
 from bench.metrics.interval import rounded, share, wilson
-from bench.metrics.outcome import Outcome
 from bench.record import EpisodeRecord
+from bench.suites.fintoolbench.outcome import Outcome
 
 
 class Capability:
