@@ -104,7 +104,7 @@ async def scripted(sizes: Sizes) -> Figures:
     rounds, told = _Rounds(), {"episodes": sizes.episodes, "concurrency": sizes.concurrency}
     figures: Figures = {}
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
-        script = Path(__file__).with_name("speed_inspect.py")
+        script = Path(__file__).parent / "baselines" / "inspect_ai.py"
         if python is not None:
             sheet = Path(folder) / "told.json"
             sheet.write_bytes(orjson.dumps(await _inspect_told(sizes)))
@@ -114,7 +114,7 @@ async def scripted(sizes: Sizes) -> Figures:
             rounds.add("judged", await _part(*_SCRIPTED, "flat-out", told | {"judge": "rules"}))
             if python is not None:
                 log.info("the same in Inspect AI, round %d of %d", number, sizes.rounds)
-                theirs = await _part(python, str(script), str(sheet))
+                theirs = await _part(python, "-P", str(script), str(sheet))
                 figures["inspect_version"] = theirs.pop("version")
                 rounds.add("inspect", theirs)
     figures |= rounds.medians()
