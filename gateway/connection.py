@@ -13,10 +13,10 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import _ErrInfo
 
-from gateway.access import AccessLog
 from gateway.doors.answer import problem
 from gateway.errors import CallError, ErrorCode
 from gateway.refusal import Refusal
+from gateway.server.access_log import AccessLog
 from gateway.strangers import Strangers
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from gateway.access import shown_path
 from gateway.guard import Guard
+from gateway.server.access_log import shown_path
 from gateway.spans import REQUEST_SPAN, ToolSpans
 from manifests import Catalog
 

@@ -19,7 +19,6 @@ import anyio
 from aiohttp import hdrs, web
 from anyio import to_thread
 
-from gateway.access import BEGAN, CLIENT_WENT, AccessLog
 from gateway.call import Gateway
 from gateway.clients import Clients
 from gateway.connection import Connection, TurnedAway, is_lost
@@ -36,6 +35,7 @@ from gateway.finder import PER_MINUTE, Limits, ToolFinder
 from gateway.guard import Guard
 from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.metrics import CallMetrics, Metrics
+from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
 from gateway.spans import ToolSpans
 from gateway.strangers import Strangers
 from gateway.vitals import Vitals

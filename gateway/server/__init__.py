@@ -1,0 +1,1 @@
+"""The HTTP server: sockets, connections, processes, and how serving ends."""
