@@ -144,7 +144,7 @@ def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
 
 
 def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
-    from gateway.keys import read, settings_entries
+    from gateway.access.keys import read, settings_entries
     from gateway.settings import SettingsError
 
     path, check = settings.clients_file, "client keys"

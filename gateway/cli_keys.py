@@ -10,8 +10,8 @@ from gateway.cli_options import echo_json, read_settings, selecting
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
+    from gateway.access.keys import KeyEntry
     from gateway.grant import Grant
-    from gateway.keys import KeyEntry
     from manifests import Catalog
 
 
@@ -42,7 +42,7 @@ def add(
 
     It is not shown again: the clients file holds its hash only.
     """
-    from gateway import keys as kept
+    from gateway.access import keys as kept
     from gateway.grant import Grant
     from manifests import Catalog, Selection
 
@@ -80,7 +80,7 @@ def add(
 @click.option("--json", "as_json", is_flag=True)
 def list_keys(as_json: bool) -> None:
     """List the clients of all keys, revoked ones and those of FINPORT_API_KEYS too."""
-    from gateway import keys as kept
+    from gateway.access import keys as kept
 
     settings = read_settings()
     with _failures():
@@ -98,7 +98,7 @@ def list_keys(as_json: bool) -> None:
 @click.argument("name_or_id")
 def revoke(name_or_id: str) -> None:
     """Let a key in no more."""
-    from gateway import keys as kept
+    from gateway.access import keys as kept
 
     settings = read_settings()
     with _failures():
@@ -117,7 +117,7 @@ def revoke(name_or_id: str) -> None:
 @contextmanager
 def _failures() -> Iterator[None]:
     """What went wrong is told in a line."""
-    from gateway.keys import KeyRefused
+    from gateway.access.keys import KeyRefused
     from gateway.settings import SettingsError
 
     try:

@@ -65,9 +65,9 @@ def mcp(
 ) -> None:
     """Serve one MCP client over standard input and output, until the input ends."""
     from gateway import CallContext
+    from gateway.access.guard import Caller
     from gateway.doors.mcp import Visitor
     from gateway.doors.mcp_tools import Listing
-    from gateway.guard import Caller
     from manifests import Catalog, Selection
 
     catalog = Catalog.load()

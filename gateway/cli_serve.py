@@ -217,7 +217,7 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
     """Without client keys only who is on this machine is let in."""
     if is_loopback(host):
         return
-    from gateway.clients import Clients
+    from gateway.access.clients import Clients
     from gateway.settings import SettingsError
 
     try:

@@ -13,11 +13,11 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import _ErrInfo
 
+from gateway.access.rejection import Refusal
+from gateway.access.strangers import Strangers
 from gateway.doors.answer import problem
 from gateway.errors import CallError, ErrorCode
-from gateway.refusal import Refusal
 from gateway.server.access_log import AccessLog
-from gateway.strangers import Strangers
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from gateway.guard import Guard
+from gateway.access.guard import Guard
 from gateway.server.access_log import shown_path
 from gateway.spans import REQUEST_SPAN, ToolSpans
 from manifests import Catalog

@@ -19,8 +19,10 @@ import anyio
 from aiohttp import hdrs, web
 from anyio import to_thread
 
+from gateway.access.clients import Clients
+from gateway.access.guard import Guard
+from gateway.access.strangers import Strangers
 from gateway.call import Gateway
-from gateway.clients import Clients
 from gateway.connection import Connection, TurnedAway, is_lost
 from gateway.door_spans import DoorSpans
 from gateway.doors.batch import Batch
@@ -32,12 +34,10 @@ from gateway.doors.page import Page
 from gateway.doors.rest import Rest
 from gateway.doors.well_known import WellKnown
 from gateway.finder import PER_MINUTE, Limits, ToolFinder
-from gateway.guard import Guard
 from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.metrics import CallMetrics, Metrics
 from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
 from gateway.spans import ToolSpans
-from gateway.strangers import Strangers
 from gateway.vitals import Vitals
 
 log = logging.getLogger("finport")

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.daemon import in_daemon
+from gateway.threads import in_daemon
 
 AT_ONCE = 32
 """Upstream hosts that are connected to at once."""

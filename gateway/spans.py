@@ -20,9 +20,9 @@ import anyio
 
 from gateway.bind import BoundCall, printable
 from gateway.context import CallContext
-from gateway.daemon import in_daemon
 from gateway.result import Result
 from gateway.settings import GatewaySettings, SettingsError
+from gateway.threads import in_daemon
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

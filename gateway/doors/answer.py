@@ -18,10 +18,10 @@ from aiohttp import HttpVersion11, hdrs, web
 from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from gateway.access.rejection import BadRequest
 from gateway.doors.negotiation import takes_gzip, takes_plain
 from gateway.errors import CallError
 from gateway.logs import REQUEST_ID as LOGGED_ID
-from gateway.refusal import BadRequest
 from gateway.result import Result
 from manifests.nearest import did_you_mean
 from manifests.problem import first_problem

@@ -14,17 +14,17 @@ import orjson
 from aiohttp import hdrs, web
 from pydantic import Field
 
+from gateway.access.clients import Client
+from gateway.access.guard import Caller
+from gateway.access.rejection import BadRequest, Refusal
 from gateway.call import Gateway
-from gateway.clients import Client
 from gateway.context import CallContext
 from gateway.doors.bodies import MAX_BODY, arguments_text, is_id, read_lines
 from gateway.doors.models import Call
 from gateway.doors.rest import CallQuery, asked_for
 from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
-from gateway.guard import Caller
 from gateway.json_text import Repeating, read_json, read_json_aside
-from gateway.refusal import BadRequest, Refusal
 from gateway.result import Result
 
 NDJSON = "application/x-ndjson"

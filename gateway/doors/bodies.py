@@ -9,9 +9,9 @@ from typing import Any, TypeGuard, cast
 import orjson
 from aiohttp import StreamReader, hdrs, web
 
+from gateway.access.rejection import BadRequest
 from gateway.errors import ErrorCode
 from gateway.json_text import Repeating
-from gateway.refusal import BadRequest
 
 MAX_BODY = 2**20
 """Bytes of a body that is read as one, and of a line of one that is not."""

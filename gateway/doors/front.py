@@ -14,6 +14,9 @@ from typing import cast
 
 from aiohttp import hdrs, web
 
+from gateway.access.guard import API_KEY, Caller, Guard
+from gateway.access.rejection import BadRequest, Refusal
+from gateway.access.strangers import Strangers
 from gateway.connection import Connection
 from gateway.context import CLIENT
 from gateway.doors.answer import REQUEST_ID, ReadyResponse, own_headers, problem
@@ -23,10 +26,7 @@ from gateway.doors.rest import Rest
 from gateway.doors.route import CALLER, Route
 from gateway.doors.well_known import challenge
 from gateway.errors import CallError, ErrorCode
-from gateway.guard import API_KEY, Caller, Guard
 from gateway.logs import REQUEST_ID as LOGGED_ID
-from gateway.refusal import BadRequest, Refusal
-from gateway.strangers import Strangers
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import orjson
 
+from gateway.access.guard import Caller
+from gateway.access.rejection import Refusal
 from gateway.call import Gateway
 from gateway.doors.bodies import is_id
 from gateway.doors.mcp_tools import (
@@ -27,9 +29,7 @@ from gateway.doors.mcp_tools import (
 )
 from gateway.errors import CallError
 from gateway.finder import ToolFinder
-from gateway.guard import Caller
 from gateway.json_text import Repeating
-from gateway.refusal import Refusal
 from manifests import Selection
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

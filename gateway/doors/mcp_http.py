@@ -24,6 +24,8 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy, MultiDict
 from pydantic import Field
 
+from gateway.access.guard import Caller
+from gateway.access.rejection import BadRequest, Refusal
 from gateway.call import Gateway
 from gateway.doors import mcp
 from gateway.doors.answer import is_plain, json_body, own_headers, parsed, problem, ready_json
@@ -37,9 +39,7 @@ from gateway.doors.rest import CallQuery, selection
 from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
-from gateway.guard import Caller
 from gateway.json_text import read_json_aside
-from gateway.refusal import BadRequest, Refusal
 from manifests import Selection
 
 SEARCH = "search"

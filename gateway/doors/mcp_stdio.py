@@ -14,12 +14,12 @@ from contextlib import aclosing
 import orjson
 
 from gateway.call import Gateway
-from gateway.daemon import in_daemon
 from gateway.doors import mcp
 from gateway.doors.bodies import MAX_BODY
 from gateway.doors.mcp import Mcp, McpError, Request, Visitor
 from gateway.finder import Limits, ToolFinder
 from gateway.json_text import read_json_aside
+from gateway.threads import in_daemon
 
 log = logging.getLogger("finport")
 

@@ -16,6 +16,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
+from gateway.access.rejection import Refusal
 from gateway.bind import printable, unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
@@ -27,7 +28,6 @@ from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.grant import Grant
 from gateway.json_text import Repeating, read_json
-from gateway.refusal import Refusal
 from gateway.result import Result
 from gateway.rows import BYTES_AT_ONCE, Page
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness

@@ -22,8 +22,10 @@ from anyio import to_thread
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
+from gateway.access.clients import HOW_TO_SEND
+from gateway.access.guard import API_KEY
+from gateway.access.rejection import Refusal
 from gateway.call import Gateway
-from gateway.clients import HOW_TO_SEND
 from gateway.doors.answer import Query, listing, parsed
 from gateway.doors.mcp_http import SEARCH
 from gateway.doors.models import NOTHING, Failure, Problem
@@ -32,8 +34,6 @@ from gateway.doors.rest import selection
 from gateway.doors.route import CALLER, JSON, Route, Shape
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
-from gateway.guard import API_KEY
-from gateway.refusal import Refusal
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
 from manifests.export import EXPORT_FORMATS, arguments_schema, describe
 from manifests.selection import MAX_TEXT

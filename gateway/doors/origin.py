@@ -9,7 +9,7 @@ A scheme is never guessed: a client that follows `http` would send its key in th
 
 from aiohttp import hdrs, web
 
-from gateway.guard import name_and_port
+from gateway.access.guard import name_and_port
 
 _FORWARDED = "X-Forwarded-Proto"
 _SCHEMES = ("http", "https")

@@ -13,6 +13,8 @@ from pydantic import Field
 
 from cache import CacheControl, CacheControlError
 from gateway import rows
+from gateway.access.guard import Caller
+from gateway.access.rejection import BadRequest, Refusal
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
@@ -24,8 +26,6 @@ from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.grant import Grant
-from gateway.guard import Caller
-from gateway.refusal import BadRequest, Refusal
 from manifests import (
     Catalog,
     Domain,

@@ -7,10 +7,10 @@ from typing import Any
 from aiohttp import web
 from pydantic import BaseModel
 
+from gateway.access.guard import Caller
 from gateway.doors.answer import Query
 from gateway.doors.models import Problem
 from gateway.errors import ErrorCode
-from gateway.guard import Caller
 
 CALLER = web.RequestKey("caller", Caller)
 """Who makes a request. Routes that are open are also asked by those of whom it is not known."""

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from gateway.guard import Guard
+from gateway.access.guard import Guard
+from gateway.access.rejection import Refusal
 from gateway.logs import ACCESS
-from gateway.refusal import Refusal
 from manifests import Catalog
 
 log = logging.getLogger(ACCESS)

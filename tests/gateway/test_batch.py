@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gateway.keys import add
+from gateway.access.keys import add
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Door

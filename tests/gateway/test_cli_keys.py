@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from gateway.access.clients import Clients
+from gateway.access.rejection import Refusal
 from gateway.cli_keys import keys
-from gateway.clients import Clients
-from gateway.refusal import Refusal
 from gateway.settings import GatewaySettings
 
 PLANTED = "planted-client-key-0815"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import clients
-from gateway.clients import Client
+from gateway.access import clients
+from gateway.access.clients import Client
+from gateway.access.keys import KeyEntry
+from gateway.access.rejection import Refusal
 from gateway.errors import ErrorCode
-from gateway.keys import KeyEntry
-from gateway.refusal import Refusal
 from tests.waiting import PATIENCE_S
 
 

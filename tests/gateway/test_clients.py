@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from gateway import keys
-from gateway.clients import Clients
+from gateway.access import keys
+from gateway.access.clients import Clients
+from gateway.access.rejection import Refusal
 from gateway.errors import ErrorCode
 from gateway.grant import Grant
-from gateway.refusal import Refusal
 from gateway.settings import GatewaySettings, SettingsError
 from manifests import Catalog
 from manifests.selection import Selection

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 from pydantic import SecretStr
 
-from gateway.clients import Clients
+from gateway.access.clients import Clients
+from gateway.access.guard import Guard, is_same_site
+from gateway.access.rejection import Refusal
 from gateway.errors import ErrorCode
-from gateway.guard import Guard, is_same_site
-from gateway.refusal import Refusal
 from gateway.settings import GatewaySettings, SettingsError
 
 PORTS = {"http": 80, "https": 443}

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gateway import keys
-from gateway.keys import KeyRefused
+from gateway.access import keys
+from gateway.access.keys import KeyRefused
 from gateway.settings import SettingsError
 
 PLANTED = "planted-client-key-0815"

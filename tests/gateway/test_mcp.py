@@ -749,7 +749,7 @@ async def test_a_refusal_by_the_head_alone_has_no_id(door: Door) -> None:
 async def test_a_client_with_a_wrong_key_is_told_the_reason(
     catalog: Catalog, tmp_path: Path, era: str
 ) -> None:
-    from gateway.keys import add
+    from gateway.access.keys import add
 
     add(tmp_path / "clients.json", "b")
     async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
@@ -782,7 +782,7 @@ async def test_what_is_nested_too_deeply_is_wrong_like_any_other_argument(door: 
 async def test_a_key_says_which_tools_are_offered_and_how_often(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    from gateway.keys import add
+    from gateway.access.keys import add
 
     bonds = Selection.parse("domain:bond")
     key, _ = add(tmp_path / "clients.json", "b", tools=bonds, per_second=0.001)

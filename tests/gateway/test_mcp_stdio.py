@@ -17,11 +17,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from adapters.double import Faults
+from gateway.access.guard import Caller
 from gateway.cli_mcp import OUTPUT_SCHEMAS
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
 from gateway.doors.mcp_stdio import McpStdio
 from gateway.doors.mcp_tools import Listing, OutputSchema
-from gateway.guard import Caller
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road

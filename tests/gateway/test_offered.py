@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.keys import add
+from gateway.access.keys import add
 from manifests import Catalog, Manifest, Selection
 from tests.conftest import Door
 from tests.gateway.test_mcp import open_door

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from gateway import http
-from gateway.keys import add
+from gateway.access.keys import add
 from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.conftest import Door, open_road

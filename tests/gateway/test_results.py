@@ -11,7 +11,7 @@ import pytest
 
 from cache import Entry
 from gateway import CallContext, CallError, Page
-from gateway.keys import add
+from gateway.access.keys import add
 from gateway.rows import read as read_rows
 from manifests import Catalog
 from manifests.selection import Selection

@@ -10,11 +10,12 @@ import pytest
 from multidict import CIMultiDict
 from pydantic import SecretStr
 
-from gateway import GatewaySettings, connection, http, keys, strangers
-from gateway.clients import Clients
-from gateway.guard import Guard
+from gateway import GatewaySettings, connection, http
+from gateway.access import keys, strangers
+from gateway.access.clients import Clients
+from gateway.access.guard import Guard
+from gateway.access.strangers import Strangers
 from gateway.settings import SettingsError
-from gateway.strangers import Strangers
 from manifests import Catalog
 from tests.conftest import Door, open_road
 from tests.gateway.test_serve import answer

@@ -19,7 +19,8 @@ from typing import Any, cast
 import pytest
 from pydantic import SecretStr
 
-from gateway import connection, http, keys
+from gateway import connection, http
+from gateway.access import keys
 from gateway.doors import bodies
 from gateway.logs import ACCESS
 from gateway.trace import JsonLines

@@ -17,10 +17,10 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio import to_thread
 
-from gateway import keys
+from gateway.access import keys
+from gateway.access.keys import KeyEntry
+from gateway.access.rejection import Refusal
 from gateway.errors import CallError, ErrorCode
-from gateway.keys import KeyEntry
-from gateway.refusal import Refusal
 from gateway.settings import GatewaySettings, SettingsError
 
 log = logging.getLogger("finport")

@@ -17,11 +17,11 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from aiohttp import hdrs
 from multidict import CIMultiDictProxy, istr
 
-from gateway.clients import HOW_TO_SEND, Client, Clients
+from gateway.access.clients import HOW_TO_SEND, Client, Clients
+from gateway.access.keys import digest_of
+from gateway.access.rejection import Refusal
 from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
-from gateway.keys import digest_of
-from gateway.refusal import Refusal
 from gateway.settings import GatewaySettings, SettingsError
 
 MAX_CLIENT = 64

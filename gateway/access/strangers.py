@@ -9,8 +9,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from gateway.access.rejection import Refusal
 from gateway.errors import CallError, ErrorCode
-from gateway.refusal import Refusal
 from gateway.turns import Turns
 
 SHARE = 0.02
