@@ -150,7 +150,7 @@ class Supervisor:
             *("--metrics-folder", self._folder, "--until-stdin-closes"),
         )
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "gateway.cli", *self._plan.arguments, *hidden),
+            *(sys.executable, "-P", "-m", "gateway.cli.main", *self._plan.arguments, *hidden),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(listening,),

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from bench.cli.main import main as finbench
 from gateway import GatewaySettings
-from gateway.cli import main as finport
+from gateway.cli.main import main as finport
 from gateway.hosts import plans_of
 from manifests import Catalog
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli_options import echo_json
+from gateway.cli.options import echo_json
 
 if TYPE_CHECKING:
     from rich.console import Console

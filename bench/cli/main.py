@@ -17,7 +17,7 @@ from bench.cli.run import run_suite
 from bench.cli.score import score
 from bench.cli.speed import speed
 from bench.environment import PREFIX, VARIABLES
-from gateway.cli_options import echo_json, run
+from gateway.cli.options import echo_json, run
 from gateway.environment import check_environment
 from gateway.settings_file import SettingsError
 from gateway.terminal import Commands, echo

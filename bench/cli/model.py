@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.cli.options import with_dataset
-from gateway.cli_options import run
+from gateway.cli.options import run
 from gateway.terminal import echo
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from bench.cli.options import judge_settings, judging, share, together, with_dataset
-from gateway.cli_options import echo_json, modes, read_settings, run, simulation
+from gateway.cli.options import echo_json, modes, read_settings, run, simulation
 from gateway.terminal import echo
 
 if TYPE_CHECKING:

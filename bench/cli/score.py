@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from bench.cli.options import judge_settings, judging, with_dataset
-from gateway.cli_options import echo_json, run
+from gateway.cli.options import echo_json, run
 from gateway.terminal import echo
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from gateway.cli_options import echo_json
+from gateway.cli.options import echo_json
 from gateway.terminal import echo
 
 

@@ -116,7 +116,7 @@ async def _beside(folder: Path, load: "_Load", scheme: str, origin: str) -> Figu
     names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
     is_made = (folder / TRUSTED).exists()
     trust = dict.fromkeys(names, str(folder / TRUSTED)) if is_made else {}
-    serve = (*_OURS, "gateway.cli", "serve", "--port", "0", "--until-stdin-closes")
+    serve = (*_OURS, "gateway.cli.main", "serve", "--port", "0", "--until-stdin-closes")
     told = {
         "FINPORT_CACHE_DIR": str(folder / "cache"),
         "FINPORT_AKSHARE_BASE_URL": origin,

@@ -85,7 +85,7 @@ def _gateway(folder: Path, upstream: str) -> AbstractAsyncContextManager[str]:
         "CACHE_DIR": str(folder / "cache"),
         "CLIENTS_FILE": str(folder / "clients.json"),
     }
-    command = (sys.executable, "-P", "-m", "gateway.cli", "serve", "--port", "0")
+    command = (sys.executable, "-P", "-m", "gateway.cli.main", "serve", "--port", "0")
     variables = {f"FINPORT_{name}": value for name, value in told.items()}
     return server(folder, *command, "--until-stdin-closes", **variables)
 

@@ -49,7 +49,7 @@ async def overload(seconds: float = SECONDS) -> Figures:
             "FINPORT_PER_HOST": str(PER_HOST),
         }
         python = (sys.executable, "-P", "-m")
-        serve = (*python, "gateway.cli", "serve", "--port", "0", "--until-stdin-closes")
+        serve = (*python, "gateway.cli.main", "serve", "--port", "0", "--until-stdin-closes")
         async with server(folder, *python, "bench.speed.overload") as upstream:
             settings["FINPORT_RAPIDAPI_BASE_URL"] = upstream
             async with server(folder, *serve, **settings) as url:

@@ -56,7 +56,7 @@ async def served_gateway(
 
     Ends with the context. Raises `ServerNotReadyError`.
     """
-    serve = ("gateway.cli", "serve", "--port", "0", "--upstream", "simulated")
+    serve = ("gateway.cli.main", "serve", "--port", "0", "--upstream", "simulated")
     simulated = (
         *("--simulated-latency-s", str(latency_s)),
         *("--simulated-failure-rate", str(failure_rate)),

@@ -53,7 +53,7 @@ async def strangers(
             "FINPORT_API_KEYS": KEY,
         }
         python = (sys.executable, "-P", "-m")
-        serve = ("gateway.cli", "serve", "--port", "0", "--upstream", "simulated")
+        serve = ("gateway.cli.main", "serve", "--port", "0", "--upstream", "simulated")
         async with server(folder, *python, *serve, "--until-stdin-closes", **settings) as url:
             await _p99_ms(url, seconds)  # the first calls are not cached
             figures: Figures = {"connections": CONNECTIONS, "calls_per_s": CALLS_PER_S}

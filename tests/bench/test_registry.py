@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from bench.agents.registry import AgentSettings, AgentSettingsError, open_agent
 from bench.cli.main import main
 from bench.suites import load_suite
-from gateway.cli import main as finport
+from gateway.cli.main import main as finport
 from manifests import Catalog
 
 OWN = """

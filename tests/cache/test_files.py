@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from cache.files import replaced_file
-from gateway.cli import main as finport
+from gateway.cli.main import main as finport
 from manifests.catalog import DATA, read, text_of
 
 KILLED_AT = """

@@ -15,7 +15,7 @@ import pytest
 
 from tests.waiting import PATIENCE_S, block_until
 
-FINPORT = (sys.executable, "-m", "gateway.cli")
+FINPORT = (sys.executable, "-m", "gateway.cli.main")
 
 
 def finport(

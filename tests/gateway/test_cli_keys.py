@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from gateway.access.clients import Clients
 from gateway.access.rejection import Refusal
-from gateway.cli_keys import keys
+from gateway.cli.keys import keys
 from gateway.settings import GatewaySettings
 
 PLANTED = "planted-client-key-0815"

@@ -115,7 +115,11 @@ def grown(path: Path, size: int) -> bool:
 def test_a_full_disk_ends_a_recording_at_once(tmp_path: Path) -> None:
     wanted = calls(tmp_path / "calls.jsonl", list(range(2_000)))
     limit = "import resource as r, runpy; r.setrlimit(r.RLIMIT_FSIZE, (400_000, 400_000)); "
-    python = [sys.executable, "-c", limit + "runpy.run_module('gateway.cli', run_name='__main__')"]
+    python = [
+        sys.executable,
+        "-c",
+        limit + "runpy.run_module('gateway.cli.main', run_name='__main__')",
+    ]
     command = ["snapshot", "record", "--out", "s.snap", "--calls", str(wanted)]
     done = subprocess.run(
         [*python, *command, "--upstream", "simulated"],

@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from adapters.keys import Key
-from gateway.cli_doctor import Finding, _reached, doctor
-from gateway.reach import AT_ONCE, Origin, trouble
+from gateway.cli.doctor import Finding, _reached, doctor
+from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source
 from tests.conftest import PLANTED_KEY
 from tests.waiting import PATIENCE_S
@@ -172,7 +172,7 @@ def test_no_more_than_so_many_are_tried_at_once(monkeypatch: pytest.MonkeyPatch)
         all_at_once.wait(PATIENCE_S)
         under_way.pop()
 
-    monkeypatch.setattr("gateway.reach._connect", connect)
+    monkeypatch.setattr("gateway.cli.reachability._connect", connect)
     found = asyncio.run(reached([Origin(f"h{n}") for n in range(3 * AT_ONCE)]))
     assert found.found == f"{3 * AT_ONCE} of {3 * AT_ONCE} RapidAPI hosts answered"
     assert peak == AT_ONCE
@@ -181,10 +181,10 @@ def test_no_more_than_so_many_are_tried_at_once(monkeypatch: pytest.MonkeyPatch)
 def test_a_host_that_may_speak_either_is_tried_without_tls(
     listening: int, closed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.reach.PLAIN_PORT", listening)
+    monkeypatch.setattr("gateway.cli.reachability.PLAIN_PORT", listening)
     assert asyncio.run(trouble(Origin("127.0.0.1", closed, None), PATIENCE_S)) is None
     assert asyncio.run(trouble(Origin("127.0.0.1", closed, True), PATIENCE_S)) == "refused"
-    monkeypatch.setattr("gateway.reach.PLAIN_PORT", closed)
+    monkeypatch.setattr("gateway.cli.reachability.PLAIN_PORT", closed)
     assert asyncio.run(trouble(Origin("127.0.0.1", closed, None), PATIENCE_S)) == "refused"
 
 
@@ -330,7 +330,7 @@ def test_the_table_names_every_check(examine: Examine, tmp_path: Path) -> None:
 
 
 def test_a_long_table_says_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
-    from gateway.cli_doctor import _print
+    from gateway.cli.doctor import _print
 
     _print([Finding("x", "warn", "host.example, " * 500)])
     text = capsys.readouterr().out
@@ -339,15 +339,15 @@ def test_a_long_table_says_where_the_rest_is(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_command_is_cheap_to_import() -> None:
-    code = "import gateway.cli_doctor, sys; print('pydantic' in sys.modules, 'ssl' in sys.modules)"
+    code = "import gateway.cli.doctor, sys; print('pydantic' in sys.modules, 'ssl' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    bare = "import gateway.cli_options, sys; print('pydantic' in sys.modules, 'ssl' in sys.modules)"
+    bare = "import gateway.cli.options, sys; print('pydantic' in sys.modules, 'ssl' in sys.modules)"
     same = subprocess.run([sys.executable, "-c", bare], capture_output=True, text=True, check=True)
     assert run.stdout == same.stdout
 
 
 def test_every_tool_with_a_host_is_covered(catalog: Catalog) -> None:
-    from gateway.cli_doctor import _origins
+    from gateway.cli.doctor import _origins
 
     hosts = {host for m in catalog.select(source="rapidapi") for host in m.binding.hosts}
     assert len(_origins(None, hosts, tls=True)) == 42

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from bench.cli.main import main as finbench
 from bench.environment import VARIABLES
 from gateway import GatewaySettings
-from gateway.cli import main as finport
+from gateway.cli.main import main as finport
 from gateway.settings import SettingsError
 from tests.conftest import PLANTED_KEY
 

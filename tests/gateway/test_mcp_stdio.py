@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 
 from adapters.double import Faults
 from gateway.access.guard import Caller
-from gateway.cli_mcp import OUTPUT_SCHEMAS
+from gateway.cli.mcp import OUTPUT_SCHEMAS
 from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
 from gateway.doors.mcp_stdio import McpStdio
 from gateway.doors.mcp_tools import Listing, OutputSchema
@@ -27,7 +27,7 @@ from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road
 from tests.waiting import PATIENCE_S, Held, until
 
-FINPORT_MCP = ("-m", "gateway.cli", "mcp", "--upstream", "simulated")
+FINPORT_MCP = ("-m", "gateway.cli.main", "mcp", "--upstream", "simulated")
 COIN = {"name": "get_coin", "arguments": {"uuid": "x"}}
 META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
 
@@ -113,7 +113,7 @@ def test_only_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, os\n"
         "from gateway import Gateway\n"
-        "from gateway.cli import main\n"
+        "from gateway.cli.main import main\n"
         "call = Gateway.call\n"
         "async def loud(*args):\n"
         "    print('printed'); subprocess.run(['echo', 'by a child']); os.write(1, b'written')\n"

@@ -289,7 +289,7 @@ def serving(folder: Path, *options: str, **environment: str) -> Iterator[tuple[i
     """`finport serve` over simulated upstreams, as a process; its id and its URL."""
     serve = ["serve", "--port", "0", "--upstream", "simulated", *options]
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", *serve],
+        [sys.executable, "-m", "gateway.cli.main", *serve],
         env={**os.environ, "FINPORT_CACHE_DIR": str(folder / "cache"), **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from adapters.fault import UpstreamFault
 from adapters.keys import Key
 from gateway.accounts import SPANS, TOLD, Accounts, Standing, planned
-from gateway.cli import main
+from gateway.cli.main import main
 from gateway.hosts import Denied
 from gateway.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
 from manifests import PlanLimits

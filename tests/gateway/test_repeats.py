@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bind import Binder, Refused
-from gateway.cli import main
+from gateway.cli.main import main
 from gateway.json_text import AT_ONCE, Repeating, read_json
 from manifests import Catalog
 from tests.conftest import Door

@@ -21,7 +21,7 @@ import pytest
 from adapters.double import Faults
 from gateway import http
 from gateway import listening as listening_socket
-from gateway.cli_serve import is_loopback
+from gateway.cli.serve import is_loopback
 from gateway.hosts import Hosts
 from gateway.settings import GatewaySettings, HostSettings
 from manifests import Catalog
@@ -30,7 +30,7 @@ from tests.waiting import EARLY_S, PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
-FINPORT = (sys.executable, "-P", "-m", "gateway.cli")
+FINPORT = (sys.executable, "-P", "-m", "gateway.cli.main")
 CALL = b"POST /v1/tools/get_coin HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b"
 
 

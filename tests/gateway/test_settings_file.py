@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway import GatewaySettings
-from gateway.cli import main as finport
+from gateway.cli.main import main as finport
 from gateway.settings import SettingsError
 from gateway.settings_file import MAX_BYTES, OPERATORS_ONLY
 from tests.gateway.test_cli import served

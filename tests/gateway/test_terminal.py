@@ -17,7 +17,7 @@ from rich.text import Text
 
 from bench.cli.main import main as finbench
 from cache import Entry, Recorder, Row
-from gateway.cli import main as finport
+from gateway.cli.main import main as finport
 from gateway.console import PlainConsole
 from gateway.terminal import escaped, plain
 

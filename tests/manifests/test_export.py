@@ -220,6 +220,6 @@ def test_what_cannot_come_in_is_refused_by_name_with_the_reason() -> None:
 
 
 def test_the_command_line_knows_every_format() -> None:
-    from gateway.cli_manifests import FORMATS
+    from gateway.cli.manifests import FORMATS
 
     assert FORMATS == EXPORT_FORMATS

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_options import modes, read_settings, run, simulation, tell_settings_file
+from gateway.cli.options import modes, read_settings, run, simulation, tell_settings_file
 from gateway.terminal import echo
 
 if TYPE_CHECKING:

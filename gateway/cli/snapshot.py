@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from gateway.cli_options import echo_json, read_settings, run, selecting, simulation
+from gateway.cli.options import echo_json, read_settings, run, selecting, simulation
 from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:

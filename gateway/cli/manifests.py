@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from gateway.cli_options import echo_json, selecting
+from gateway.cli.options import echo_json, selecting
 from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:

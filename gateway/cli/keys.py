@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_options import echo_json, read_settings, selecting
+from gateway.cli.options import echo_json, read_settings, selecting
 from gateway.terminal import echo
 
 if TYPE_CHECKING:

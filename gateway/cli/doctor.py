@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gateway.cli_options import echo_json, run
+from gateway.cli.options import echo_json, run
 
 if TYPE_CHECKING:
-    from gateway.reach import Origin
+    from gateway.cli.reachability import Origin
     from gateway.settings import GatewaySettings
     from manifests import Catalog
 
@@ -287,7 +287,7 @@ async def _upstreams(
 def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) -> list["Origin"]:
     from urllib.parse import urlsplit
 
-    from gateway.reach import Origin
+    from gateway.cli.reachability import Origin
 
     if base_url is None:
         return [Origin(host, tls=tls) for host in sorted(hosts)]
@@ -297,7 +297,7 @@ def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) ->
 
 
 async def _reached(name: str, origins: list["Origin"], timeout_s: float) -> Finding:
-    from gateway.reach import troubles
+    from gateway.cli.reachability import troubles
 
     reasons = await troubles(origins, timeout_s)
     silent: defaultdict[str, list[str]] = defaultdict(list)

@@ -8,15 +8,15 @@ from typing import Any
 import click
 import orjson
 
-from gateway.cli_doctor import doctor
-from gateway.cli_keys import keys
-from gateway.cli_manifests import manifests
-from gateway.cli_mcp import mcp
-from gateway.cli_options import echo_json, modes, read_settings, run, simulation
-from gateway.cli_quota import quota
-from gateway.cli_serve import serve
-from gateway.cli_snapshot import snapshot
-from gateway.cli_tools import tools
+from gateway.cli.doctor import doctor
+from gateway.cli.keys import keys
+from gateway.cli.manifests import manifests
+from gateway.cli.mcp import mcp
+from gateway.cli.options import echo_json, modes, read_settings, run, simulation
+from gateway.cli.quota import quota
+from gateway.cli.serve import serve
+from gateway.cli.snapshot import snapshot
+from gateway.cli.tools import tools
 from gateway.terminal import Commands, echo
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from gateway.cli_options import echo_json, read_settings, simulation
+from gateway.cli.options import echo_json, read_settings, simulation
 from gateway.terminal import echo
 
 

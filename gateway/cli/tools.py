@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli_options import echo_json
+from gateway.cli.options import echo_json
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
     if query:
         import asyncio
 
-        from gateway.cli_options import read_settings
+        from gateway.cli.options import read_settings
         from gateway.finder import ToolFinder
 
         finder = ToolFinder.of(catalog, read_settings())

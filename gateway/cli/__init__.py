@@ -1,0 +1,1 @@
+"""`finport` on the command line, one file a command."""
