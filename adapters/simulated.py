@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from yarl import URL
 
 from adapters.akshare import AkShareAdapter
-from adapters.double import FUNCTIONS
 from adapters.fault import fault_of_status
 from adapters.http import Reply, Session, get, open_session
 from adapters.normalise import Answer, from_json
 from adapters.reader import Reader
+from adapters.simulator import FUNCTIONS
 from manifests import AkShareBinding, Manifest, Scalar
 
 

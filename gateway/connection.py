@@ -15,7 +15,7 @@ from aiohttp.web_protocol import _ErrInfo
 
 from gateway.access.rejection import Refusal
 from gateway.access.strangers import Strangers
-from gateway.doors.answer import problem
+from gateway.api.responses import problem
 from gateway.errors import CallError, ErrorCode
 from gateway.server.access_log import AccessLog
 
@@ -56,7 +56,7 @@ class Connection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type] # what aiohttp's own runner passes
             keepalive_timeout=IDLE_S,
             lingering_time=REST_S,
-            auto_decompress=False,  # `gateway.doors.bodies` does it within bounds
+            auto_decompress=False,  # `gateway.api.requests` does it within bounds
         )
         self._owner = owner
         self._wire: asyncio.Transport | None = None

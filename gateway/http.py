@@ -22,17 +22,17 @@ from anyio import to_thread
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
 from gateway.access.strangers import Strangers
+from gateway.api.batch import Batch
+from gateway.api.front import Front
+from gateway.api.health import Health
+from gateway.api.mcp_http import McpHttp
+from gateway.api.openapi import OpenApi
+from gateway.api.page import Page
+from gateway.api.rest import Rest
+from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
 from gateway.connection import Connection, TurnedAway, is_lost
 from gateway.door_spans import DoorSpans
-from gateway.doors.batch import Batch
-from gateway.doors.front import Front
-from gateway.doors.health import Health
-from gateway.doors.mcp_http import McpHttp
-from gateway.doors.openapi import OpenApi
-from gateway.doors.page import Page
-from gateway.doors.rest import Rest
-from gateway.doors.well_known import WellKnown
 from gateway.finder import PER_MINUTE, Limits, ToolFinder
 from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.metrics import CallMetrics, Metrics

@@ -13,7 +13,7 @@ from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
 from manifests import AkShareBinding, Catalog, PlanLimits, Source
 
 if TYPE_CHECKING:
-    from adapters.double import Faults
+    from adapters.simulator import Faults
 
 
 @asynccontextmanager
@@ -28,7 +28,7 @@ async def open_upstream(
         credentials = {h: secret.get_secret_value() for h, secret in settings.credentials.items()}
         rapidapi_url, akshare_url = settings.rapidapi_base_url, settings.akshare_base_url
         if settings.upstream == "simulated":
-            from adapters.double import UpstreamDouble
+            from adapters.simulator import UpstreamDouble
 
             faults = _faults(settings)
             double = await parts.enter_async_context(
@@ -69,7 +69,7 @@ async def open_upstream(
 
 def _faults(settings: GatewaySettings) -> "Faults":
     """Raises `SettingsError` for a fault that the double does not know, or rates over 1."""
-    from adapters.double import Fault, Faults
+    from adapters.simulator import Fault, Faults
 
     try:
         rates = {Fault(name): rate for name, rate in settings.simulated_faults.items()}

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pydantic import SecretStr
 
-from adapters.double import Faults, UpstreamDouble
+from adapters.simulator import Faults, UpstreamDouble
 from cache import Clock
 from gateway import Gateway, GatewaySettings, http
 from gateway.trace import Trace

@@ -15,8 +15,8 @@ from bench.agents.agent import LONGEST_TEXT
 from bench.client import Reply
 from bench.record import OUTPUT_CHARS, Ending, EpisodeRecord, ToolCallRecord, storable
 from gateway import ErrorCode
+from gateway.api.requests import MAX_BODY
 from gateway.bind import masked, redacted
-from gateway.doors.bodies import MAX_BODY
 
 ERROR_CHARS = 1_000
 """Longest error kept in a record."""

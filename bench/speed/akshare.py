@@ -32,7 +32,7 @@ import uvloop
 from aiohttp import web
 from anyio import to_thread
 
-from adapters.double.akshare import PAYLOADS
+from adapters.simulator.akshare import PAYLOADS
 from bench.environment import AKTOOLS_PYTHON
 from bench.speed.load import LoadError
 from bench.speed.servers import server

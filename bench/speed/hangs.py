@@ -20,10 +20,10 @@ import uvloop
 from aiohttp import web
 
 from adapters.akshare import AkShareAdapter
-from adapters.double import FUNCTIONS
-from adapters.double.akshare import PAYLOADS
 from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
+from adapters.simulator import FUNCTIONS
+from adapters.simulator.akshare import PAYLOADS
 from bench.speed.akshare import DAYS, SOURCE, TOOL
 from bench.speed.baselines.bare_server import serve
 from bench.speed.servers import server

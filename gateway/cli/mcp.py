@@ -12,8 +12,8 @@ from gateway.cli.options import modes, read_settings, run, selecting, simulation
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
-    from gateway.doors.mcp import Visitor
-    from gateway.doors.mcp_tools import OutputSchema
+    from gateway.api.mcp import Visitor
+    from gateway.api.mcp_tools import OutputSchema
     from gateway.settings import GatewaySettings
     from manifests import Catalog
 
@@ -59,8 +59,8 @@ def mcp(
     """Serve one MCP client over standard input and output, until the input ends."""
     from gateway import CallContext
     from gateway.access.guard import Caller
-    from gateway.doors.mcp import Visitor
-    from gateway.doors.mcp_tools import Listing
+    from gateway.api.mcp import Visitor
+    from gateway.api.mcp_tools import Listing
     from manifests import Catalog, Selection
 
     catalog = Catalog.load()
@@ -75,7 +75,7 @@ def mcp(
 async def _serve(settings: "GatewaySettings", catalog: "Catalog", visitor: "Visitor") -> int:
     from cache import SnapshotError
     from gateway import Gateway, logs
-    from gateway.doors.mcp_stdio import McpStdio
+    from gateway.api.mcp_stdio import McpStdio
 
     input_, output = _take_stdio()
     try:

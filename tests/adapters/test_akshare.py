@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("akshare", reason="the akshare extra is not installed")
 
 from adapters.akshare import AkShareAdapter
-from adapters.double import FUNCTIONS, Faults, UpstreamDouble
 from adapters.fault import UpstreamFault
+from adapters.simulator import FUNCTIONS, Faults, UpstreamDouble
 from manifests import AkShareBinding, Catalog, Manifest, Signature
 from tests.waiting import PATIENCE_S, until
 

@@ -1,9 +1,9 @@
 import aiohttp
 import pytest
 
-from adapters.double import Faults, UpstreamDouble
 from adapters.host import ORIGINAL_HOST
 from adapters.rapidapi import request_of
+from adapters.simulator import Faults, UpstreamDouble
 from manifests import Catalog, RapidApiBinding, Signature
 
 pytestmark = pytest.mark.anyio

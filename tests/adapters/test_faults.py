@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from adapters.akshare import AkShareAdapter
 from adapters.conventions import RULES, Refusal, refusal_in
-from adapters.double import Fault, Faults, UpstreamDouble
 from adapters.fault import Kind, UpstreamFault
 from adapters.http import STEP
 from adapters.normalise import MAX_BYTES, Answer
 from adapters.rapidapi import RapidApiAdapter
+from adapters.simulator import Fault, Faults, UpstreamDouble
 from manifests import AkShareBinding, Catalog, RapidApiBinding, Signature
 from tests.adapters.test_rapidapi import COINS, SECRET, adapter_for, tool, upstream
 from tests.waiting import PATIENCE_S, until

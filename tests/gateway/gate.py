@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.double import Faults
+from adapters.simulator import Faults
 from tests.conftest import Road
 from tests.waiting import PATIENCE_S
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
-from adapters.double import Fault, Faults
+from adapters.simulator import Fault, Faults
 from cache import CacheControl, Entry
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
-from adapters.double import Fault, Faults
 from adapters.fault import LONGEST_PAUSE_S
+from adapters.simulator import Fault, Faults
 from cache import CacheControl, Snapshot
 from gateway import CallContext, Gateway, Result
 from gateway.hosts import RETRY_REFILL_S, RETRY_RESERVE

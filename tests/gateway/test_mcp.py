@@ -20,10 +20,10 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool
 
-from adapters.double import Faults
+from adapters.simulator import Faults
 from gateway import http
-from gateway.doors import mcp
-from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY
+from gateway.api import mcp
+from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY
 from gateway.trace import JsonLines
 from manifests import Catalog, Selection
 from tests.adapters.test_rapidapi import upstream

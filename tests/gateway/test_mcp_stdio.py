@@ -16,12 +16,12 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from adapters.double import Faults
+from adapters.simulator import Faults
 from gateway.access.guard import Caller
+from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
+from gateway.api.mcp_stdio import McpStdio
+from gateway.api.mcp_tools import Listing, OutputSchema
 from gateway.cli.mcp import OUTPUT_SCHEMAS
-from gateway.doors.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
-from gateway.doors.mcp_stdio import McpStdio
-from gateway.doors.mcp_tools import Listing, OutputSchema
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road
@@ -310,7 +310,7 @@ async def test_a_notification_ends_the_work_upstream(pipe: Pipe) -> None:
 async def test_requests_are_answered_side_by_side(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.doors.mcp.PROGRESS_S", 0.05)
+    monkeypatch.setattr("gateway.api.mcp.PROGRESS_S", 0.05)
     held = Held()
     async with (
         upstream(held.handle) as url,

@@ -23,8 +23,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
-from adapters.double import Fault, UpstreamDouble
 from adapters.keys import Key
+from adapters.simulator import Fault, UpstreamDouble
 from cache import CacheControl
 from cache.entry import View
 from gateway import CallContext, Gateway, GatewaySettings

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from adapters.double import Faults
+from adapters.simulator import Faults
 from manifests import Catalog, Selection
 from tests.conftest import Door
 from tests.gateway.test_mcp import META, open_door, request

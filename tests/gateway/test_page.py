@@ -18,8 +18,8 @@ from playwright.async_api import Page as Tab
 from yarl import URL
 
 from gateway import Gateway, GatewaySettings
-from gateway.doors.page import HEADERS, Page
-from gateway.doors.reference import operations
+from gateway.api.page import HEADERS, Page
+from gateway.api.reference import operations
 from gateway.finder import ToolFinder
 from gateway.http import serve
 from manifests import Catalog, Column, Manifest, Parameter, RapidApiBinding

@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from adapters.double import Faults
+from adapters.simulator import Faults
 from gateway import http
 from gateway import listening as listening_socket
 from gateway.cli.serve import is_loopback

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from adapters.double import Fault, Faults
+from adapters.simulator import Fault, Faults
 from gateway import Gateway
 from gateway.trace import JsonLines
 from manifests import Catalog

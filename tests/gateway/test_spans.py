@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from pydantic import SecretStr
 
-from adapters.double import Fault, UpstreamDouble
+from adapters.simulator import Fault, UpstreamDouble
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.spans import ToolSpans

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from gateway import connection, http
 from gateway.access import keys
-from gateway.doors import bodies
+from gateway.api import requests as bodies
 from gateway.logs import ACCESS
 from gateway.trace import JsonLines
 from manifests import Catalog

@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from adapters.double.shapes import (
+from adapters.simulator.shapes import (
     BASE,
     HISTORY,
     MOST,

@@ -15,14 +15,14 @@ from cache import CacheControl, CacheControlError
 from gateway import rows
 from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, Refusal
+from gateway.api.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
+from gateway.api.requests import read_body
+from gateway.api.responses import Query, answer, is_plain, listing, parsed, problem, ready
+from gateway.api.route import CALLER, JSON, Route
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import describe, summarise
-from gateway.doors.answer import Query, answer, is_plain, listing, parsed, problem, ready
-from gateway.doors.bodies import read_body
-from gateway.doors.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
-from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.grant import Grant

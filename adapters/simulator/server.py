@@ -17,9 +17,9 @@ import orjson
 from aiohttp import web
 from anyio import to_thread
 
-from adapters.double import akshare, columns, rapidapi
-from adapters.double.faults import Fault, Faults, play
 from adapters.host import ORIGINAL_HOST
+from adapters.simulator import akshare, columns, rapidapi
+from adapters.simulator.faults import Fault, Faults, play
 from manifests import Catalog, Manifest, RapidApiBinding
 
 CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from gateway.api.models import ResultsPage
 from gateway.call import Gateway
-from gateway.doors.models import ResultsPage
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.rows import Page, column_names

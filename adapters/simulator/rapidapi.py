@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 
-from adapters.double.shapes import BASE, Query
+from adapters.simulator.shapes import BASE, Query
 from manifests import Manifest
 
 NOW = datetime.combine(BASE, time(21), UTC)

@@ -5,11 +5,11 @@ from importlib.metadata import version
 
 from aiohttp import hdrs, web
 
+from gateway.api import models
+from gateway.api.negotiation import takes_openmetrics
+from gateway.api.responses import json
+from gateway.api.route import CALLER, JSON, Route, Shape
 from gateway.call import Gateway
-from gateway.doors import models
-from gateway.doors.answer import json
-from gateway.doors.negotiation import takes_openmetrics
-from gateway.doors.route import CALLER, JSON, Route, Shape
 from gateway.exposition import OPENMETRICS, TEXT
 from gateway.metrics import Metrics
 

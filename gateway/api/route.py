@@ -8,8 +8,8 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from gateway.access.guard import Caller
-from gateway.doors.answer import Query
-from gateway.doors.models import Problem
+from gateway.api.models import Problem
+from gateway.api.responses import Query
 from gateway.errors import ErrorCode
 
 CALLER = web.RequestKey("caller", Caller)

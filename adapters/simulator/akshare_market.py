@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from html import escape
 
-from adapters.double.shapes import (
+from adapters.simulator.shapes import (
     BASE,
     MONEY,
     Payload,

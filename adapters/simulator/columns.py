@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 from datetime import timedelta
 
-from adapters.double.shapes import BASE
+from adapters.simulator.shapes import BASE
 from manifests import Column, Manifest
 
 ROWS = 20

@@ -7,10 +7,10 @@ by host and path; `FUNCTIONS` names the AkShare functions it serves whole. All v
 
 from collections.abc import Mapping
 
-from adapters.double.akshare_eastmoney import EASTMONEY
-from adapters.double.akshare_economy import ECONOMY
-from adapters.double.akshare_market import MARKET
-from adapters.double.shapes import Payload
+from adapters.simulator.akshare_eastmoney import EASTMONEY
+from adapters.simulator.akshare_economy import ECONOMY
+from adapters.simulator.akshare_market import MARKET
+from adapters.simulator.shapes import Payload
 
 PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY}
 

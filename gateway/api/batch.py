@@ -17,12 +17,12 @@ from pydantic import Field
 from gateway.access.clients import Client
 from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, Refusal
+from gateway.api.models import Call
+from gateway.api.requests import MAX_BODY, arguments_text, is_id, read_lines
+from gateway.api.rest import CallQuery, asked_for
+from gateway.api.route import CALLER, JSON, Route
 from gateway.call import Gateway
 from gateway.context import CallContext
-from gateway.doors.bodies import MAX_BODY, arguments_text, is_id, read_lines
-from gateway.doors.models import Call
-from gateway.doors.rest import CallQuery, asked_for
-from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.json_text import Repeating, read_json, read_json_aside
 from gateway.result import Result

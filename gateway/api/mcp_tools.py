@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
 from gateway.access.rejection import Refusal
+from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
+from gateway.api.models import Answer, FoundTools, ToolDescription
+from gateway.api.requests import arguments_text
 from gateway.bind import printable, unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
-from gateway.doors.bodies import arguments_text
-from gateway.doors.mcp_rows import READ_RESULT, read_result, read_result_tool
-from gateway.doors.models import Answer, FoundTools, ToolDescription
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.grant import Grant

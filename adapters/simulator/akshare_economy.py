@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 
-from adapters.double.shapes import (
+from adapters.simulator.shapes import (
     BASE,
     MONEY,
     STOCKS,

@@ -26,17 +26,17 @@ from pydantic import Field
 
 from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, Refusal
+from gateway.api import mcp
+from gateway.api.mcp import Mcp, McpError, Request, Visitor
+from gateway.api.mcp_tools import MAX_PAGE, Listing, OutputSchema
+from gateway.api.models import NOTHING, RpcAnswers, RpcError, RpcMessages, RpcProblem
+from gateway.api.negotiation import takes_events, takes_json
+from gateway.api.origin import origin_of
+from gateway.api.requests import read_body
+from gateway.api.responses import is_plain, json_body, own_headers, parsed, problem, ready_json
+from gateway.api.rest import CallQuery, selection
+from gateway.api.route import CALLER, JSON, Route
 from gateway.call import Gateway
-from gateway.doors import mcp
-from gateway.doors.answer import is_plain, json_body, own_headers, parsed, problem, ready_json
-from gateway.doors.bodies import read_body
-from gateway.doors.mcp import Mcp, McpError, Request, Visitor
-from gateway.doors.mcp_tools import MAX_PAGE, Listing, OutputSchema
-from gateway.doors.models import NOTHING, RpcAnswers, RpcError, RpcMessages, RpcProblem
-from gateway.doors.negotiation import takes_events, takes_json
-from gateway.doors.origin import origin_of
-from gateway.doors.rest import CallQuery, selection
-from gateway.doors.route import CALLER, JSON, Route
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.json_text import read_json_aside

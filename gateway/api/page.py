@@ -23,10 +23,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic import Field as Limit
 
 from cache import Rule, rule_of
+from gateway.api.reference import operations
+from gateway.api.route import CALLER
 from gateway.bind import printable
 from gateway.call import Gateway
-from gateway.doors.reference import operations
-from gateway.doors.route import CALLER
 from gateway.finder import ToolFinder
 from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
 from manifests.catalog import MAX_QUERY
@@ -208,7 +208,7 @@ def _response(page: str, status: int = 200) -> web.Response:
 @cache
 def _package_data() -> tuple[Mapping[str, tuple[bytes, str]], Environment]:
     """What is served by its path under `/static/`, and the templates, each compiled."""
-    folder = files("gateway.doors").joinpath("page")
+    folder = files("gateway.api").joinpath("static")
     read = {file.name: file.read_bytes() for file in folder.iterdir()}
     version = blake2b(b"".join(read[name] for name in sorted(read)), digest_size=8).hexdigest()
     kinds = {name: name.rpartition(".")[2] for name in read}

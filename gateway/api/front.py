@@ -17,14 +17,14 @@ from aiohttp import hdrs, web
 from gateway.access.guard import API_KEY, Caller, Guard
 from gateway.access.rejection import BadRequest, Refusal
 from gateway.access.strangers import Strangers
+from gateway.api.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp, refused
+from gateway.api.requests import MAX_BODY
+from gateway.api.responses import REQUEST_ID, ReadyResponse, own_headers, problem
+from gateway.api.rest import Rest
+from gateway.api.route import CALLER, Route
+from gateway.api.well_known import challenge
 from gateway.connection import Connection
 from gateway.context import CLIENT
-from gateway.doors.answer import REQUEST_ID, ReadyResponse, own_headers, problem
-from gateway.doors.bodies import MAX_BODY
-from gateway.doors.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp, refused
-from gateway.doors.rest import Rest
-from gateway.doors.route import CALLER, Route
-from gateway.doors.well_known import challenge
 from gateway.errors import CallError, ErrorCode
 from gateway.logs import REQUEST_ID as LOGGED_ID
 

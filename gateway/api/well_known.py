@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from gateway.doors.answer import json
-from gateway.doors.origin import origin_of
+from gateway.api.origin import origin_of
+from gateway.api.responses import json
 
 _METADATA = "/.well-known/oauth-protected-resource"
 

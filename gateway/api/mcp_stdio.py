@@ -13,10 +13,10 @@ from contextlib import aclosing
 
 import orjson
 
+from gateway.api import mcp
+from gateway.api.mcp import Mcp, McpError, Request, Visitor
+from gateway.api.requests import MAX_BODY
 from gateway.call import Gateway
-from gateway.doors import mcp
-from gateway.doors.bodies import MAX_BODY
-from gateway.doors.mcp import Mcp, McpError, Request, Visitor
 from gateway.finder import Limits, ToolFinder
 from gateway.json_text import read_json_aside
 from gateway.threads import in_daemon

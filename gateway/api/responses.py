@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.access.rejection import BadRequest
-from gateway.doors.negotiation import takes_gzip, takes_plain
+from gateway.api.negotiation import takes_gzip, takes_plain
 from gateway.errors import CallError
 from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.result import Result

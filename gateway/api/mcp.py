@@ -18,15 +18,9 @@ import orjson
 
 from gateway.access.guard import Caller
 from gateway.access.rejection import Refusal
+from gateway.api.mcp_tools import DEFAULT_LISTING, CursorError, Listing, McpTools, UnknownToolError
+from gateway.api.requests import is_id
 from gateway.call import Gateway
-from gateway.doors.bodies import is_id
-from gateway.doors.mcp_tools import (
-    DEFAULT_LISTING,
-    CursorError,
-    Listing,
-    McpTools,
-    UnknownToolError,
-)
 from gateway.errors import CallError
 from gateway.finder import ToolFinder
 from gateway.json_text import Repeating
@@ -57,7 +51,7 @@ UNSUPPORTED_REVISION = -32022
 SERVER = {"name": "finport", "title": "Finport", "version": version("finport")}
 """Who answers, in as many words as fit into each answer."""
 
-_ICON = base64.b64encode((Path(__file__).parent / "page" / "favicon.svg").read_bytes()).decode()
+_ICON = base64.b64encode((Path(__file__).parent / "static" / "favicon.svg").read_bytes()).decode()
 _ICONS = [
     {"src": f"data:image/svg+xml;base64,{_ICON}", "mimeType": "image/svg+xml", "sizes": ["any"]}
 ]

@@ -25,13 +25,13 @@ from pydantic.json_schema import models_json_schema
 from gateway.access.clients import HOW_TO_SEND
 from gateway.access.guard import API_KEY
 from gateway.access.rejection import Refusal
+from gateway.api.mcp_http import SEARCH
+from gateway.api.models import NOTHING, Failure, Problem
+from gateway.api.origin import origin_of
+from gateway.api.responses import Query, listing, parsed
+from gateway.api.rest import selection
+from gateway.api.route import CALLER, JSON, Route, Shape
 from gateway.call import Gateway
-from gateway.doors.answer import Query, listing, parsed
-from gateway.doors.mcp_http import SEARCH
-from gateway.doors.models import NOTHING, Failure, Problem
-from gateway.doors.origin import origin_of
-from gateway.doors.rest import selection
-from gateway.doors.route import CALLER, JSON, Route, Shape
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness

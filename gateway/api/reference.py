@@ -1,6 +1,6 @@
 """The OpenAPI document of the doors as people read it: operations, and schemas as nested lines.
 
-It reads what `gateway.doors.openapi` writes, and no more: models that refer to others by name, and
+It reads what `gateway.api.openapi` writes, and no more: models that refer to others by name, and
 none that holds itself.
 """
 
