@@ -21,7 +21,8 @@ from pydantic import SecretStr
 
 from adapters.simulator import Faults, UpstreamDouble
 from cache import Clock
-from gateway import Gateway, GatewaySettings, http
+from gateway import Gateway, GatewaySettings
+from gateway.server import http
 from gateway.trace import Trace
 from manifests import Catalog
 from tests.waiting import PATIENCE_S

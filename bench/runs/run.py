@@ -22,7 +22,7 @@ from bench.runs.live import Live
 from bench.suites.suite import Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.finder import ToolFinder
-from gateway.limits import calmed_collector, raise_file_limit
+from gateway.server.process import calmed_collector, raise_file_limit
 from gateway.vitals import Vitals
 from manifests import Catalog, Manifest
 

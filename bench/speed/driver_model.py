@@ -34,7 +34,7 @@ from bench.speed.driver_stage import (
     suite,
 )
 from bench.suites.suite import Task
-from gateway.limits import raise_file_limit
+from gateway.server.process import raise_file_limit
 from manifests import Manifest
 
 MODEL = "bare"

@@ -31,8 +31,8 @@ from bench.speed.driver_stage import (
     log_bytes,
     suite,
 )
-from gateway.limits import calm_collector, raise_file_limit
 from gateway.memory import peak_rss_bytes, rss_bytes
+from gateway.server.process import calm_collector, raise_file_limit
 from gateway.vitals import Vitals
 
 STARTS_PER_S = 10_000.0

@@ -18,8 +18,8 @@ from bench.runs.directory import RunDirectory
 from bench.runs.run import YOUNG
 from bench.suites.suite import LabelledCall, Suite, Task
 from gateway import Gateway, GatewaySettings
-from gateway.limits import calm_collector
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
+from gateway.server.process import calm_collector
 from manifests import Catalog
 
 TOOL = "stock_zh_a_hist"

@@ -23,10 +23,10 @@ from gateway.api.responses import REQUEST_ID, ReadyResponse, own_headers, proble
 from gateway.api.rest import Rest
 from gateway.api.route import CALLER, Route
 from gateway.api.well_known import challenge
-from gateway.connection import Connection
 from gateway.context import CLIENT
 from gateway.errors import CallError, ErrorCode
 from gateway.logs import REQUEST_ID as LOGGED_ID
+from gateway.server.connection import Connection
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -113,8 +113,8 @@ def serve(
 
 
 def _supervise(given: _Given, settings: "GatewaySettings") -> None:
-    from gateway.listening import bound_socket
-    from gateway.workers import Plan, supervise
+    from gateway.server.sockets import bound_socket
+    from gateway.server.supervisor import Plan, supervise
 
     try:
         listening = bound_socket(given.host, given.port)
@@ -136,14 +136,15 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from contextlib import AsyncExitStack
 
     from cache import SnapshotError
-    from gateway import Gateway, http
-    from gateway.limits import calm_collector, raise_file_limit
-    from gateway.listening import turn_away
+    from gateway import Gateway
     from gateway.logs import set_up
+    from gateway.server import http
+    from gateway.server.process import calm_collector, raise_file_limit
+    from gateway.server.sockets import turn_away
+    from gateway.server.supervisor import READY, when_stdin_closes
     from gateway.settings import SettingsError
     from gateway.spans import ToolSpans
     from gateway.trace import AGAIN_S, JsonLines, TraceError
-    from gateway.workers import READY, when_stdin_closes
 
     raise_file_limit()
     stop = _stop_when_told(given.is_supervised)

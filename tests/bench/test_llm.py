@@ -17,7 +17,7 @@ from bench.client import EmbeddedClient, HttpClient, Reply
 from bench.models.client import ModelClient
 from bench.runs.driver import Limits
 from gateway import Gateway, GatewaySettings
-from gateway.http import serve
+from gateway.server.http import serve
 from gateway.trace import JsonLines
 from manifests import Catalog, Manifest
 from tests.bench.played_model import INPUT, OUTPUT, TASK, Outputs, opened, play, playing, says

@@ -13,9 +13,9 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from gateway import http
 from gateway.logs import ACCESS, set_up
 from gateway.server import access_log as access
+from gateway.server import http
 from gateway.server.access_log import MAX_PATH, shown_path
 from manifests import Catalog
 from tests.conftest import Door, open_road

@@ -15,8 +15,9 @@ import pytest
 from aiohttp import web
 
 from cache import CacheControl
-from gateway import CallContext, Gateway, Result, http
+from gateway import CallContext, Gateway, Result
 from gateway.answers import PAUSE_S
+from gateway.server import http
 from manifests import Catalog, FreshnessOverride
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Door, Stepping, open_road

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from pydantic import SecretStr
 
-from gateway import http
+from gateway.server import http
 from gateway.spans import ToolSpans
 from manifests import Catalog
 from tests.conftest import Door, open_road

@@ -9,8 +9,9 @@ from pydantic import SecretStr
 
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
-from gateway import GatewaySettings, finder, http
+from gateway import GatewaySettings, finder
 from gateway.finder import Limits, ToolFinder
+from gateway.server import http
 from manifests import Catalog, Manifest
 from tests.adapters.test_rapidapi import upstream
 from tests.bench.test_retrieval import embeddings

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway import http
+from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.conftest import Door, open_road

@@ -21,9 +21,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool
 
 from adapters.simulator import Faults
-from gateway import http
 from gateway.api import mcp
 from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY
+from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog, Selection
 from tests.adapters.test_rapidapi import upstream

@@ -11,7 +11,8 @@ import pytest
 from aiohttp import ClientSession, web
 
 from cache import CacheControl, Entry, Snapshot, SnapshotError
-from gateway import CallContext, Gateway, GatewaySettings, Result, http
+from gateway import CallContext, Gateway, GatewaySettings, Result
+from gateway.server import http
 from gateway.settings import SettingsError
 from manifests import Catalog, Manifest
 from tests.adapters.test_rapidapi import upstream

@@ -21,7 +21,7 @@ from gateway import Gateway, GatewaySettings
 from gateway.api.page import HEADERS, Page
 from gateway.api.reference import operations
 from gateway.finder import ToolFinder
-from gateway.http import serve
+from gateway.server.http import serve
 from manifests import Catalog, Column, Manifest, Parameter, RapidApiBinding
 from tests.waiting import PATIENCE_S
 

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway import http
 from gateway.access.keys import add
+from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.conftest import Door, open_road

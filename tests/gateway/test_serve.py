@@ -19,10 +19,10 @@ import aiohttp
 import pytest
 
 from adapters.simulator import Faults
-from gateway import http
-from gateway import listening as listening_socket
 from gateway.cli.serve import is_loopback
 from gateway.hosts import Hosts
+from gateway.server import http
+from gateway.server import sockets as listening_socket
 from gateway.settings import GatewaySettings, HostSettings
 from manifests import Catalog
 from tests.conftest import Road, open_road

@@ -10,11 +10,12 @@ import pytest
 from multidict import CIMultiDict
 from pydantic import SecretStr
 
-from gateway import GatewaySettings, connection, http
+from gateway import GatewaySettings
 from gateway.access import keys, strangers
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
 from gateway.access.strangers import Strangers
+from gateway.server import connection, http
 from gateway.settings import SettingsError
 from manifests import Catalog
 from tests.conftest import Door, open_road

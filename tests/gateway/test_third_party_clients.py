@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from gateway import Gateway, GatewaySettings, http
+from gateway import Gateway, GatewaySettings
+from gateway.server import http
 from manifests import Catalog
 from tests.gateway.test_conformance import NODE, PACKAGES, node_is_missing
 from tests.waiting import PATIENCE_S

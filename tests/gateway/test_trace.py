@@ -17,7 +17,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gateway import CallContext, http
+from gateway import CallContext
+from gateway.server import http
 from gateway.trace import BOUND, JsonLines, TraceError
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream

@@ -13,9 +13,10 @@ import pytest
 from aiohttp import web
 
 from cache import CacheControl, DiskTier, Entry, Recorder, Row, Snapshot
-from gateway import CallContext, Gateway, GatewaySettings, Result, http
+from gateway import CallContext, Gateway, GatewaySettings, Result
 from gateway.bind import Binder
 from gateway.errors import CallError
+from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream

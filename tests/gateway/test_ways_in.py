@@ -19,10 +19,10 @@ from typing import Any, cast
 import pytest
 from pydantic import SecretStr
 
-from gateway import connection, http
 from gateway.access import keys
 from gateway.api import requests as bodies
 from gateway.logs import ACCESS
+from gateway.server import connection, http
 from gateway.trace import JsonLines
 from manifests import Catalog
 from manifests.selection import Selection

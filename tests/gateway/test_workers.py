@@ -18,9 +18,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway import workers
-from gateway.listening import bound_socket
-from gateway.workers import Plan, Supervisor, pause_after
+from gateway.server import supervisor as workers
+from gateway.server.sockets import bound_socket
+from gateway.server.supervisor import Plan, Supervisor, pause_after
 from tests.gateway.test_serve import (
     Server,
     answer,
@@ -291,7 +291,7 @@ async def test_workers_that_die_again_and_again_end_the_server() -> None:
     with bound_socket("127.0.0.1", 0) as listening:
         plan = Plan(("serve", "--nonsense"), 2, listening.fileno(), 1, False, "text")
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "gateway.workers", json.dumps(asdict(plan))),
+            *(sys.executable, "-P", "-m", "gateway.server.supervisor", json.dumps(asdict(plan))),
             stderr=asyncio.subprocess.PIPE,
             pass_fds=(listening.fileno(),),
         )

@@ -31,12 +31,12 @@ from gateway.api.page import Page
 from gateway.api.rest import Rest
 from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
-from gateway.connection import Connection, TurnedAway, is_lost
 from gateway.door_spans import DoorSpans
 from gateway.finder import PER_MINUTE, Limits, ToolFinder
-from gateway.listening import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.metrics import CallMetrics, Metrics
 from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
+from gateway.server.connection import Connection, TurnedAway, is_lost
+from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.spans import ToolSpans
 from gateway.vitals import Vitals
 

@@ -23,8 +23,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Literal, NoReturn
 
-from gateway.listening import turn_away
 from gateway.logs import set_up
+from gateway.server.sockets import turn_away
 
 log = logging.getLogger("finport")
 
@@ -63,7 +63,7 @@ def supervise(plan: Plan) -> NoReturn:
     os.set_inheritable(plan.listening, True)
     sys.stdout.flush()
     sys.stderr.flush()
-    command = (sys.executable, "-P", "-m", "gateway.workers", json.dumps(asdict(plan)))
+    command = (sys.executable, "-P", "-m", "gateway.server.supervisor", json.dumps(asdict(plan)))
     os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted
 
 
