@@ -15,7 +15,7 @@ import orjson
 
 from adapters.embeddings import Embedder
 from gateway.finder import DEPTH
-from gateway.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles
 from manifests import Catalog
 from manifests.dense import DenseIndex, Ranking, fused, text_of
 from manifests.search import FIELDS, Search, akshare_documents

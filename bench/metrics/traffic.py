@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import Any
 
 from gateway import CallRecord
-from gateway.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles
 
 SHOWN = 5
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.metrics.spread import spread
 from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
-from gateway.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles
 
 TOKENS = ("input", "cached", "output")
 """`cached` are those of the input that the endpoint had in its cache."""

@@ -11,7 +11,7 @@ from bench.metrics import FINTOOLBENCH
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
 from bench.runs.about import simulated
 from bench.suites.fintoolbench.published import PUBLISHED, SUITE
-from gateway.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles
 
 METRICS: Final[Mapping[str, str]] = {
     "TIR": "TIR",

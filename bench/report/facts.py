@@ -16,7 +16,7 @@ from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
 from bench.suites.fintoolbench.outcome import Outcome
 from gateway import CallRecord, ErrorCode
-from gateway.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles
 
 SOURCES: Final = ("live", "cached", "stale", "replayed", "simulated")
 FAULTS: Final = ("agent", "tool", "quota", "gateway")

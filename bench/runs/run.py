@@ -23,7 +23,7 @@ from bench.suites.suite import Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.finder import ToolFinder
 from gateway.server.process import calmed_collector, raise_file_limit
-from gateway.vitals import Vitals
+from gateway.telemetry.vitals import Vitals
 from manifests import Catalog, Manifest
 
 YOUNG = 200_000

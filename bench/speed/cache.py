@@ -22,8 +22,8 @@ import orjson
 from cache import DiskTier, Entry, Recorder, Row, Snapshot
 from gateway import Gateway, GatewaySettings
 from gateway.memory import rss_bytes
-from gateway.quantile import Quantiles
-from gateway.vitals import Vitals
+from gateway.telemetry.quantile import Quantiles
+from gateway.telemetry.vitals import Vitals
 
 log = logging.getLogger("finbench.speed")
 

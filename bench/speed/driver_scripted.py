@@ -33,7 +33,7 @@ from bench.speed.driver_stage import (
 )
 from gateway.memory import peak_rss_bytes, rss_bytes
 from gateway.server.process import calm_collector, raise_file_limit
-from gateway.vitals import Vitals
+from gateway.telemetry.vitals import Vitals
 
 STARTS_PER_S = 10_000.0
 """As in a run that says nothing else."""

@@ -25,8 +25,8 @@ from gateway.api.route import CALLER, Route
 from gateway.api.well_known import challenge
 from gateway.context import CLIENT
 from gateway.errors import CallError, ErrorCode
-from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.server.connection import Connection
+from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -10,8 +10,8 @@ from gateway.api.negotiation import takes_openmetrics
 from gateway.api.responses import json
 from gateway.api.route import CALLER, JSON, Route, Shape
 from gateway.call import Gateway
-from gateway.exposition import OPENMETRICS, TEXT
-from gateway.metrics import Metrics
+from gateway.telemetry.exposition import OPENMETRICS, TEXT
+from gateway.telemetry.metrics import Metrics
 
 
 class Health:

@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gateway.access.rejection import BadRequest
 from gateway.api.negotiation import takes_gzip, takes_plain
 from gateway.errors import CallError
-from gateway.logs import REQUEST_ID as LOGGED_ID
 from gateway.result import Result
+from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
 from manifests.nearest import did_you_mean
 from manifests.problem import first_problem
 

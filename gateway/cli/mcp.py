@@ -74,8 +74,9 @@ def mcp(
 
 async def _serve(settings: "GatewaySettings", catalog: "Catalog", visitor: "Visitor") -> int:
     from cache import SnapshotError
-    from gateway import Gateway, logs
+    from gateway import Gateway
     from gateway.api.mcp_stdio import McpStdio
+    from gateway.telemetry import logs
 
     input_, output = _take_stdio()
     try:

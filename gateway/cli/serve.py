@@ -137,13 +137,13 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
 
     from cache import SnapshotError
     from gateway import Gateway
-    from gateway.logs import set_up
     from gateway.server import http
     from gateway.server.process import calm_collector, raise_file_limit
     from gateway.server.sockets import turn_away
     from gateway.server.supervisor import READY, when_stdin_closes
     from gateway.settings import SettingsError
-    from gateway.spans import ToolSpans
+    from gateway.telemetry.logs import set_up
+    from gateway.telemetry.spans import ToolSpans
     from gateway.trace import AGAIN_S, JsonLines, TraceError
 
     raise_file_limit()

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from gateway.access.guard import Guard
 from gateway.access.rejection import Refusal
-from gateway.logs import ACCESS
+from gateway.telemetry.logs import ACCESS
 from manifests import Catalog
 
 log = logging.getLogger(ACCESS)

@@ -31,14 +31,14 @@ from gateway.api.page import Page
 from gateway.api.rest import Rest
 from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
-from gateway.door_spans import DoorSpans
 from gateway.finder import PER_MINUTE, Limits, ToolFinder
-from gateway.metrics import CallMetrics, Metrics
 from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
 from gateway.server.connection import Connection, TurnedAway, is_lost
 from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
-from gateway.spans import ToolSpans
-from gateway.vitals import Vitals
+from gateway.telemetry.metrics import CallMetrics, Metrics
+from gateway.telemetry.server_spans import DoorSpans
+from gateway.telemetry.spans import ToolSpans
+from gateway.telemetry.vitals import Vitals
 
 log = logging.getLogger("finport")
 

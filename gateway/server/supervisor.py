@@ -23,8 +23,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Literal, NoReturn
 
-from gateway.logs import set_up
 from gateway.server.sockets import turn_away
+from gateway.telemetry.logs import set_up
 
 log = logging.getLogger("finport")
 

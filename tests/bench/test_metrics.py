@@ -20,7 +20,7 @@ from bench.record import (
     ToolVerdict,
 )
 from gateway import CallRecord
-from gateway.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles
 
 
 def made(step: int, ok: bool = True, output: Any = "[]") -> ToolCallRecord:

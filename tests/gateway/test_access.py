@@ -13,10 +13,10 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from gateway.logs import ACCESS, set_up
 from gateway.server import access_log as access
 from gateway.server import http
 from gateway.server.access_log import MAX_PATH, shown_path
+from gateway.telemetry.logs import ACCESS, set_up
 from manifests import Catalog
 from tests.conftest import Door, open_road
 from tests.gateway.test_serve import answer

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pydantic import SecretStr
 
 from gateway.server import http
-from gateway.spans import ToolSpans
+from gateway.telemetry.spans import ToolSpans
 from manifests import Catalog
 from tests.conftest import Door, open_road
 from tests.gateway.test_mcp import request

@@ -17,7 +17,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from gateway.logs import ACCESS, REQUEST_ID, set_up
+from gateway.telemetry.logs import ACCESS, REQUEST_ID, set_up
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -161,7 +161,7 @@ def test_lines_about_requests_leave_room_for_what_goes_wrong() -> None:
 
 
 def test_the_end_waits_for_a_hanging_reader_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.logs.FLUSH_S", 0.2)
+    monkeypatch.setattr("gateway.telemetry.logs.FLUSH_S", 0.2)
     stream = Stuck()
     try:
         with set_up("text", stream, queued=2):
@@ -173,7 +173,7 @@ def test_the_end_waits_for_a_hanging_reader_only_so_long(monkeypatch: pytest.Mon
 
 
 def test_everything_is_written_by_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.logs.FLUSH_S", PATIENCE_S)
+    monkeypatch.setattr("gateway.telemetry.logs.FLUSH_S", PATIENCE_S)
 
     def work() -> None:
         for n in range(5_000):
@@ -208,7 +208,7 @@ def test_an_error_of_aiohttp_shows_no_header() -> None:
 
 def test_it_is_stderr_where_nothing_else_is_said() -> None:
     code = (
-        "import logging; from gateway.logs import set_up\n"
+        "import logging; from gateway.telemetry.logs import set_up\n"
         "with set_up('json'): logging.getLogger('finport').warning('股票')"
     )
     run = subprocess.run(

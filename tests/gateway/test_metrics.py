@@ -31,12 +31,12 @@ from gateway import CallContext, Gateway, GatewaySettings
 from gateway.bind import Binder
 from gateway.context import DEFAULT_CONTEXT
 from gateway.errors import CallError, ErrorCode
-from gateway.exposition import BOUNDS_S, MAX_CLIENTS, OPENMETRICS, TEXT, Figures, merge
 from gateway.grant import Grant
-from gateway.health import Health
-from gateway.metrics import CallMetrics, Metrics, State
 from gateway.result import Result
-from gateway.vitals import PERIOD_S, Vitals
+from gateway.telemetry.exposition import BOUNDS_S, MAX_CLIENTS, OPENMETRICS, TEXT, Figures, merge
+from gateway.telemetry.health import Health
+from gateway.telemetry.metrics import CallMetrics, Metrics, State
+from gateway.telemetry.vitals import PERIOD_S, Vitals
 from manifests import Catalog
 from tests.conftest import PLANTED_KEY
 from tests.waiting import PATIENCE_S, until
@@ -319,7 +319,7 @@ async def test_calls_are_counted_by_the_names_of_clients(catalog: Catalog, tmp_p
 async def test_more_clients_than_are_told_by_name_share_one(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.metrics.REMEMBERED", 10)
+    monkeypatch.setattr("gateway.telemetry.metrics.REMEMBERED", 10)
     folder = tmp_path / "run"
     async with open_scraped(catalog, tmp_path, folder, name_of=lambda id_: f"n-{id_}") as scraped:
         for n in range(MAX_CLIENTS + 50):
@@ -346,7 +346,7 @@ async def test_an_answer_about_all_workers_is_given_without_a_folder_that_hangs(
         assert held.wait(PATIENCE_S)
 
     async with open_scraped(catalog, tmp_path, folder) as scraped:
-        monkeypatch.setattr("gateway.metrics.LOOK_S", 0.05)
+        monkeypatch.setattr("gateway.telemetry.metrics.LOOK_S", 0.05)
         monkeypatch.setattr(Metrics, "_look", hang)
         try:
             for _ in range(3):
@@ -370,7 +370,7 @@ async def test_how_workers_are_doing_is_said_of_all(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
-    monkeypatch.setattr("gateway.metrics.KNOWN_S", 0.0)
+    monkeypatch.setattr("gateway.telemetry.metrics.KNOWN_S", 0.0)
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         await scraped.gateway.call(*COIN)
         alone = await scraped.metrics.health()
@@ -400,7 +400,7 @@ async def test_what_other_workers_said_is_read_once_in_a_while_not_for_each_who_
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
-    monkeypatch.setattr("gateway.metrics.KNOWN_S", PATIENCE_S)
+    monkeypatch.setattr("gateway.telemetry.metrics.KNOWN_S", PATIENCE_S)
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         assert not await scraped.metrics.any_failed()
         (folder / "health-1-0.json").write_bytes(orjson.dumps(health(os.getppid(), failed=True)))
@@ -412,7 +412,7 @@ async def test_what_other_workers_said_is_read_once_in_a_while_not_for_each_who_
 async def test_workers_add_up_and_one_that_has_ended_leaves_its_counters(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.shared.STALE_S", PATIENCE_S)
+    monkeypatch.setattr("gateway.telemetry.shared.STALE_S", PATIENCE_S)
     folder = tmp_path / "run"
     write(folder, os.getppid(), time.time())
     write(folder, ended_process(), time.time(), calls=11)
@@ -461,7 +461,7 @@ async def test_a_worker_leaves_its_counters_also_to_one_with_its_id(
 async def test_figures_are_written_while_calls_are_made(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.metrics.WRITE_S", 0.02)
+    monkeypatch.setattr("gateway.telemetry.metrics.WRITE_S", 0.02)
     folder = tmp_path / "run"
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         await scraped.gateway.call(*COIN)
@@ -475,7 +475,7 @@ async def test_a_folder_that_goes_away_is_told_once_and_hurts_nobody(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("gateway.metrics.WRITE_S", 0.02)
+    monkeypatch.setattr("gateway.telemetry.metrics.WRITE_S", 0.02)
     folder = tmp_path / "run"
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         folder.rename(tmp_path / "gone")

@@ -26,7 +26,7 @@ from pydantic import SecretStr
 from adapters.simulator import Fault, UpstreamDouble
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
-from gateway.spans import ToolSpans
+from gateway.telemetry.spans import ToolSpans
 from manifests import Catalog
 from tests.conftest import PLANTED_KEY
 from tests.waiting import PATIENCE_S, until
@@ -234,7 +234,7 @@ async def test_an_exporter_that_hangs_holds_up_neither_loop_nor_end(
     caplog: pytest.LogCaptureFixture,
     patience_s: float,
 ) -> None:
-    monkeypatch.setattr("gateway.spans.FLUSH_S", patience_s)
+    monkeypatch.setattr("gateway.telemetry.spans.FLUSH_S", patience_s)
     exporter = Hanging()
     processor = BatchSpanProcessor(exporter, schedule_delay_millis=60_000)
     settings = GatewaySettings(cache_dir=tmp_path)
@@ -310,6 +310,8 @@ async def test_with_the_extra_spans_go_out_by_otlp(
 
 
 def test_opentelemetry_is_not_imported_with_the_gateway() -> None:
-    code = "import gateway.spans, sys; print(any('opentelemetry' in m for m in sys.modules))"
+    code = (
+        "import gateway.telemetry.spans, sys; print(any('opentelemetry' in m for m in sys.modules))"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"

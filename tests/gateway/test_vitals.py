@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
-from gateway.vitals import PERIOD_S, Vitals
+from gateway.telemetry.vitals import PERIOD_S, Vitals
 
 PERIOD_MS = PERIOD_S * 1e3
 MIB = 2**20

@@ -21,8 +21,8 @@ from pydantic import SecretStr
 
 from gateway.access import keys
 from gateway.api import requests as bodies
-from gateway.logs import ACCESS
 from gateway.server import connection, http
+from gateway.telemetry.logs import ACCESS
 from gateway.trace import JsonLines
 from manifests import Catalog
 from manifests.selection import Selection

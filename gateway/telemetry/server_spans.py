@@ -16,7 +16,7 @@ from aiohttp import web
 
 from gateway.access.guard import Guard
 from gateway.server.access_log import shown_path
-from gateway.spans import REQUEST_SPAN, ToolSpans
+from gateway.telemetry.spans import REQUEST_SPAN, ToolSpans
 from manifests import Catalog
 
 if TYPE_CHECKING:

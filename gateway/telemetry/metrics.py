@@ -23,7 +23,10 @@ from gateway.bind import BoundCall
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import ErrorCode
-from gateway.exposition import (
+from gateway.hosts import host_of
+from gateway.memory import rss_bytes
+from gateway.result import Result
+from gateway.telemetry.exposition import (
     BOUNDS_S,
     BYTES,
     MAX_CLIENTS,
@@ -35,12 +38,9 @@ from gateway.exposition import (
     Row,
     exposed,
 )
-from gateway.health import Health, health_state, together
-from gateway.hosts import host_of
-from gateway.memory import rss_bytes
-from gateway.result import Result
-from gateway.shared import Record, Shared
-from gateway.vitals import Vitals
+from gateway.telemetry.health import Health, health_state, together
+from gateway.telemetry.shared import Record, Shared
+from gateway.telemetry.vitals import Vitals
 
 WRITE_S = 1.0
 """How often a worker writes its figures."""
@@ -195,7 +195,7 @@ class Metrics:
         return await to_thread.run_sync(self._exposed, self.state(), format_, limiter=self._scrapes)
 
     async def health(self) -> dict[str, Any]:
-        """How all workers are doing (`gateway.health.together`): the others as they last said, or
+        """How all workers are doing (`gateway.telemetry.health.together`): the others as they last said, or
         where the folder can't be read in time as they said before.
         """
         await self._know_others()

@@ -30,8 +30,8 @@ from prometheus_client.registry import Collector
 from gateway.call import Gateway
 from gateway.errors import ErrorCode
 from gateway.hosts import plans_of
-from gateway.quantile import Quantiles
 from gateway.quota import standings
+from gateway.telemetry.quantile import Quantiles
 
 log = logging.getLogger("finport")
 

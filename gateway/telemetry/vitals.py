@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.memory import children_peak_rss_bytes, forget_peak, peak_rss_bytes
-from gateway.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles
 
 PERIOD_S = 0.01
 

@@ -10,9 +10,9 @@ from functools import reduce
 from typing import Any
 
 from gateway.call import Gateway
-from gateway.quantile import Quantiles
-from gateway.shared import Record
-from gateway.vitals import Vitals
+from gateway.telemetry.quantile import Quantiles
+from gateway.telemetry.shared import Record
+from gateway.telemetry.vitals import Vitals
 
 _WORSE = {"closed": 0, "half_open": 1, "open": 2}
 

@@ -1,0 +1,1 @@
+"""What the gateway tells of itself: metrics, spans, logs, health."""
