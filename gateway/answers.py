@@ -46,7 +46,6 @@ from gateway.bind import BoundCall
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.execute import PATIENCE_S, execute
-from gateway.hosts import Hosts, plans_of
 from gateway.recorded import (
     never_recorded,
     not_in_snapshot,
@@ -56,7 +55,8 @@ from gateway.recorded import (
 )
 from gateway.result import ProvenanceSource
 from gateway.settings import GatewaySettings
-from gateway.upstream import open_upstream
+from gateway.upstreams.hosts import Hosts, plans_of
+from gateway.upstreams.opening import open_upstream
 from manifests import Catalog, Source
 
 log = logging.getLogger("finport")

@@ -24,8 +24,8 @@ from adapters.normalise import Answer
 from cache import Flight
 from gateway.bind import BoundCall
 from gateway.errors import CallError
-from gateway.hosts import Denied, UpstreamHost
 from gateway.settings import GatewaySettings
+from gateway.upstreams.hosts import Denied, UpstreamHost
 
 _JITTER = wait_random_exponential(multiplier=0.2, max=5.0)
 

@@ -234,7 +234,7 @@ class GatewaySettings(BaseSettings):
 
         What each process limits for itself is divided, rounded up. The disk tier and the quotas in
         the ledger are one for all. Rates, which manifests set too, are divided by `sharing` in
-        `gateway/hosts.py`.
+        `gateway/upstreams/hosts.py`.
         """
         parts: dict[str, Any] = {name: ceil(getattr(self, name) / workers) for name in _SHARED}
         parts["hosts"] = {

@@ -56,7 +56,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def _disks_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway goes on without what a slow disk holds; most tests want to see it."""
     for name in (
-        *("cache.disk.LOCK_S", "gateway.accounts.LOCK_S"),
+        *("cache.disk.LOCK_S", "gateway.upstreams.accounts.LOCK_S"),
         *("gateway.answers.TIER_WAIT_S", "gateway.answers.RECORDING_WAIT_S"),
     ):
         monkeypatch.setattr(name, PATIENCE_S)

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from bench.cli.main import main as finbench
 from gateway import GatewaySettings
 from gateway.cli.main import main as finport
-from gateway.hosts import plans_of
+from gateway.upstreams.hosts import plans_of
 from manifests import Catalog
 
 ROOT = Path(__file__).parents[1]

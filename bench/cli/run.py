@@ -296,8 +296,8 @@ async def _plan(
     from bench.agents.registry import AgentSettingsError, open_agent
     from bench.cli.tables import plan_table
     from bench.runs.forecast import needs
-    from gateway.hosts import plans_of
-    from gateway.quota import left_by_host
+    from gateway.upstreams.hosts import plans_of
+    from gateway.upstreams.quota import left_by_host
 
     if plan.agent.name not in ("scripted", "replay"):
         raise click.UsageError("--plan is for agents whose calls do not depend on answers")

@@ -12,7 +12,7 @@ from bench.agents import Agent, Episode, Round
 from bench.client import Reply
 from bench.suites.suite import Suite
 from gateway.bind import Binder, BoundCall, Refused
-from gateway.hosts import host_of
+from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 
 PLANNED = Reply(True, "planned")

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from gateway.access.rejection import Refusal
 from gateway.errors import CallError, ErrorCode
-from gateway.turns import Turns
+from gateway.upstreams.fair_queue import Turns
 
 SHARE = 0.02
 """Of the event loop's time."""

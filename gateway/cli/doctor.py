@@ -120,8 +120,8 @@ def _packages() -> Finding:
 
 def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
     """Raises `SettingsError`."""
-    from gateway.hosts import plans_of
     from gateway.settings_file import settings_file
+    from gateway.upstreams.hosts import plans_of
 
     plans_of(settings, catalog)
     given = sorted(name for name in os.environ if name.upper().startswith(PREFIX))
@@ -193,7 +193,7 @@ def _cache(settings: "GatewaySettings") -> Finding:
 def _quota(settings: "GatewaySettings") -> Finding:
     import time
 
-    from gateway.quota import standings
+    from gateway.upstreams.quota import standings
 
     path = settings.ledger_path
     try:

@@ -66,7 +66,7 @@ def read_settings(**overrides: object) -> "GatewaySettings":
     try:
         settings = GatewaySettings.read(**overrides)
         if settings.hosts:
-            from gateway.hosts import plans_of
+            from gateway.upstreams.hosts import plans_of
             from manifests import Catalog
 
             plans_of(settings, Catalog.load())

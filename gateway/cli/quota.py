@@ -18,8 +18,8 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
     """
     import time
 
-    from gateway.hosts import plans_of
-    from gateway.quota import standings
+    from gateway.upstreams.hosts import plans_of
+    from gateway.upstreams.quota import standings
     from manifests import Catalog
 
     settings = read_settings(**given)

@@ -29,9 +29,9 @@ from prometheus_client.registry import Collector
 
 from gateway.call import Gateway
 from gateway.errors import ErrorCode
-from gateway.hosts import plans_of
-from gateway.quota import standings
 from gateway.telemetry.quantile import Quantiles
+from gateway.upstreams.hosts import plans_of
+from gateway.upstreams.quota import standings
 
 log = logging.getLogger("finport")
 

@@ -23,7 +23,6 @@ from gateway.bind import BoundCall
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import ErrorCode
-from gateway.hosts import host_of
 from gateway.memory import rss_bytes
 from gateway.result import Result
 from gateway.telemetry.exposition import (
@@ -41,6 +40,7 @@ from gateway.telemetry.exposition import (
 from gateway.telemetry.health import Health, health_state, together
 from gateway.telemetry.shared import Record, Shared
 from gateway.telemetry.vitals import Vitals
+from gateway.upstreams.hosts import host_of
 
 WRITE_S = 1.0
 """How often a worker writes its figures."""

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli.main import main
-from gateway.hosts import host_of
-from gateway.quota import Ledger
+from gateway.upstreams.hosts import host_of
+from gateway.upstreams.quota import Ledger
 from manifests import Catalog
 
 RUN = ("run", "starter", "--episodes", "200", "--seed", "3")

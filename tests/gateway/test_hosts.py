@@ -16,9 +16,9 @@ from adapters.fault import LONGEST_PAUSE_S
 from adapters.simulator import Fault, Faults
 from cache import CacheControl, Snapshot
 from gateway import CallContext, Gateway, Result
-from gateway.hosts import RETRY_REFILL_S, RETRY_RESERVE
-from gateway.quota import standings
 from gateway.settings import GatewaySettings, SettingsError
+from gateway.upstreams.hosts import RETRY_REFILL_S, RETRY_RESERVE
+from gateway.upstreams.quota import standings
 from manifests import Catalog
 from tests.adapters.test_faults import Closing
 from tests.adapters.test_rapidapi import upstream
@@ -267,7 +267,7 @@ async def test_a_host_that_is_well_again_is_asked_again(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1e6
-    monkeypatch.setattr("gateway.hosts.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("gateway.upstreams.hosts.time", SimpleNamespace(monotonic=lambda: now))
     settings: dict[str, Any] = {"breaker_attempts": 2, "breaker_open_s": 20.0, "retries": 0}
     async with open_road(catalog, tmp_path, **settings) as road:
         road.double.play(HOST, Fault.UNAVAILABLE, Fault.UNAVAILABLE, Fault.UNAVAILABLE)

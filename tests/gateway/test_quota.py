@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 from adapters.fault import UpstreamFault
 from adapters.keys import Key
-from gateway.accounts import SPANS, TOLD, Accounts, Standing, planned
 from gateway.cli.main import main
-from gateway.hosts import Denied
-from gateway.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
+from gateway.upstreams.accounts import SPANS, TOLD, Accounts, Standing, planned
+from gateway.upstreams.hosts import Denied
+from gateway.upstreams.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
 from manifests import PlanLimits
 from tests.conftest import Stepping
 from tests.waiting import EARLY_S, PATIENCE_S, until
@@ -352,7 +352,7 @@ async def test_a_plan_of_so_many_a_second_is_kept(tmp_path: Path) -> None:
 async def test_who_finds_a_second_used_up_waits_for_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.quota.WAIT_S", PATIENCE_S)
+    monkeypatch.setattr("gateway.upstreams.quota.WAIT_S", PATIENCE_S)
     started = time.monotonic()
     async with Ledger.open(tmp_path / "q", ["k"], {HOST: PlanLimits(per_second=5)}) as ledger:
         await asyncio.gather(*(ledger.take(HOST, PATIENCE_S) for _ in range(12)))
@@ -517,7 +517,7 @@ async def test_closing_gives_back_what_is_being_leased(tmp_path: Path) -> None:
 async def test_nothing_is_counted_ahead_at_a_slow_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.quota.LEASE_S", 0.05)
+    monkeypatch.setattr("gateway.upstreams.quota.LEASE_S", 0.05)
     path = tmp_path / "q"
     async with Ledger.open(path, ["k"], {}) as ledger:
         for sent in range(1, 41):

@@ -20,10 +20,10 @@ import pytest
 
 from adapters.simulator import Faults
 from gateway.cli.serve import is_loopback
-from gateway.hosts import Hosts
 from gateway.server import http
 from gateway.server import sockets as listening_socket
 from gateway.settings import GatewaySettings, HostSettings
+from gateway.upstreams.hosts import Hosts
 from manifests import Catalog
 from tests.conftest import Road, open_road
 from tests.waiting import EARLY_S, PATIENCE_S, until

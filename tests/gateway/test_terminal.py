@@ -99,7 +99,7 @@ def test_what_a_snapshot_holds_steers_no_terminal(arguments: tuple[str, ...]) ->
 
 
 def test_what_stands_in_the_ledger_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.quota.standings", lambda *_: [_Standing()])
+    monkeypatch.setattr("gateway.upstreams.quota.standings", lambda *_: [_Standing()])
     done = run(finport, "quota")
     assert (done.exit_code, "coin" in done.output) == (0, True), done.output
     assert not steers(done.output)

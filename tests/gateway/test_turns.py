@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.breaker import Breaker
-from gateway.turns import LATE_S, LineFull, Pace, Turns
+from gateway.upstreams.breaker import Breaker
+from gateway.upstreams.fair_queue import LATE_S, LineFull, Pace, Turns
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from adapters.adapter import Adapter
 from adapters.akshare import AkShareAdapter
 from adapters.rapidapi import RapidApiAdapter
 from cache import Clock
-from gateway.quota import Ledger
 from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
+from gateway.upstreams.quota import Ledger
 from manifests import AkShareBinding, Catalog, PlanLimits, Source
 
 if TYPE_CHECKING:

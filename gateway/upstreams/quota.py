@@ -27,9 +27,9 @@ from adapters.fault import UNLIMITED, Limit, UpstreamFault, limits_of
 from adapters.keys import Key
 from cache import Clock
 from cache.threads import run_in
-from gateway.accounts import Accounts, Standing, planned, read_accounts
 from gateway.errors import CallError, ErrorCode
-from gateway.hosts import WAIT_S, Denied, asked_to_wait
+from gateway.upstreams.accounts import Accounts, Standing, planned, read_accounts
+from gateway.upstreams.hosts import WAIT_S, Denied, asked_to_wait
 from manifests import PlanLimits
 
 log = logging.getLogger("finport")

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from adapters.host import registrable_domain
-from gateway.breaker import Breaker
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
-from gateway.turns import LineFull, Pace, Turns
+from gateway.upstreams.breaker import Breaker
+from gateway.upstreams.fair_queue import LineFull, Pace, Turns
 from manifests import Catalog, Manifest
 from manifests.nearest import did_you_mean
 

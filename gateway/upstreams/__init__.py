@@ -1,0 +1,1 @@
+"""Upstream hosts: their breakers, fair queues, rates and quotas, and how adapters are opened."""
