@@ -1,5 +1,7 @@
-"""How much memory a process holds, and has held at most. Stands alone: `bench/speed/baselines/inspect_ai.py`
-runs it in a Python that has nothing of this project.
+"""How much memory a process holds, and has held at most.
+
+This file stands alone: `bench/speed/baselines/inspect_ai.py` runs it in a Python that has nothing
+of this project.
 
 The peak is that of the memory itself (VmHWM), which begins anew with the program and can be begun
 anew in between. That of getrusage(2) goes on through fork and exec, so a small program that was

@@ -33,10 +33,10 @@ class AgentSettings:
     """What agents are made of; each takes what is its own.
 
     `trace` is the run directory or trace file that `replay` plays. `base_url` and `model` name the
-    model of `llm` and `fatr` (its key: `bench/models/endpoint_key.py`); `temperature` and `max_tokens`
-    (of one answer) are the model's own where None. `stream` asks for answers in pieces, `inject`
-    puts finance tags into the descriptions of tools, `hard_filter` drops candidates that can't meet
-    the constraints that `fatr` inferred.
+    model of `llm` and `fatr` (its key: `bench/models/endpoint_key.py`); `temperature` and
+    `max_tokens` (of one answer) are the model's own where None. `stream` asks for answers in
+    pieces, `inject` puts finance tags into the descriptions of tools, `hard_filter` drops
+    candidates that can't meet the constraints that `fatr` inferred.
     """
 
     name: str = "scripted"

@@ -59,7 +59,7 @@ class ReplayAgent:
     @classmethod
     def read(cls, path: Path) -> "ReplayAgent":
         """The trace in a run directory, or in a file of JSON Lines: episodes as we record them, or
-        FinToolBench's traces, with ids and repeats as `bench/suites/fintoolbench/traces.py` counts them.
+        FinToolBench's traces.
 
         Blank lines and a torn last line are left out. Raises `AgentSettingsError`.
         """

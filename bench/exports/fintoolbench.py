@@ -1,4 +1,4 @@
-"""FinToolBench's traces (`bench/suites/fintoolbench/traces.py`) for its public evaluator, one episode a line.
+"""FinToolBench's traces for its public evaluator, one episode a line.
 
 The evaluator takes ids for unique and keeps the last of two lines with one id. So from the second
 repeat on an id is the episode's name, `{id}.{repeat}`.

@@ -1,8 +1,9 @@
 """A simulated model behind an OpenAI-compatible endpoint, for runs without a model.
 
-It plays scripted roles (`bench/models/simulated_roles.py`) and says so: its model is `simulated-planner`,
-its `system_fingerprint` is `simulated`. Given a seed, the same request gets the same answer, but
-for faults, which are drawn anew each time it comes, so that another attempt may succeed.
+It plays scripted roles (`bench/models/simulated_roles.py`) and says so: its model is
+`simulated-planner`, its `system_fingerprint` is `simulated`. Given a seed, the same request gets
+the same answer, but for faults, which are drawn anew each time it comes, so that another attempt
+may succeed.
 """
 
 import asyncio

@@ -195,8 +195,8 @@ class Metrics:
         return await to_thread.run_sync(self._exposed, self.state(), format_, limiter=self._scrapes)
 
     async def health(self) -> dict[str, Any]:
-        """How all workers are doing (`gateway.telemetry.health.together`): the others as they last said, or
-        where the folder can't be read in time as they said before.
+        """How all workers are doing (`together`): the others as they last said, or where the folder
+        can't be read in time as they said before.
         """
         await self._know_others()
         return together([*self._known, self._health()])

@@ -1,10 +1,10 @@
 """A span for each call, by OpenTelemetry's conventions for generative AI: `execute_tool NAME`.
 
 A span is made when its call has ended and holds no argument and no result. Its parent is the span
-of the request that made the call, if there is one (`gateway/telemetry/server_spans.py`), else the caller's
-`traceparent`, whose sampled flag is honoured; a malformed one is ignored. A caller that names
-another trace than its request's gets the span there, with a link. Nothing that goes wrong here
-reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
+of the request that made the call, if there is one (`gateway/telemetry/server_spans.py`), else the
+caller's `traceparent`, whose sampled flag is honoured; a malformed one is ignored. A caller that
+names another trace than its request's gets the span there, with a link. Nothing that goes wrong
+here reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
 """
 
 import logging

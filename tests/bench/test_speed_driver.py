@@ -12,7 +12,7 @@ from bench.agents import Episode, ErrorRates, ScriptedAgent
 from bench.client import Reply
 from bench.environment import INSPECT_PYTHON
 from bench.runs.driver import Driver
-from bench.speed.baselines import inspect_ai as speed_inspect
+from bench.speed.baselines import inspect_ai
 from bench.speed.driver import Figures, Sizes, flat, many, model_driven, scripted
 from bench.speed.driver_scripted import ANSWER
 from bench.speed.driver_stage import TOOL, CheckedAgent, MeasurementError, Stage, log_bytes, suite
@@ -110,8 +110,8 @@ def test_inspect_samples_that_ended_otherwise_are_counted() -> None:
         messages += [SimpleNamespace(role="tool", text=text) for text in outputs]
         return SimpleNamespace(output=SimpleNamespace(completion=answer), messages=messages)
 
-    right = sample(speed_inspect.ANSWER, "a", "b")
+    right = sample(inspect_ai.ANSWER, "a", "b")
     log = SimpleNamespace(samples=[right, sample("no", "a", "b")])
-    assert speed_inspect.wrong(log, told) == 2
+    assert inspect_ai.wrong(log, told) == 2
     log.samples += [right, right]
-    assert speed_inspect.wrong(log, told) == 0
+    assert inspect_ai.wrong(log, told) == 0

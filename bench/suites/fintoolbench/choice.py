@@ -35,10 +35,10 @@ def chosen(text: str, question: str = "") -> str | None:
     """The letter that a text chooses; None where it chooses none, or more than one.
 
     A text that is one letter chooses it. Else the letter counts with which the stated answer
-    begins (`bench.suites.fintoolbench.answer.stated`), else the one after the last 选, "choose" or "option is",
-    else the only one that is said to be right, else the only letter that stands by itself anywhere,
-    else the one with which the text opens, unless it goes through the options. A text that is, or
-    states, the words of one of the question's options chooses that one.
+    begins (`answer.stated`), else the one after the last 选, "choose" or "option is", else the only
+    one that is said to be right, else the only letter that stands by itself anywhere, else the one
+    with which the text opens, unless it goes through the options. A text that is, or states, the
+    words of one of the question's options chooses that one.
     """
     text = unicodedata.normalize("NFKC", text).replace("**", " ").strip()
     if lone := _LONE.fullmatch(text):
