@@ -182,7 +182,7 @@ class Answers:
         """The answer to a call that memory alone could not give at once."""
         if self.failed:  # it would be asked for in vain
             return Outcome(error=_unusable())
-        if self.pending >= self._settings.pending:
+        if self.pending >= self._settings.max_pending_calls:
             text = f"{self.pending} calls are already on their way to an answer"
             return Outcome(error=CallError(ErrorCode.OVERLOADED, text, retry_after_s=1.0))
         self.pending += 1

@@ -2,6 +2,9 @@
 below.
 """
 
+import logging
+import os
+from collections.abc import Mapping
 from hashlib import blake2b
 from math import ceil
 from pathlib import Path
@@ -33,6 +36,8 @@ from manifests.nearest import did_you_mean
 
 __all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
 
+log = logging.getLogger("finport")
+
 PREFIX = "FINPORT_"
 
 MiB = 2**20
@@ -61,10 +66,18 @@ BaseUrl = Annotated[str, AfterValidator(_origin)]
 Mode = Literal["live", "record", "replay", "offline"]
 
 _SHARED = (
-    *("connections", "per_host", "host_line", "pending"),
+    *("max_connections", "max_concurrency_per_host", "max_queue_per_host", "max_pending_calls"),
     *("akshare_workers", "memory_bytes"),
 )
 
+
+RENAMED = {
+    "connections": "max_connections",
+    "per_host": "max_concurrency_per_host",
+    "host_line": "max_queue_per_host",
+    "pending": "max_pending_calls",
+}
+"""Settings by the names they had in 0.1, which are still taken, with the names they have now."""
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
 
@@ -81,9 +94,10 @@ class HostSettings(PlanLimits):
 class GatewaySettings(BaseSettings):
     """What an operator may set. Times in seconds, sizes in bytes.
 
-    `hosts` sets limits by upstream host (for AkShare the registrable domain), `per_host` how many
-    calls may be under way at each of the others, `host_line` how many may wait for one, `pending`
-    how many calls in all may be on their way to an answer that memory does not have.
+    `hosts` sets limits by upstream host (for AkShare the registrable domain),
+    `max_concurrency_per_host` how many calls may be under way at each of the others,
+    `max_queue_per_host` how many may wait for one, `max_pending_calls` how many calls in all may be
+    on their way to an answer that memory does not have.
 
     `api_keys` and those in `clients_file` are the keys of the gateway's own clients; without any,
     only loopback is served. `metrics_key` opens `/metrics` beside them and nothing else, so that
@@ -91,10 +105,10 @@ class GatewaySettings(BaseSettings):
     `allow_transactional` says whether callers without a key may use tools
     that may set something off; unset, they may where nothing real can be reached. `allowed_hosts`
     are the names, beside localhost and IP addresses, under which the gateway may be called over
-    HTTP, `allowed_origins` the web origins, beside its own, whose pages may call it. `connections`
-    bounds open ones; `drain_s` is how long calls under way may take after SIGTERM. `access_log`
-    writes a line about each request to the log. `otel` exports spans as the OTEL_* variables of
-    OpenTelemetry say.
+    HTTP, `allowed_origins` the web origins, beside its own, whose pages may call it.
+    `max_connections` bounds open ones; `drain_s` is how long calls under way may take after
+    SIGTERM. `access_log` writes a line about each request to the log. `otel` exports spans as the
+    OTEL_* variables of OpenTelemetry say.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
@@ -113,7 +127,7 @@ class GatewaySettings(BaseSettings):
     allow_transactional: bool | None = None
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
-    connections: int = Field(10_000, ge=1)
+    max_connections: int = Field(10_000, ge=1)
     drain_s: float = Field(30.0, gt=0, le=DAY_S)
     log_format: Literal["text", "json"] = "text"
     access_log: bool = False
@@ -126,10 +140,10 @@ class GatewaySettings(BaseSettings):
     attempt_timeout_s: float = Field(60.0, gt=0, le=DAY_S)
     deadline_s: float = Field(180.0, gt=0, le=DAY_S)
     retries: int = Field(2, ge=0)
-    per_host: int = Field(16, ge=1)
-    host_line: int = Field(5_000, ge=0)
+    max_concurrency_per_host: int = Field(16, ge=1)
+    max_queue_per_host: int = Field(5_000, ge=0)
     hosts: dict[str, HostSettings] = Field(default_factory=dict)
-    pending: int = Field(10_000, ge=1)
+    max_pending_calls: int = Field(10_000, ge=1)
     breaker_failure_rate: float = Field(0.5, gt=0, le=1)
     breaker_attempts: int = Field(20, ge=1)
     breaker_window_s: float = Field(30.0, gt=0, le=DAY_S)
@@ -271,9 +285,29 @@ class GatewaySettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        check_environment(PREFIX, {CONFIG, *(f"finport_{n}" for n in settings_cls.model_fields)})
-        file_settings = InitSettingsSource(settings_cls, dict(read_settings_file()))
-        return init_settings, env_settings, file_settings
+        known = (f"finport_{name}" for name in (*settings_cls.model_fields, *RENAMED))
+        check_environment(PREFIX, {CONFIG, *known})
+        given, by_old_names, file = (
+            InitSettingsSource(settings_cls, _with_new_names(said))
+            for said in (init_settings(), _variables_by_old_names(), read_settings_file())
+        )
+        return given, env_settings, by_old_names, file
+
+
+def _variables_by_old_names() -> dict[str, Any]:
+    said = {name.lower(): value for name, value in os.environ.items()}
+    return {old: said[f"finport_{old}"] for old in RENAMED if f"finport_{old}" in said}
+
+
+def _with_new_names(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with old names replaced, and a warning; of both names the new one counts."""
+    for old in RENAMED.keys() & said.keys():
+        log.warning(
+            "setting %s is now named %s; the old name goes with the next release", old, RENAMED[old]
+        )
+    return {RENAMED[old]: said[old] for old in RENAMED if old in said} | {
+        name: value for name, value in said.items() if name not in RENAMED
+    }
 
 
 def _unknown(place: tuple[int | str, ...]) -> str:

@@ -120,7 +120,7 @@ async def _beside(folder: Path, load: "_Load", scheme: str, origin: str) -> Figu
     told = {
         "FINPORT_CACHE_DIR": str(folder / "cache"),
         "FINPORT_AKSHARE_BASE_URL": origin,
-        "FINPORT_PER_HOST": str(load.clients),
+        "FINPORT_MAX_CONCURRENCY_PER_HOST": str(load.clients),
     }
     async with server(folder, *serve, **trust, **told) as url:
         log.info("Finport, %s, up to about %g s", scheme, load.seconds)

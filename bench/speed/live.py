@@ -81,7 +81,7 @@ def _gateway(folder: Path, upstream: str) -> AbstractAsyncContextManager[str]:
     told = {
         "RAPIDAPI_BASE_URL": upstream,
         "RAPIDAPI_KEYS": "made-for-the-measurement",
-        "PER_HOST": str(CONNECTIONS),
+        "MAX_CONCURRENCY_PER_HOST": str(CONNECTIONS),
         "CACHE_DIR": str(folder / "cache"),
         "CLIENTS_FILE": str(folder / "clients.json"),
     }

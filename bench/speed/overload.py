@@ -45,8 +45,8 @@ async def overload(seconds: float = SECONDS) -> Figures:
         settings = {
             "FINPORT_CACHE_DIR": str(folder / "cache"),
             "FINPORT_RAPIDAPI_KEYS": "made-for-the-measurement",
-            "FINPORT_PENDING": str(PENDING),
-            "FINPORT_PER_HOST": str(PER_HOST),
+            "FINPORT_MAX_PENDING_CALLS": str(PENDING),
+            "FINPORT_MAX_CONCURRENCY_PER_HOST": str(PER_HOST),
         }
         python = (sys.executable, "-P", "-m")
         serve = (*python, "gateway.cli.main", "serve", "--port", "0", "--until-stdin-closes")

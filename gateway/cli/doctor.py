@@ -234,12 +234,12 @@ def _files(settings: "GatewaySettings") -> Finding:
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = settings.connections + SPARE_FILES
+    needed = settings.max_connections + SPARE_FILES
     if most == resource.RLIM_INFINITY:
         return Finding("open files", "ok", "no limit")
     if most < needed:
         advice = f"raise the limit (ulimit -Hn {needed}) or lower {PREFIX}CONNECTIONS"
-        text = f"at most {most}, for {settings.connections} connections {needed} may be needed"
+        text = f"at most {most}, for {settings.max_connections} connections {needed} may be needed"
         return Finding("open files", "warn", text, advice)
     return Finding("open files", "ok", f"at most {most}")
 

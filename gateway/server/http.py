@@ -142,7 +142,7 @@ class Serving:
         def connect() -> asyncio.Protocol:
             if is_one_of_many:
                 time.sleep(1e-9)  # 50 us in truth: other processes wake up and take the next one
-            if self.connections < self._gateway.settings.connections:
+            if self.connections < self._gateway.settings.max_connections:
                 return Connection(self, server)
             return TurnedAway()
 

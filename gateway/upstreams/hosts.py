@@ -46,7 +46,7 @@ class UpstreamHost:
         self, name: str, at_once: int, per_second: float | None, settings: GatewaySettings
     ) -> None:
         self.name = name
-        self._turns = Turns(at_once, settings.host_line)
+        self._turns = Turns(at_once, settings.max_queue_per_host)
         self._pace = Pace(per_second) if per_second else None
         self._breaker = Breaker(
             settings.breaker_failure_rate,
@@ -181,7 +181,7 @@ class Hosts:
             plan = self._plans.get(name, _NO_PLAN)
             keys = len(self._settings.secrets) if manifest.source == "rapidapi" else 1
             rate = plan.per_second and plan.per_second * max(keys, 1) / self._settings.sharing
-            at_once = plan.concurrency or self._settings.per_host
+            at_once = plan.concurrency or self._settings.max_concurrency_per_host
             host = self._hosts[name] = UpstreamHost(name, at_once, rate, self._settings)
         return host
 

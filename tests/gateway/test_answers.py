@@ -227,7 +227,7 @@ async def test_100_callers_a_key_with_random_cancellation(
     luck, keys, held = random.Random(4), crowd_of // 100, Held()
     async with (
         upstream(held.handle) as url,
-        open_road(faster, tmp_path, rapidapi_base_url=url, pending=crowd_of) as road,
+        open_road(faster, tmp_path, rapidapi_base_url=url, max_pending_calls=crowd_of) as road,
     ):
 
         async def caller(key: int) -> str:

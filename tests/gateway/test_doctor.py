@@ -47,7 +47,7 @@ def examine(
             env={
                 "FINPORT_CACHE_DIR": str(tmp_path / "cache"),
                 "FINPORT_CLIENTS_FILE": str(tmp_path / "clients.json"),
-                "FINPORT_CONNECTIONS": "100",
+                "FINPORT_MAX_CONNECTIONS": "100",
                 "FINPORT_UPSTREAM": "simulated",
                 **environment,
             },
@@ -85,7 +85,7 @@ def test_where_all_is_well_it_says_so(examine: Examine) -> None:
 
 
 def test_settings_that_cannot_be_read_fail_and_show_no_value(examine: Examine) -> None:
-    found, code = examine(FINPORT_PENDING="planted-value")
+    found, code = examine(FINPORT_MAX_PENDING_CALLS="planted-value")
     assert code == 1
     assert found["settings"].status == "fail"
     assert "pending" in found["settings"].found
@@ -282,7 +282,7 @@ def test_a_snapshot_that_cannot_be_read(examine: Examine, tmp_path: Path) -> Non
 
 
 def test_too_few_open_files(examine: Examine) -> None:
-    found, code = examine(FINPORT_CONNECTIONS="1000000000")
+    found, code = examine(FINPORT_MAX_CONNECTIONS="1000000000")
     assert (found["open files"].status, code) == ("warn", 0)
 
 

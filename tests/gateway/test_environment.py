@@ -11,7 +11,7 @@ from bench.cli.main import main as finbench
 from bench.environment import VARIABLES
 from gateway import GatewaySettings
 from gateway.cli.main import main as finport
-from gateway.settings import SettingsError
+from gateway.settings import RENAMED, SettingsError
 from tests.conftest import PLANTED_KEY
 
 
@@ -40,6 +40,28 @@ def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
     done = CliRunner().invoke(finport, ["call", "get_coin", "uuid=x", "--upstream", "simulated"])
     assert (done.exit_code, PLANTED_KEY in done.output) == (2, False)
     assert f"{name} is no setting{told}" in done.output
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+@pytest.mark.parametrize("way", ["variable", "file", "argument"])
+def test_a_setting_is_taken_by_its_old_name_with_a_warning_that_names_the_new(
+    way: str,
+    old: str,
+    new: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {old: 7} if way == "argument" else {}
+    if way == "variable":
+        monkeypatch.setenv(f"FINPORT_{old.upper()}", "7")
+    elif way == "file":
+        (tmp_path / "finport.toml").write_text(f"{old} = 7\n")
+    assert getattr(GatewaySettings.read(**given), new) == 7
+    assert f"setting {old} is now named {new}" in caplog.text
+    caplog.clear()
+    assert getattr(GatewaySettings.read(**{new: 8}), new) == 8
 
 
 @pytest.mark.parametrize("case", [str.upper, str.lower, str.title])

@@ -172,7 +172,7 @@ async def test_two_runs_share_a_rate_fairly(catalog: Catalog, tmp_path: Path) ->
         order.append(request.path.rpartition("/")[2].rstrip("0123456789"))
         return web.json_response({"a": 1})
 
-    settings: dict[str, Any] = {"hosts": {HOST: {"per_second": 50}}, "per_host": 4}
+    settings: dict[str, Any] = {"hosts": {HOST: {"per_second": 50}}, "max_concurrency_per_host": 4}
     async with (
         upstream(handler) as url,
         open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
@@ -195,7 +195,7 @@ async def test_two_runs_share_a_rate_fairly(catalog: Catalog, tmp_path: Path) ->
 
 
 async def test_who_gets_no_turn_in_time_is_told_so(catalog: Catalog, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"hosts": {HOST: {"concurrency": 1}}, "host_line": 2}
+    settings: dict[str, Any] = {"hosts": {HOST: {"concurrency": 1}}, "max_queue_per_host": 2}
     held = Held()
     async with (
         upstream(held.handle) as url,
@@ -321,7 +321,7 @@ async def test_a_breaker_believes_its_probe_and_nobody_from_before(
 
 
 async def test_an_outage_is_not_multiplied(catalog: Catalog, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"breaker_attempts": 10_000, "per_host": 64}
+    settings: dict[str, Any] = {"breaker_attempts": 10_000, "max_concurrency_per_host": 64}
     async with open_road(catalog, tmp_path, Faults(failure_rate=1.0), **settings) as road:
         began = time.monotonic()
         await asyncio.gather(*(coin(road.gateway, n) for n in range(300)))
@@ -335,7 +335,7 @@ async def test_beyond_its_bounds_the_gateway_says_so_at_once(
     held = Held()
     async with (
         upstream(held.handle) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, pending=5) as road,
+        open_road(catalog, tmp_path, rapidapi_base_url=url, max_pending_calls=5) as road,
     ):
         calls = [asyncio.create_task(coin(road.gateway, n)) for n in range(50)]
         await until(lambda: sum(call.done() for call in calls) == 45)
@@ -349,7 +349,7 @@ async def test_beyond_its_bounds_the_gateway_says_so_at_once(
 
 
 async def test_overload_over_http_is_503_with_retry_after(door: Door) -> None:
-    door.road.settings.pending = 1
+    door.road.settings.max_pending_calls = 1
     door.road.double.play(HOST, Fault.HANG)
     hangs = asyncio.create_task(door.call("get_coin", {"uuid": "a"}))
     await until(lambda: door.road.gateway.answers.pending)
@@ -471,7 +471,7 @@ async def test_an_upstream_that_closes_after_each_answer_is_well(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     closing, ledger = Closing(), tmp_path / "cache" / "quota.sqlite"
-    settings: dict[str, Any] = {"breaker_attempts": 1, "retries": 0, "per_host": 4}
+    settings: dict[str, Any] = {"breaker_attempts": 1, "retries": 0, "max_concurrency_per_host": 4}
     async with (
         closing.open() as url,
         open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,

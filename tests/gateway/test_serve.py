@@ -298,14 +298,15 @@ async def test_one_of_several_processes_gives_its_connections_back_to_all(
 async def test_limits_are_shared_out_among_workers(catalog: Catalog) -> None:
     host = "eastmoney.com"
     settings = GatewaySettings(
-        per_host=16,
-        host_line=5,
-        connections=1,
+        max_concurrency_per_host=16,
+        max_queue_per_host=5,
+        max_connections=1,
         memory_bytes=0,
         hosts={host: HostSettings(concurrency=3, per_second=8, per_day=100)},
     )
     share = settings.share(4)
-    assert (share.per_host, share.host_line, share.connections) == (4, 2, 1)
+    assert share.max_concurrency_per_host == 4
+    assert (share.max_queue_per_host, share.max_connections) == (2, 1)
     assert (share.pending, share.akshare_workers, share.memory_bytes) == (2_500, 1, 0)
     assert share.hosts[host].concurrency == 1
     assert share.hosts[host].per_day == 100

@@ -78,7 +78,7 @@ async def test_every_call_among_mixed_faults_ends_once_and_leaves_nothing(
     settings: dict[str, Any] = {
         "attempt_timeout_s": 5.0,
         "deadline_s": 60.0,
-        "per_host": 256,
+        "max_concurrency_per_host": 256,
         "akshare_workers": 2,
         "memory_bytes": 16 * 2**20,  # so that every tier is full after the first calls
         "disk_bytes": 8 * 2**20,

@@ -137,7 +137,7 @@ async def test_a_caller_that_goes_away_ends_its_own_execution_only(
 
 
 async def test_the_bounds_of_the_road_hold(catalog: Catalog, tmp_path: Path) -> None:
-    async with minting(catalog, tmp_path, pending=1) as (road, mint):
+    async with minting(catalog, tmp_path, max_pending_calls=1) as (road, mint):
         mint.opened.clear()
         late = asyncio.create_task(road.gateway.call(*WALLET, CallContext(deadline_s=2.0)))
         await mint.has(waiting=1)
@@ -165,7 +165,11 @@ async def test_an_execution_that_may_have_happened_is_not_called_retryable(
     async with (
         upstream(fail) as origin,
         open_road(
-            catalog, tmp_path, rapidapi_base_url=origin, allow_transactional=True, pending=1
+            catalog,
+            tmp_path,
+            rapidapi_base_url=origin,
+            allow_transactional=True,
+            max_pending_calls=1,
         ) as road,
     ):
         for tool, arguments in (WALLET, COIN):

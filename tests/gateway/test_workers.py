@@ -40,7 +40,7 @@ CALLS = 20
 """Calls that a client makes on one connection: a new worker gets its part only of new ones."""
 
 SLOW = ("--simulated-latency-s", "0.3")
-PER_HOST = {"FINPORT_PER_HOST": "128", "FINPORT_DRAIN_S": "600"}
+PER_HOST = {"FINPORT_MAX_CONCURRENCY_PER_HOST": "128", "FINPORT_DRAIN_S": "600"}
 """So that no call waits for its turn, and none is ended by the drain time."""
 
 
