@@ -12,14 +12,14 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class UpstreamErrorBody:
     """An error in the upstream's own words, and the HTTP status that it amounts to, if any."""
 
     text: str
     status: int | None = None
 
 
-Rule = Callable[[Mapping[str, Any]], Refusal | None]
+Rule = Callable[[Mapping[str, Any]], UpstreamErrorBody | None]
 
 _FAILED = {"error", "fail", "failed", "failure"}
 _FINE = {"", "0", "false", "n/a", "no", "none", "null", "ok", "success", "successful"}
@@ -45,7 +45,7 @@ _BROKEN = re.compile(
 )
 
 
-def _alpha_vantage(said: Mapping[str, Any]) -> Refusal | None:
+def _alpha_vantage(said: Mapping[str, Any]) -> UpstreamErrorBody | None:
     """`Note` and `Information` ask to slow down, except where they advertise."""
     text = ": ".join(_words(list(said.values())))
     if not text or set(said) - {"Error Message", "Note", "Information"}:
@@ -54,12 +54,12 @@ def _alpha_vantage(said: Mapping[str, Any]) -> Refusal | None:
     return _refusal(text, 429 if is_calming else None)
 
 
-def _error_message(said: Mapping[str, Any]) -> Refusal | None:
+def _error_message(said: Mapping[str, Any]) -> UpstreamErrorBody | None:
     text = said.get("Error Message")
     return _refusal(text) if isinstance(text, str) and len(said) == 1 else None
 
 
-def _bybit(said: Mapping[str, Any]) -> Refusal | None:
+def _bybit(said: Mapping[str, Any]) -> UpstreamErrorBody | None:
     """`retCode` is 0 for success (bybit-exchange.github.io/docs/v5/error)."""
     code, others = said.get("retCode"), {"retMsg", "retExtInfo", "time"}
     if not isinstance(code, int) or not code or said.get("result"):
@@ -67,19 +67,19 @@ def _bybit(said: Mapping[str, Any]) -> Refusal | None:
     if set(said) - {"retCode", "result"} - others:
         return None
     status = {10000: 504, 10006: 429, 10016: 500, 10018: 429}.get(code)
-    return Refusal(f"{code}: {said.get('retMsg', '')}", status)
+    return UpstreamErrorBody(f"{code}: {said.get('retMsg', '')}", status)
 
 
-def _exchange_rate(said: Mapping[str, Any]) -> Refusal | None:
+def _exchange_rate(said: Mapping[str, Any]) -> UpstreamErrorBody | None:
     """`result` says error and `error-type` which (exchangerate-api.com/docs)."""
     others = {"documentation", "terms-of-use"}
     if said.get("result") != "error" or set(said) - {"result", "error-type"} - others:
         return None
     text = str(said.get("error-type", "no reason given"))
-    return Refusal(text, 429 if text == "quota-reached" else None)
+    return UpstreamErrorBody(text, 429 if text == "quota-reached" else None)
 
 
-def _udf(said: Mapping[str, Any]) -> Refusal | None:
+def _udf(said: Mapping[str, Any]) -> UpstreamErrorBody | None:
     """`s` says error and `errmsg` which (TradingView's UDF protocol)."""
     if said.get("s") != "error" or set(said) - {"s", "errmsg", "nextTime"}:
         return None
@@ -94,13 +94,13 @@ RULES: Mapping[str, Rule] = {
     "financial-modeling-prep.p.rapidapi.com": _error_message,
     "trading-view.p.rapidapi.com": _udf,
 }
-"""What single hosts do their own way; what all hosts may do is in `refusal_in`."""
+"""What single hosts do their own way; what all hosts may do is in `error_body_in`."""
 
 PROXY = ".p.rapidapi.com"
 """RapidAPI's proxy answers for hosts of this suffix, with a `message` and nothing else."""
 
 
-def refusal_in(host: str, value: object) -> Refusal | None:
+def error_body_in(host: str, value: object) -> UpstreamErrorBody | None:
     """The error that the JSON document `value` is, or None for an answer."""
     if not isinstance(value, dict) or not value:
         return None
@@ -127,12 +127,12 @@ def words_in(value: object) -> str:
     return ": ".join(dict.fromkeys(_words(value)))
 
 
-def _refusal(text: str, code: int | None = None) -> Refusal:
+def _refusal(text: str, code: int | None = None) -> UpstreamErrorBody:
     if code is None and _SLOW_DOWN.search(text[:1000]):
         code = 429
     elif code is None and _BROKEN.search(text[:1000]):
         code = 503
-    return Refusal(text, code)
+    return UpstreamErrorBody(text, code)
 
 
 def _is_marked(said: Mapping[str, Any]) -> bool:

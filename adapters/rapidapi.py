@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from yarl import URL
 
-from adapters.conventions import Refusal, refusal_in, words_in
+from adapters.conventions import UpstreamErrorBody, error_body_in, words_in
 from adapters.credential import credential_arguments
 from adapters.fault import (
     LONGEST_RESET_S,
@@ -223,16 +223,16 @@ def _shape(prefix: str, template: str) -> re.Pattern[str]:
     return re.compile(re.escape(prefix) + re.sub(r"\\{\w+\\}", segment, re.escape(template)))
 
 
-def _outcome(reply: Reply, host: str, secrets: Sequence[str]) -> Answer | Refusal:
+def _outcome(reply: Reply, host: str, secrets: Sequence[str]) -> Answer | UpstreamErrorBody:
     """Raises `UpstreamFault` where a body of success can't be read."""
     if not reply.ok:
         try:
             words = words_in(read_json(reply.body, reply.charset))
         except UpstreamFault:
             words = ""
-        return Refusal(words, reply.status)
+        return UpstreamErrorBody(words, reply.status)
     value = read_json(reply.body, reply.charset, secrets)
-    return refusal_in(host, value) or masked(from_value(value), mask_of(frozenset(secrets)))
+    return error_body_in(host, value) or masked(from_value(value), mask_of(frozenset(secrets)))
 
 
 def _text(value: Scalar) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import anyio
 
-from adapters.conventions import Refusal
+from adapters.conventions import UpstreamErrorBody
 from adapters.fault import UpstreamFault
 from adapters.http import Reply
 from adapters.normalise import Answer
@@ -31,7 +31,7 @@ PROCESSES = 2
 KEPT_BYTES = 96 * 2**20
 """A process that holds more memory is not used again."""
 
-_Outcome = TypeVar("_Outcome", bound=Answer | Refusal)
+_Outcome = TypeVar("_Outcome", bound=Answer | UpstreamErrorBody)
 
 
 class Reader:
@@ -115,11 +115,11 @@ class Reader:
         return await start("adapters.reader_worker")
 
 
-def _outcome_of(head: dict[str, Any], data: bytes) -> Answer | Refusal:
+def _outcome_of(head: dict[str, Any], data: bytes) -> Answer | UpstreamErrorBody:
     if "fault" in head:
         raise UpstreamFault(**head["fault"])
     if "refusal" in head:
-        return Refusal(**head["refusal"])
+        return UpstreamErrorBody(**head["refusal"])
     columns, rows = head["answer"]["columns"], head["answer"]["rows"]
     return Answer(data, None if columns is None else tuple(columns), rows)
 

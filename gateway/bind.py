@@ -58,7 +58,7 @@ class BoundCall:
     aliases: Mapping[str, str]
 
 
-class Refused(Exception):
+class InvalidCall(Exception):
     """The call can't be made. `arguments` are those given, fit for a record."""
 
     def __init__(self, error: CallError, arguments: Mapping[str, Any] | None = None) -> None:
@@ -76,7 +76,7 @@ class Binder:
         self._remembered = lru_cache(REMEMBERED)(self._bind_text)
 
     def bind(self, tool: str, arguments: Mapping[str, Any] | bytes) -> BoundCall:
-        """The call that `arguments`, or their JSON text, mean. Raises `Refused`."""
+        """The call that `arguments`, or their JSON text, mean. Raises `InvalidCall`."""
         if not isinstance(arguments, bytes):
             return self._bind(tool, arguments)
         bind = self._remembered if len(arguments) <= REMEMBERED else self._bind_text
@@ -111,17 +111,17 @@ class Binder:
             if len(error.problems) > MAX_SHOWN:
                 text += f"; and {len(error.problems) - MAX_SHOWN} more"
             unbound = CallError(ErrorCode.INVALID_ARGUMENTS, text, details=details)
-            raise Refused(unbound, given) from None
+            raise InvalidCall(unbound, given) from None
         aliases = {} if given.keys() <= arguments.keys() else plan.signature.aliases(given)
         return BoundCall(plan, arguments, call_key(plan.key_prefix, arguments), aliases)
 
     def _resolve(self, tool: str, given: Mapping[str, Any]) -> Plan:
         manifest = self._catalog.get(tool)
         if manifest is None:
-            raise Refused(unknown_tool(self._catalog, tool), given)
+            raise InvalidCall(unknown_tool(self._catalog, tool), given)
         if manifest.unavailable is not None:
             text = f"{tool} is unavailable: {manifest.unavailable}"
-            raise Refused(CallError(ErrorCode.UNAVAILABLE, text), given)
+            raise InvalidCall(CallError(ErrorCode.UNAVAILABLE, text), given)
         plan = self._plans[tool] = Plan(
             manifest,
             Signature(manifest),
@@ -194,5 +194,5 @@ def _says_credential(name: str) -> bool:
 _known = lru_cache(maxsize=REMEMBERED)(_says_credential)
 
 
-def _unreadable(message: str) -> Refused:
-    return Refused(CallError(ErrorCode.INVALID_REQUEST, message))
+def _unreadable(message: str) -> InvalidCall:
+    return InvalidCall(CallError(ErrorCode.INVALID_REQUEST, message))

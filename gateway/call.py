@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from cache import Clock, Entry, Kept
 from gateway import rows
 from gateway.answers import Answers, open_answers
-from gateway.bind import Binder, BoundCall, Refused, printable
+from gateway.bind import Binder, BoundCall, InvalidCall, printable
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
@@ -147,7 +147,7 @@ class Gateway:
                 result.error, result.snapshot = outcome.error, outcome.snapshot
                 if outcome.kept is not None:
                     self._answer(result, bound, outcome.kept, self._passed(), context)
-        except Refused as refused:
+        except InvalidCall as refused:
             result.tool = printable(tool)
             result.error, given = refused.error, refused.arguments
         except asyncio.CancelledError:
@@ -223,7 +223,7 @@ class Gateway:
     def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
         refusal = self.refusal(bound.plan.manifest, context.grant)
         if refusal is not None:
-            raise Refused(refusal, bound.arguments)
+            raise InvalidCall(refusal, bound.arguments)
 
     def _turn_away(self, why: str, tool: str, context: CallContext) -> Result:
         result = self._result(printable(tool))

@@ -25,7 +25,7 @@ from cache import Flight
 from gateway.bind import BoundCall
 from gateway.errors import CallError
 from gateway.settings import GatewaySettings
-from gateway.upstreams.hosts import Denied, UpstreamHost
+from gateway.upstreams.hosts import NotAdmitted, UpstreamHost
 
 _JITTER = wait_random_exponential(multiplier=0.2, max=5.0)
 
@@ -68,7 +68,7 @@ async def execute(
                 async with flight.wait_in_line():
                     turn = await host.take_turn(client, flight.deadline - loop.time())
             except TimeoutError:
-                raise Denied(host.no_turn(loop.time() - started)) from None
+                raise NotAdmitted(host.no_turn(loop.time() - started)) from None
         flight.attempts += 1
         if flight.attempts == 1:
             host.first_attempt()
@@ -87,7 +87,7 @@ async def execute(
             if last.kind in ("rate_limited", "status") and last.other_key is None:
                 host.pause(last.retry_after_s or 0.0)
             raise last from None
-        except Denied:  # by the key's quota: nothing was sent
+        except NotAdmitted:  # by the key's quota: nothing was sent
             flight.attempts -= 1
             raise
         finally:
@@ -100,7 +100,7 @@ async def execute(
         if not fault.retryable:
             return CallError.from_fault(fault)
         first: UpstreamFault | None = fault
-    except Denied as denied:
+    except NotAdmitted as denied:
         return denied.error
 
     async def attempt_again() -> Answer:
@@ -128,7 +128,9 @@ async def execute(
         return await retrying(attempt_again)
     except UpstreamFault as fault:
         return CallError.from_fault(fault)
-    except Denied as denied:  # before another attempt: then why the last one failed is the news
+    except (
+        NotAdmitted
+    ) as denied:  # before another attempt: then why the last one failed is the news
         return CallError.from_fault(last) if last is not None else denied.error
 
 

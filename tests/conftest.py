@@ -19,7 +19,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pydantic import SecretStr
 
-from adapters.simulator import Faults, UpstreamDouble
+from adapters.simulator import Faults, SimulatedUpstream
 from cache import Clock
 from gateway import Gateway, GatewaySettings
 from gateway.server import http
@@ -117,7 +117,7 @@ class Road:
     """A gateway whose live upstreams are the double."""
 
     gateway: Gateway
-    double: UpstreamDouble
+    double: SimulatedUpstream
     settings: GatewaySettings
 
 
@@ -132,7 +132,7 @@ async def open_road(
 ) -> AsyncIterator[Road]:
     """The road with `upstream = live` and every base URL pointing at a double."""
     async with AsyncExitStack() as parts:
-        double = await parts.enter_async_context(UpstreamDouble.open(catalog, faults=faults))
+        double = await parts.enter_async_context(SimulatedUpstream.open(catalog, faults=faults))
         chosen = GatewaySettings(
             **{
                 "cache_dir": folder / "cache",

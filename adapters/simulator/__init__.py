@@ -2,6 +2,6 @@
 
 from adapters.simulator.akshare import FUNCTIONS
 from adapters.simulator.faults import Fault, Faults
-from adapters.simulator.server import UpstreamDouble
+from adapters.simulator.server import SimulatedUpstream
 
-__all__ = ["FUNCTIONS", "Fault", "Faults", "UpstreamDouble"]
+__all__ = ["FUNCTIONS", "Fault", "Faults", "SimulatedUpstream"]

@@ -26,7 +26,7 @@ CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
 """Query fields in which AkShare sends the time of day; answers don't depend on them."""
 
 
-class UpstreamDouble:
+class SimulatedUpstream:
     """A running double. `requests` counts what arrived, by (host, path)."""
 
     def __init__(self, catalog: Catalog, seed: int, faults: Faults) -> None:
@@ -47,7 +47,7 @@ class UpstreamDouble:
     @asynccontextmanager
     async def open(
         cls, catalog: Catalog, *, seed: int = 0, faults: Faults | None = None
-    ) -> AsyncIterator["UpstreamDouble"]:
+    ) -> AsyncIterator["SimulatedUpstream"]:
         """Serve on a free port of the loopback interface; `base_url` says where."""
         double = cls(catalog, seed, faults or Faults())
         app = web.Application(client_max_size=2**20)

@@ -11,7 +11,7 @@ from typing import Any
 from bench.agents import Agent, Episode, Round
 from bench.client import Reply
 from bench.suites.suite import Suite
-from gateway.bind import Binder, BoundCall, Refused
+from gateway.bind import Binder, BoundCall, InvalidCall
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 
@@ -93,7 +93,7 @@ async def _calls(
                 continue
             try:
                 bound.append(binder.bind(call.tool, call.arguments))
-            except Refused:
+            except InvalidCall:
                 continue  # it never leaves the gateway
         episode.history.append(Round(turn, tuple(PLANNED for _ in turn.calls)))
     return bound

@@ -19,7 +19,7 @@ from anyio import to_thread
 
 from gateway.access import keys
 from gateway.access.keys import KeyEntry
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, SettingsError
 
@@ -123,7 +123,7 @@ class Client:
         self._hand_out()
 
     def begin(self) -> None:
-        """Take a turn at once. Raises `Refusal`, `rate_limited` where a limit is used up."""
+        """Take a turn at once. Raises `RequestRejected` (`rate_limited`)."""
         if self._limited:
             self._check_limits()
         self.in_flight += 1
@@ -131,7 +131,7 @@ class Client:
     async def wait_turn(self) -> None:
         """Wait for a turn; those who wait get theirs in the order in which they came.
 
-        Raises `Refusal` for a client that was revoked.
+        Raises `RequestRejected` for a client that was revoked.
         """
         if not self._limited:
             self.in_flight += 1
@@ -260,10 +260,10 @@ class Clients:
         return known and known[1].name
 
     def authenticate(self, presented: str | None) -> Client:
-        """The client whose key this is. Raises `Refusal` (`unauthorized`)."""
+        """The client whose key this is. Raises `RequestRejected` (`unauthorized`)."""
         if not presented:
             text = f"no key was given: send {HOW_TO_SEND}"
-            raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+            raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text))
         digest = keys.digest_of(presented)
         found = self._clients.get(digest[:8])
         if found is None or not hmac.compare_digest(found[0], digest):
@@ -311,9 +311,11 @@ class Clients:
                 log.exception("clients file %s: could not see whether it changed", self._path)
 
 
-def _unknown() -> Refusal:
-    return Refusal(CallError(ErrorCode.UNAUTHORIZED, "this key is not known, or was revoked"))
+def _unknown() -> RequestRejected:
+    return RequestRejected(
+        CallError(ErrorCode.UNAUTHORIZED, "this key is not known, or was revoked")
+    )
 
 
-def _used_up(limit: str, text: str, retry_after_s: float) -> Refusal:
-    return Refusal(CallError(ErrorCode.RATE_LIMITED, text, retry_after_s, {"limit": limit}))
+def _used_up(limit: str, text: str, retry_after_s: float) -> RequestRejected:
+    return RequestRejected(CallError(ErrorCode.RATE_LIMITED, text, retry_after_s, {"limit": limit}))

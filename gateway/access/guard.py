@@ -19,7 +19,7 @@ from multidict import CIMultiDictProxy, istr
 
 from gateway.access.clients import HOW_TO_SEND, Client, Clients
 from gateway.access.keys import digest_of
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.context import CLIENT, DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, SettingsError
@@ -48,7 +48,7 @@ class Caller:
 
     def turn(self) -> AbstractContextManager[None]:
         """Within it a call counts against the limits of the client, if any. Entering it raises
-        `Refusal` where one is used up.
+        `RequestRejected` where one is used up.
         """
         return _NO_LIMITS if self.client is None else self.client
 
@@ -73,31 +73,31 @@ class Guard:
         return self._clients.required
 
     def check_site(self, headers: Headers) -> None:
-        """Raises `Refusal` for a foreign Host or Origin."""
+        """Raises `RequestRejected` for a foreign Host or Origin."""
         host = headers.get(hdrs.HOST, "")
         if not self._is_own(host):
             text = f"the gateway is not called {_shown(host)}; allow it by FINPORT_ALLOWED_HOSTS"
-            raise Refusal(CallError(ErrorCode.FORBIDDEN, text))
+            raise RequestRejected(CallError(ErrorCode.FORBIDDEN, text))
         if hdrs.ORIGIN not in headers:
             return
         origin = ", ".join(headers.getall(hdrs.ORIGIN))
         if not is_same_site(origin, host) and not self.is_allowed_page(headers):
             text = f"pages of {_shown(origin)} may not call; allow it by FINPORT_ALLOWED_ORIGINS"
-            raise Refusal(CallError(ErrorCode.FORBIDDEN, text))
+            raise RequestRejected(CallError(ErrorCode.FORBIDDEN, text))
 
     def is_allowed_page(self, headers: Headers) -> bool:
         """Whether a page of another origin calls that the settings allow."""
         return ", ".join(headers.getall(hdrs.ORIGIN, ())) in self._origins
 
     def caller(self, headers: Headers) -> Caller:
-        """Who calls. Raises `Refusal` where the gateway knows keys and is not given one of them."""
+        """Who calls. Raises `RequestRejected` without a known key where one is needed."""
         if self._clients.required:
             try:
                 client = self._clients.authenticate(_key(headers))
-            except Refusal:
+            except RequestRejected:
                 if self.may_read_figures(headers):
                     text = "this key opens /metrics and nothing else"
-                    raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text)) from None
+                    raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text)) from None
                 raise
             return Caller(client, CallContext(client=client.id, grant=client.grant))
         name = headers.get(CLIENT)
@@ -110,7 +110,7 @@ class Guard:
         try:
             self.check_site(headers)
             self.caller(headers)
-        except Refusal:
+        except RequestRejected:
             return False
         return True
 
@@ -118,7 +118,7 @@ class Guard:
         """Whether a request gives the key that opens `/metrics` and nothing else."""
         try:
             given = _key(headers)
-        except Refusal:
+        except RequestRejected:
             return False
         if self._metrics_key is None or given is None:
             return False
@@ -185,14 +185,14 @@ def _metrics_key(settings: GatewaySettings, clients: Clients) -> str | None:
     key = settings.metrics_key.get_secret_value()
     try:
         client = clients.authenticate(key)
-    except Refusal:
+    except RequestRejected:
         return digest_of(key)
     text = f"setting metrics_key: it is the key of client {client.name}, which calls tools"
     raise SettingsError(f"{text}; make another")
 
 
 def _key(headers: Headers) -> str | None:
-    """The key that a request gives. Raises `Refusal`: of two it would be open which one counts."""
+    """The key that a request gives. Raises `RequestRejected` for two different ones."""
     keys = [*map(str.strip, headers.getall(API_KEY, ()))]
     for given in headers.getall(hdrs.AUTHORIZATION, ()):
         scheme, _, key = given.partition(" ")
@@ -200,12 +200,12 @@ def _key(headers: Headers) -> str | None:
             keys.append(key.strip())
     if not keys and hdrs.AUTHORIZATION in headers:
         text = f"Authorization is given in a form that is not known: send {HOW_TO_SEND}"
-        raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+        raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text))
     if len(keys) > 1:
         keys = [*({*keys} - {""})]
     if len(keys) > 1:
         text = f"two different keys were given: send one, as {HOW_TO_SEND}"
-        raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+        raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text))
     return keys[0] if keys else None
 
 

@@ -3,7 +3,7 @@
 from gateway.errors import CallError, ErrorCode
 
 
-class Refusal(Exception):
+class RequestRejected(Exception):
     """Nothing was done; `error` says why."""
 
     def __init__(self, error: CallError) -> None:
@@ -11,7 +11,7 @@ class Refusal(Exception):
         self.error = error
 
 
-class BadRequest(Refusal):
+class BadRequest(RequestRejected):
     """The request can't be understood."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:

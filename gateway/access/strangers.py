@@ -9,9 +9,9 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.errors import CallError, ErrorCode
-from gateway.upstreams.fair_queue import Turns
+from gateway.upstreams.fair_queue import FairQueue
 
 SHARE = 0.02
 """Of the event loop's time."""
@@ -32,19 +32,19 @@ class Strangers:
     """Turns of requests, for one event loop."""
 
     def __init__(self) -> None:
-        self._turns = Turns(1, sys.maxsize)  # each connection waits for one at most
+        self._turns = FairQueue(1, sys.maxsize)  # each connection waits for one at most
         self._due = 0.0
 
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
-        """Within it a request is served. Raises `Refusal` where too many wait."""
+        """Within it a request is served. Raises `RequestRejected` where too many wait."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(WAIT_S):
                 await self._turns.take(address)
         except TimeoutError:
             text = "too many requests without a key are waiting"
-            raise Refusal(CallError(ErrorCode.OVERLOADED, text, 1.0)) from None
+            raise RequestRejected(CallError(ErrorCode.OVERLOADED, text, 1.0)) from None
         began = loop.time()
         try:
             yield

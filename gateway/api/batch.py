@@ -16,7 +16,7 @@ from pydantic import Field
 
 from gateway.access.clients import Client
 from gateway.access.guard import Caller
-from gateway.access.rejection import BadRequest, Refusal
+from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.models import Call
 from gateway.api.requests import MAX_BODY, arguments_text, is_id, read_lines
 from gateway.api.rest import CallQuery, asked_for
@@ -139,7 +139,7 @@ class _Exchange:
             call = _parsed(line, number)
             id_ = _id(call, number)
             tool, arguments = _read(call, number)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             return _problem(id_, refusal.error)
         result = await self._made(tool, arguments)
         return b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:])
@@ -150,7 +150,7 @@ class _Exchange:
             return await self._gateway.call(tool, arguments, self._context)
         try:
             await self._wait_turn(client)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             return await self._gateway.refuse(tool, refusal.error, self._context)
         try:
             return await self._gateway.call(tool, arguments, self._context)
@@ -158,14 +158,16 @@ class _Exchange:
             client.end()
 
     async def _wait_turn(self, client: Client) -> None:
-        """Wait for what the client's limits allow; raises `Refusal` where that takes too long."""
+        """Wait for what the client's limits allow. Raises `RequestRejected` after the deadline."""
         most_s = self._gateway.settings.deadline_s
         try:
             async with asyncio.timeout(most_s):
                 await client.wait_turn()
         except TimeoutError:
             text = f"this client's limits left no turn within {most_s:g} s"
-            raise Refusal(CallError(ErrorCode.RATE_LIMITED, text, retry_after_s=1.0)) from None
+            raise RequestRejected(
+                CallError(ErrorCode.RATE_LIMITED, text, retry_after_s=1.0)
+            ) from None
 
     async def _say(self, line: bytes) -> None:
         while len(self._answers) >= BUFFERED:

@@ -15,7 +15,7 @@ from typing import cast
 from aiohttp import hdrs, web
 
 from gateway.access.guard import API_KEY, Caller, Guard
-from gateway.access.rejection import BadRequest, Refusal
+from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.access.strangers import Strangers
 from gateway.api.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp, refused
 from gateway.api.requests import MAX_BODY
@@ -85,7 +85,7 @@ class Front:
             try:
                 self._guard.check_site(headers)
                 caller = self._guard.caller(headers)
-            except Refusal as refusal:
+            except RequestRejected as refusal:
                 leaves_unread = _leave_unread(request)
                 if self._is_scrape(request, refusal):
                     response = await doors(request)
@@ -93,7 +93,7 @@ class Front:
                     response = await self._answer_stranger(request, doors, refusal)
             else:
                 response = await self._answer(request, doors, caller)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             response = _turned_away(request, refusal.error)
         except web.HTTPException as error:
             response = _as_json(request, error)
@@ -130,7 +130,7 @@ class Front:
         return await doors(request)
 
     async def _answer_stranger(
-        self, request: web.Request, doors: Handler, refusal: Refusal
+        self, request: web.Request, doors: Handler, refusal: RequestRejected
     ) -> web.StreamResponse:
         """Answer a request that may come to open routes at most, in its turn."""
         async with self._strangers.turn(request.remote or ""):
@@ -147,7 +147,7 @@ class Front:
             return web.Response(status=204, headers=_PREFLIGHT)
         try:
             request[CALLER] = self._guard.caller(request.headers)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             resource = request.match_info.route.resource
             if resource not in self._open and not self._is_scrape(request, refusal):
                 raise
@@ -156,7 +156,7 @@ class Front:
         except web.HTTPException as error:
             return _as_json(request, error)
 
-    def _is_scrape(self, request: web.Request, refusal: Refusal) -> bool:
+    def _is_scrape(self, request: web.Request, refusal: RequestRejected) -> bool:
         """Whether a request that may not call comes for figures alone, and may."""
         is_for_figures = request.raw_path.partition("?")[0] in FIGURES
         is_unknown = refusal.error.code is ErrorCode.UNAUTHORIZED

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from gateway.access.guard import Caller
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.api.mcp_tools import DEFAULT_LISTING, CursorError, Listing, McpTools, UnknownToolError
 from gateway.api.requests import is_id
 from gateway.call import Gateway
@@ -170,7 +170,7 @@ class Mcp:
         except UnknownToolError as unknown:
             near = {"nearest": unknown.nearest} if unknown.nearest else None
             raise McpError(INVALID_PARAMS, str(unknown), near) from None
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             return await self._tools.refuse(
                 visitor.offer, name, arguments or {}, refusal.error, context
             )

@@ -25,7 +25,7 @@ from multidict import CIMultiDictProxy, MultiDict
 from pydantic import Field
 
 from gateway.access.guard import Caller
-from gateway.access.rejection import BadRequest, Refusal
+from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api import mcp
 from gateway.api.mcp import Mcp, McpError, Request, Visitor
 from gateway.api.mcp_tools import MAX_PAGE, Listing, OutputSchema
@@ -158,7 +158,7 @@ class McpHttp:
             # Before revision 2026-07-28 the status says no more than whether a request was read.
             status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
             return json_body(request, mcp.error(id_, fault), status, {})
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             return refused(request, refusal.error, id_=id_)
 
     async def _answer(

@@ -16,7 +16,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
 from gateway.api.models import Answer, FoundTools, ToolDescription
 from gateway.api.requests import arguments_text
@@ -137,10 +137,10 @@ class McpTools:
     async def call(
         self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
     ) -> bytes:
-        """The result of `tools/call`. Raises `UnknownToolError` and `Refusal`."""
+        """The result of `tools/call`. Raises `UnknownToolError` and `RequestRejected`."""
         if isinstance(arguments, Repeating) and (name == READ_RESULT or name in _THREE):
             text = f"argument {printable(arguments.repeated[0])}: is given more than once"
-            raise Refusal(CallError(ErrorCode.INVALID_ARGUMENTS, text))
+            raise RequestRejected(CallError(ErrorCode.INVALID_ARGUMENTS, text))
         if name == READ_RESULT:
             return await self._read_result(arguments, context.grant)
         if offer is None:
@@ -204,8 +204,8 @@ class McpTools:
     def _gathered(self, given: dict[str, Any]) -> dict[str, Any]:
         """What call_tool is given, with the tool's arguments in `arguments` and nowhere else.
 
-        Models also give them as null, as JSON text, and beside the name. Raises `Refusal` where it
-        is open what belongs to the tool.
+        Models also give them as null, as JSON text, and beside the name. Raises `RequestRejected`
+        where it is open what belongs to the tool.
         """
         own = {name: value for name, value in given.items() if name in CallTool.model_fields}
         beside = {name: value for name, value in given.items() if name not in own}
@@ -334,7 +334,7 @@ def _title(name: str) -> str:
 
 
 def _object(value: object) -> Any:
-    """The object that `arguments` means. Raises `Refusal` for a text that means none."""
+    """The object that `arguments` means. Raises `RequestRejected` for a text that means none."""
     if value is None:
         return {}
     if not isinstance(value, str):
@@ -348,10 +348,12 @@ def _object(value: object) -> Any:
     return meant or {}
 
 
-def _wrong(name: str, problem: str) -> Refusal:
+def _wrong(name: str, problem: str) -> RequestRejected:
     """One of the three is given what it does not take."""
     allowed = {"allowed": [*_THREE[name][0].model_fields]}
-    return Refusal(CallError(ErrorCode.INVALID_ARGUMENTS, f"argument {problem}", details=allowed))
+    return RequestRejected(
+        CallError(ErrorCode.INVALID_ARGUMENTS, f"argument {problem}", details=allowed)
+    )
 
 
 def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:

@@ -24,7 +24,7 @@ from pydantic.json_schema import models_json_schema
 
 from gateway.access.clients import HOW_TO_SEND
 from gateway.access.guard import API_KEY
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.api.mcp_http import SEARCH
 from gateway.api.models import NOTHING, Failure, Problem
 from gateway.api.origin import origin_of
@@ -117,7 +117,7 @@ class OpenApi:
         if query.tools is not None:
             if CALLER not in request:
                 text = f"tools are described to those who have a key: send {HOW_TO_SEND}"
-                raise Refusal(CallError(ErrorCode.UNAUTHORIZED, text))
+                raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text))
             chosen = selection(self._gateway.catalog, query.tools)
             tools = self._callable(chosen, request[CALLER].context.grant)
         # Some clients call the first server without a look at where the description came from.

@@ -14,7 +14,7 @@ from pydantic import Field
 from cache import CacheControl, CacheControlError
 from gateway import rows
 from gateway.access.guard import Caller
-from gateway.access.rejection import BadRequest, Refusal
+from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
 from gateway.api.responses import Query, answer, is_plain, listing, parsed, problem, ready
@@ -175,7 +175,7 @@ class Rest:
             context = asked_for(request, CallQuery, context)[1]
             with caller.turn():
                 result = await self._gateway.call(name, text, context)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
         if result.error is None and is_plain(request, len(result.data)):
             return ready(result)

@@ -164,7 +164,7 @@ def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list["BoundCall"]:
     """Each call once; those that no gateway would make are told and left out."""
-    from gateway.bind import Binder, Refused
+    from gateway.bind import Binder, InvalidCall
 
     binder, bound = Binder(catalog), {}
     refused: list[str] = []
@@ -172,7 +172,7 @@ def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list[
         try:
             call = binder.bind(tool, arguments)
             bound[call.key] = call
-        except Refused as error:
+        except InvalidCall as error:
             refused.append(f"  {tool}: {error}")
     if refused:
         text = f"{len(refused)} of {len(calls)} calls can't be made and are left out, as"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from gateway.access.guard import Guard
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.telemetry.logs import ACCESS
 from manifests import Catalog
 
@@ -81,7 +81,7 @@ class AccessLog:
         try:
             self._guard.check_site(headers)
             client = self._guard.caller(headers).client
-        except Refusal:
+        except RequestRejected:
             return "-", not self._guard.may_read_figures(headers)
         return "-" if client is None else client.name, False
 

@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import _ErrInfo
 
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.access.strangers import Strangers
 from gateway.api.responses import problem
 from gateway.errors import CallError, ErrorCode
@@ -147,7 +147,7 @@ class Connection(web.RequestHandler):
             try:
                 async with self._owner.strangers.turn(request.remote or ""):
                     return await answer(request)
-            except Refusal as refusal:
+            except RequestRejected as refusal:
                 response = problem(request, refusal.error, {hdrs.SERVER: "finport"})
                 response.force_close()
                 return response

@@ -20,7 +20,7 @@ class LineFull(Exception):
     """So many wait already that one more is not let in."""
 
 
-class Turns:
+class FairQueue:
     """`at_once` turns, and a line of at most `line` who wait for one."""
 
     def __init__(self, at_once: int, line: int) -> None:

@@ -13,7 +13,7 @@ from adapters.host import registrable_domain
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
 from gateway.upstreams.breaker import Breaker
-from gateway.upstreams.fair_queue import LineFull, Pace, Turns
+from gateway.upstreams.fair_queue import FairQueue, LineFull, Pace
 from manifests import Catalog, Manifest
 from manifests.nearest import did_you_mean
 
@@ -31,7 +31,7 @@ _NEWEST = 0.2
 """Weight of the newest attempt in the mean of how long attempts take."""
 
 
-class Denied(Exception):
+class NotAdmitted(Exception):
     """The call may not go to its upstream now; nothing was sent."""
 
     def __init__(self, error: CallError) -> None:
@@ -46,7 +46,7 @@ class UpstreamHost:
         self, name: str, at_once: int, per_second: float | None, settings: GatewaySettings
     ) -> None:
         self.name = name
-        self._turns = Turns(at_once, settings.max_queue_per_host)
+        self._turns = FairQueue(at_once, settings.max_queue_per_host)
         self._pace = Pace(per_second) if per_second else None
         self._breaker = Breaker(
             settings.breaker_failure_rate,
@@ -82,8 +82,8 @@ class UpstreamHost:
     async def take_turn(self, client: str, within_s: float) -> int:
         """Wait for the right to one attempt; `end_turn` gives it back with its number.
 
-        Raises `Denied`, at once where a pause that the host asked for lasts too long to be waited
-        for `within_s`.
+        Raises `NotAdmitted`, at once where a pause that the host asked for lasts longer than
+        `within_s`.
         """
         until = time.monotonic() + within_s
         self._check(until)
@@ -91,7 +91,7 @@ class UpstreamHost:
             await self._turns.take(client)
         except LineFull:
             text = f"{self._turns.waiting} calls already wait for {self.name}"
-            raise Denied(CallError(ErrorCode.OVERLOADED, text, self._line_s())) from None
+            raise NotAdmitted(CallError(ErrorCode.OVERLOADED, text, self._line_s())) from None
         try:
             self._check(until)  # what has changed while this call was in line
             await self.next_start()
@@ -142,14 +142,14 @@ class UpstreamHost:
         return self._paused_until - time.monotonic()
 
     def _check(self, until: float) -> None:
-        """Whether the host may be asked, maybe after a short pause. Raises `Denied`."""
+        """Whether the host may be asked, maybe after a short pause. Raises `NotAdmitted`."""
         paused_s = self._paused_s()
         if paused_s > 0 and paused_s > min(WAIT_S, until - time.monotonic()):
             raise asked_to_wait(self.name, paused_s)
         wait_s = self._breaker.wait_s(time.monotonic())
         if wait_s > 0:
             text = f"most of the last calls to {self.name} failed; it is left alone for a while"
-            raise Denied(CallError(ErrorCode.CIRCUIT_OPEN, text, round(wait_s, 3)))
+            raise NotAdmitted(CallError(ErrorCode.CIRCUIT_OPEN, text, round(wait_s, 3)))
 
     def _line_s(self) -> float:
         """About how long until the line has moved up."""
@@ -159,10 +159,10 @@ class UpstreamHost:
         return max(1.0, round(each_s * self._turns.waiting, 1))
 
 
-def asked_to_wait(host: str, wait_s: float) -> Denied:
+def asked_to_wait(host: str, wait_s: float) -> NotAdmitted:
     """For a call that its upstream asked to be spared, with what is left of the pause."""
     text = f"{host} asked to be left alone; {wait_s:.3g} s of that are left"
-    return Denied(CallError(ErrorCode.RATE_LIMITED, text, round(wait_s, 3)))
+    return NotAdmitted(CallError(ErrorCode.RATE_LIMITED, text, round(wait_s, 3)))
 
 
 class Hosts:

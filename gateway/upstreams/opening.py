@@ -28,11 +28,11 @@ async def open_upstream(
         credentials = {h: secret.get_secret_value() for h, secret in settings.credentials.items()}
         rapidapi_url, akshare_url = settings.rapidapi_base_url, settings.akshare_base_url
         if settings.upstream == "simulated":
-            from adapters.simulator import UpstreamDouble
+            from adapters.simulator import SimulatedUpstream
 
             faults = _faults(settings)
             double = await parts.enter_async_context(
-                UpstreamDouble.open(catalog, seed=settings.simulated_seed, faults=faults)
+                SimulatedUpstream.open(catalog, seed=settings.simulated_seed, faults=faults)
             )
             rapidapi_url = akshare_url = double.base_url
             credentials = {m.upstream: SIMULATED_SECRET for m in catalog}

@@ -29,7 +29,7 @@ from cache import Clock
 from cache.threads import run_in
 from gateway.errors import CallError, ErrorCode
 from gateway.upstreams.accounts import Accounts, Standing, planned, read_accounts
-from gateway.upstreams.hosts import WAIT_S, Denied, asked_to_wait
+from gateway.upstreams.hosts import WAIT_S, NotAdmitted, asked_to_wait
 from manifests import PlanLimits
 
 log = logging.getLogger("finport")
@@ -147,7 +147,7 @@ class Ledger:
     async def take(self, host: str, timeout_s: float) -> Key:
         """The key with most left for the next request to `host`, which is counted by then.
 
-        Raises `Denied` (`quota_exhausted`, `rate_limited`, `overloaded`), and `UpstreamFault`
+        Raises `NotAdmitted` (`quota_exhausted`, `rate_limited`, `overloaded`), and `UpstreamFault`
         (`not_configured`).
         """
         if not self._keys:
@@ -160,7 +160,7 @@ class Ledger:
         while True:
             if self._closing:
                 text = "the gateway is closing and sends nothing more"
-                raise Denied(CallError(ErrorCode.OVERLOADED, text))
+                raise NotAdmitted(CallError(ErrorCode.OVERLOADED, text))
             rest_s = min(self._rest_s(host, key) for key in self._usable(host))
             if rest_s > 0:
                 if loop.time() + rest_s > patience:
@@ -173,7 +173,7 @@ class Ledger:
                 return given
             wait_s = max(given.resets_at - self._clock.wall(), 0.0)
             if loop.time() + wait_s > patience:
-                raise Denied(_exhausted(given, wait_s))
+                raise NotAdmitted(_exhausted(given, wait_s))
             await asyncio.sleep(wait_s + 0.001)
 
     def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:
@@ -295,13 +295,13 @@ class Ledger:
             busy[take.host] = busy.get(take.host, before) + 1
         return busy
 
-    def _deliver(self, take: _Take, lease: _Lease | Standing | Denied, busy: int) -> None:
+    def _deliver(self, take: _Take, lease: _Lease | Standing | NotAdmitted, busy: int) -> None:
         """Give out a key; what is leased beside it is for those who come next."""
         if isinstance(lease, _Lease):
             self._install(lease, busy)
         if take.given.done():
             return
-        if isinstance(lease, Denied):
+        if isinstance(lease, NotAdmitted):
             take.given.set_exception(lease)
         else:
             take.given.set_result(lease.key if isinstance(lease, _Lease) else lease)
@@ -325,8 +325,8 @@ class Ledger:
 
     def _enter(
         self, work: Sequence[_Learn | _Take | _Lease], busy: Mapping[str, int]
-    ) -> list[_Lease | Standing | Denied]:
-        given: list[_Lease | Standing | Denied] = []
+    ) -> list[_Lease | Standing | NotAdmitted]:
+        given: list[_Lease | Standing | NotAdmitted] = []
         last = {item.host: item for item in work if isinstance(item, _Take)}
         with self._accounts.transaction():
             for item in work:
@@ -451,10 +451,10 @@ def _same_s(standing: Standing, now: float) -> float:
     return max(SAME_SPAN_S, (standing.resets_at - now) / 100)
 
 
-def _out_of_order(error: Exception) -> Denied:
+def _out_of_order(error: Exception) -> NotAdmitted:
     """Nothing is sent that can't be counted."""
     text = f"the quota ledger can't be written: {error}"
-    return Denied(CallError(ErrorCode.OVERLOADED, text, retry_after_s=1.0))
+    return NotAdmitted(CallError(ErrorCode.OVERLOADED, text, retry_after_s=1.0))
 
 
 def _used(standings: Sequence[Standing]) -> int:

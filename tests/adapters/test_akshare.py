@@ -13,7 +13,7 @@ pytest.importorskip("akshare", reason="the akshare extra is not installed")
 
 from adapters.akshare import AkShareAdapter
 from adapters.fault import UpstreamFault
-from adapters.simulator import FUNCTIONS, Faults, UpstreamDouble
+from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, Manifest, Signature
 from tests.waiting import PATIENCE_S, until
 
@@ -47,7 +47,7 @@ def environment_of(process: int) -> bytes:
 @pytest.fixture(scope="module")
 async def adapter(catalog: Catalog) -> AsyncIterator[AkShareAdapter]:
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as opened,
     ):
         yield opened
@@ -101,7 +101,7 @@ async def test_a_failing_upstream_is_told_from_an_answer_that_cannot_be_read(
     catalog: Catalog,
 ) -> None:
     async with (
-        UpstreamDouble.open(catalog, faults=Faults(failure_rate=1.0)) as double,
+        SimulatedUpstream.open(catalog, faults=Faults(failure_rate=1.0)) as double,
         AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
@@ -112,7 +112,7 @@ async def test_a_failing_upstream_is_told_from_an_answer_that_cannot_be_read(
 
 async def test_a_hang_ends_in_the_worker_too(catalog: Catalog) -> None:
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
@@ -135,7 +135,7 @@ async def test_the_call_of_a_killed_worker_runs_once_more_and_the_worker_is_repl
     catalog: Catalog,
 ) -> None:
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
@@ -158,7 +158,7 @@ async def test_no_secret_stands_in_the_workers_environment(
     monkeypatch.setenv("FINPORT_RAPIDAPI_KEYS", "planted")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
     ):
         await adapter.fetch(tool(catalog, "index_eri"), {}, PATIENCE_S)

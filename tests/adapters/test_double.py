@@ -3,7 +3,7 @@ import pytest
 
 from adapters.host import ORIGINAL_HOST
 from adapters.rapidapi import request_of
-from adapters.simulator import Faults, UpstreamDouble
+from adapters.simulator import Faults, SimulatedUpstream
 from manifests import Catalog, RapidApiBinding, Signature
 
 pytestmark = pytest.mark.anyio
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_all_42_rapidapi_hosts_answer_every_sample_request(catalog: Catalog) -> None:
     hosts = set()
-    async with UpstreamDouble.open(catalog) as double, aiohttp.ClientSession() as session:
+    async with SimulatedUpstream.open(catalog) as double, aiohttp.ClientSession() as session:
         for manifest in catalog:
             if not isinstance(manifest.binding, RapidApiBinding):
                 continue
@@ -25,7 +25,7 @@ async def test_all_42_rapidapi_hosts_answer_every_sample_request(catalog: Catalo
     assert len(hosts) == 42
 
 
-async def _answer(double: UpstreamDouble, uuid: str, key: str | None = "x") -> tuple[int, bytes]:
+async def _answer(double: SimulatedUpstream, uuid: str, key: str | None = "x") -> tuple[int, bytes]:
     headers = {"X-RapidAPI-Host": "coinranking1.p.rapidapi.com"}
     if key:
         headers["X-RapidAPI-Key"] = key
@@ -37,28 +37,28 @@ async def _answer(double: UpstreamDouble, uuid: str, key: str | None = "x") -> t
 
 
 async def test_answers_depend_on_seed_and_request_alone(catalog: Catalog) -> None:
-    async with UpstreamDouble.open(catalog, seed=1) as one:
+    async with SimulatedUpstream.open(catalog, seed=1) as one:
         first = [await _answer(one, uuid) for uuid in ("a", "b", "a")]
-    async with UpstreamDouble.open(catalog, seed=1) as same:
+    async with SimulatedUpstream.open(catalog, seed=1) as same:
         assert await _answer(same, "a") == first[0] == first[2] != first[1]
-    async with UpstreamDouble.open(catalog, seed=2) as other:
+    async with SimulatedUpstream.open(catalog, seed=2) as other:
         assert await _answer(other, "a") != first[0]
 
 
 async def test_a_request_without_a_key_is_refused_as_upstream_does(catalog: Catalog) -> None:
-    async with UpstreamDouble.open(catalog) as double:
+    async with SimulatedUpstream.open(catalog) as double:
         assert (await _answer(double, "a", key=None))[0] == 401
 
 
 async def test_failures_come_at_the_rate_that_is_set(catalog: Catalog) -> None:
-    async with UpstreamDouble.open(catalog, faults=Faults(failure_rate=0.3)) as double:
+    async with SimulatedUpstream.open(catalog, faults=Faults(failure_rate=0.3)) as double:
         codes = [(await _answer(double, str(n)))[0] for n in range(300)]
     assert 60 <= codes.count(503) <= 120
     assert set(codes) == {200, 503}
 
 
 async def test_what_it_does_not_stand_for_is_not_found(catalog: Catalog) -> None:
-    async with UpstreamDouble.open(catalog) as double, aiohttp.ClientSession() as session:
+    async with SimulatedUpstream.open(catalog) as double, aiohttp.ClientSession() as session:
         headers = {ORIGINAL_HOST: "example.com"}
         async with session.get(double.base_url, headers=headers) as response:
             assert response.status == 404

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.akshare import AkShareAdapter
-from adapters.conventions import RULES, Refusal, refusal_in
+from adapters.conventions import RULES, UpstreamErrorBody, error_body_in
 from adapters.fault import Kind, UpstreamFault
 from adapters.http import STEP
 from adapters.normalise import MAX_BYTES, Answer
 from adapters.rapidapi import RapidApiAdapter
-from adapters.simulator import Fault, Faults, UpstreamDouble
+from adapters.simulator import Fault, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, RapidApiBinding, Signature
 from tests.adapters.test_rapidapi import COINS, SECRET, adapter_for, tool, upstream
 from tests.waiting import PATIENCE_S, until
@@ -70,7 +70,7 @@ async def test_each_fault_is_told_and_the_next_call_is_well(
 ) -> None:
     kind, retryable, retry_after_s, text = ROWS[fault]
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         adapter_for(catalog, double.base_url) as adapter,
     ):
         double.play(COINS, fault)
@@ -96,7 +96,7 @@ def test_every_fault_has_its_row() -> None:
 async def test_the_double_closes_at_once_whoever_hangs(catalog: Catalog, fault: Fault) -> None:
     faults = Faults(rates={fault: 1.0})
     async with AsyncExitStack() as clients:
-        async with UpstreamDouble.open(catalog, faults=faults) as double:
+        async with SimulatedUpstream.open(catalog, faults=faults) as double:
             adapter = await clients.enter_async_context(adapter_for(catalog, double.base_url))
             calls = [asyncio.create_task(fetch(adapter, catalog, 600)) for _ in range(20)]
             await until(lambda: double.requests.total() == 20)
@@ -109,7 +109,7 @@ async def test_the_double_closes_at_once_whoever_hangs(catalog: Catalog, fault: 
 
 async def test_a_script_is_played_in_turn_and_then_luck_goes_on(catalog: Catalog) -> None:
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         adapter_for(catalog, double.base_url) as adapter,
     ):
         double.play("*", Fault.EMPTY, None)
@@ -132,7 +132,7 @@ async def test_faults_come_at_their_rates_and_by_the_seed(catalog: Catalog) -> N
     runs = []
     for _ in range(2):
         async with (
-            UpstreamDouble.open(catalog, seed=7, faults=faults) as double,
+            SimulatedUpstream.open(catalog, seed=7, faults=faults) as double,
             adapter_for(catalog, double.base_url) as adapter,
         ):
             runs.append([await _kind(adapter, catalog) for _ in range(200)])
@@ -150,7 +150,7 @@ def test_rates_are_shares_of_one_whole(rates: dict[Fault, float]) -> None:
 async def test_scripts_hold_for_akshare_too(catalog: Catalog) -> None:
     names = [m.binding.function for m in catalog if isinstance(m.binding, AkShareBinding)]
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         AkShareAdapter.open(names, base_url=double.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
@@ -455,7 +455,7 @@ ERRORS: list[tuple[str, Any, int | None, str]] = [
 def test_an_error_in_a_body_of_success_is_seen(
     host: str, value: Any, status: int | None, text: str
 ) -> None:
-    refusal = refusal_in(host, value)
+    refusal = error_body_in(host, value)
     assert refusal is not None
     assert refusal.status == status
     assert text in refusal.text
@@ -487,7 +487,7 @@ def test_an_error_in_a_body_of_success_is_seen(
 )
 def test_what_holds_data_or_says_nothing_wrong_is_an_answer(value: Any) -> None:
     for host in (ANY, *RULES):
-        assert refusal_in(host, value) is None
+        assert error_body_in(host, value) is None
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -501,19 +501,19 @@ anything = st.recursive(
 def test_data_beside_an_error_makes_it_an_answer(
     error: tuple[str, Any, int | None, str], price: float | str
 ) -> None:
-    assert refusal_in(error[0], {**error[1], "result": {"price": price}, "price": price}) is None
+    assert error_body_in(error[0], {**error[1], "result": {"price": price}, "price": price}) is None
 
 
 @settings(max_examples=50)
 @given(anything)
 def test_no_value_is_too_odd_to_be_looked_at(value: Any) -> None:
     for host in (ANY, *RULES):
-        assert isinstance(refusal_in(host, value), Refusal | None)
+        assert isinstance(error_body_in(host, value), UpstreamErrorBody | None)
 
 
 async def test_no_answer_of_the_double_passes_for_an_error(catalog: Catalog) -> None:
     async with (
-        UpstreamDouble.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as double,
         adapter_for(
             catalog, double.base_url, credentials={m.upstream: "mine" for m in catalog}
         ) as adapter,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from adapters.conventions import Refusal
+from adapters.conventions import UpstreamErrorBody
 from adapters.fault import UpstreamFault
 from adapters.http import Reply
 from adapters.normalise import Answer, from_json
@@ -31,8 +31,8 @@ def answer(reply: Reply) -> Answer:
     return from_json(reply.body, reply.charset)
 
 
-def refusal(reply: Reply, said: list[str]) -> Refusal:
-    return Refusal(f"{said} of {len(reply.body)} bytes", reply.status)
+def refusal(reply: Reply, said: list[str]) -> UpstreamErrorBody:
+    return UpstreamErrorBody(f"{said} of {len(reply.body)} bytes", reply.status)
 
 
 def fault(_: Reply) -> Answer:
@@ -94,7 +94,7 @@ async def test_a_long_body_comes_to_the_same_as_a_short_one(reader: Reader) -> N
         assert await reader.read("h", reply(body + LONG, "gb18030"), answer) == from_json(
             body, "gb18030"
         )
-    assert await reader.read("h", reply(), refusal, ["a", "b"]) == Refusal(
+    assert await reader.read("h", reply(), refusal, ["a", "b"]) == UpstreamErrorBody(
         f"['a', 'b'] of {len(LONG)} bytes", 200
     )
     with pytest.raises(UpstreamFault) as caught:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.access.clients import Clients
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.cli.keys import keys
 from gateway.settings import GatewaySettings
 
@@ -71,7 +71,7 @@ def test_a_revoked_key_is_refused_and_stays_listed() -> None:
     assert done.exit_code == 0
     assert done.stdout.startswith("revoked the key of bob (id ")
     assert "notices within a second" in done.stdout
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRejected):
         Clients.load(GatewaySettings.read()).authenticate(key)
     (row,) = json.loads(run("list", "--json").stdout)
     assert row["revoked_at"] is not None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.access import clients
 from gateway.access.clients import Client
 from gateway.access.keys import KeyEntry
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.errors import ErrorCode
 from tests.waiting import PATIENCE_S
 
@@ -34,7 +34,7 @@ def limited(
 
 
 def refusal(of: Callable[[], object]) -> tuple[ErrorCode, str, float | None]:
-    with pytest.raises(Refusal) as denied:
+    with pytest.raises(RequestRejected) as denied:
         of()
     error = denied.value.error
     return error.code, error.message, error.retry_after_s
@@ -51,7 +51,7 @@ def test_no_span_sees_more_than_the_rate_and_a_burst(per_second: float, gaps: li
         now[0] += gap / per_second
         try:
             client.begin()
-        except Refusal as denied:
+        except RequestRejected as denied:
             wait_s = denied.error.retry_after_s
             assert wait_s is not None
             assert 0 < wait_s <= 1 / per_second + 1e-3
@@ -71,7 +71,7 @@ def test_who_comes_again_when_told_is_let_in(per_second: float, calls: int) -> N
     for _ in range(calls):
         try:
             client.begin()
-        except Refusal as denied:
+        except RequestRejected as denied:
             now[0] += denied.error.retry_after_s or 0
             client.begin()
 
@@ -90,7 +90,7 @@ def test_a_rate_allows_a_second_s_worth_at_once_and_then_one_by_one() -> None:
     now[0] += 100
     for _ in range(4):
         client.begin()
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRejected):
         client.begin()
 
 
@@ -240,7 +240,7 @@ async def test_a_client_that_is_revoked_begins_nothing_any_more() -> None:
         client.revoke()
         assert refusal(client.begin)[0] is ErrorCode.UNAUTHORIZED
         for wait in (*waits, client.wait_turn()):
-            with pytest.raises(Refusal, match="was revoked"):
+            with pytest.raises(RequestRejected, match="was revoked"):
                 await asyncio.wait_for(wait, PATIENCE_S)
         client.end()
         assert (client.waiting, client.in_flight) == (0, 0)

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from gateway.access import keys
 from gateway.access.clients import Clients
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.errors import ErrorCode
 from gateway.grant import Grant
 from gateway.settings import GatewaySettings, SettingsError
@@ -37,7 +37,7 @@ def settings(folder: Path, *keys: str, **more: Any) -> GatewaySettings:
 
 
 def refusal(of: Callable[[], object]) -> tuple[ErrorCode, str, float | None]:
-    with pytest.raises(Refusal) as denied:
+    with pytest.raises(RequestRejected) as denied:
         of()
     error = denied.value.error
     return error.code, error.message, error.retry_after_s
@@ -52,7 +52,7 @@ def put(file: Path, text: bytes) -> None:
 
 def test_without_any_key_none_is_needed(tmp_path: Path) -> None:
     assert not Clients.load(settings(tmp_path)).required
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRejected):
         Clients.load(settings(tmp_path)).authenticate("x")
 
 
@@ -112,13 +112,13 @@ def test_any_text_is_refused_or_opens_as_its_own_client(
     def check(presented: str) -> None:
         try:
             client = known.authenticate(presented)
-        except Refusal:
+        except RequestRejected:
             assert presented not in holders
         else:
             assert client.name == holders[presented]
 
     check()
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRejected):
         known.authenticate("x" * 10_000_000)
 
 
@@ -148,7 +148,7 @@ def test_the_file_has_the_last_word_on_a_key_that_the_settings_hold_too(tmp_path
     own = settings(tmp_path, key)
     assert Clients.load(own).authenticate(key).name == "bob"
     keys.revoke(own.clients_file, "bob")
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRejected):
         Clients.load(own).authenticate(key)
 
 
@@ -167,9 +167,9 @@ async def test_a_running_gateway_notices_who_was_added_and_revoked(tmp_path: Pat
         assert bob.in_flight == 1
         keys.revoke(own.clients_file, "bob")
         await until(lambda: len(list(known)) == 1)
-        with pytest.raises(Refusal):
+        with pytest.raises(RequestRejected):
             known.authenticate(first)
-        with pytest.raises(Refusal):
+        with pytest.raises(RequestRejected):
             bob.begin()
         assert known.authenticate(second).name == "carol"
         bob.end()
@@ -188,7 +188,7 @@ async def test_what_is_said_of_a_client_may_change_while_it_calls(tmp_path: Path
         put(own.clients_file, json.dumps(kept).encode())
         await until(lambda: bob.name == "robert")
         assert known.authenticate(key) is bob
-        with pytest.raises(Refusal):
+        with pytest.raises(RequestRejected):
             bob.begin()
 
 

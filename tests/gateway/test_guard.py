@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard, is_same_site
-from gateway.access.rejection import Refusal
+from gateway.access.rejection import RequestRejected
 from gateway.errors import ErrorCode
 from gateway.settings import GatewaySettings, SettingsError
 
@@ -47,7 +47,7 @@ def headers(*pairs: tuple[str, str]) -> CIMultiDictProxy[str]:
 def admits(guard: Guard, host: str, *origins: str) -> bool:
     try:
         guard.check_site(headers(("Host", host), *(("Origin", origin) for origin in origins)))
-    except Refusal as refusal:
+    except RequestRejected as refusal:
         return refusal.error.code is not ErrorCode.FORBIDDEN
     return True
 
@@ -201,7 +201,7 @@ def test_a_caller_is_known_by_one_key(given_: list[str], name: str | None) -> No
     assert own.needs_keys
     sent = headers(*(("Authorization", value) for value in given_))
     if name is None:
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(RequestRejected) as refusal:
             own.caller(sent)
         assert refusal.value.error.code is ErrorCode.UNAUTHORIZED
     else:
@@ -244,7 +244,7 @@ OTHER_FORM = (
 def test_a_key_may_come_in_a_header_of_its_own(given_: list[tuple[str, str]], ended: str) -> None:
     own = guard(api_keys=(SecretStr("a=k1"), SecretStr("b=k2")))
     if " " in ended:
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(RequestRejected) as refusal:
             own.caller(headers(*given_))
         error = refusal.value.error
         assert (error.code, error.message) == (ErrorCode.UNAUTHORIZED, ended)

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from adapters.keys import Key
-from adapters.simulator import Fault, UpstreamDouble
+from adapters.simulator import Fault, SimulatedUpstream
 from cache import CacheControl
 from cache.entry import View
 from gateway import CallContext, Gateway, GatewaySettings
@@ -56,7 +56,7 @@ class Scraped:
     """A gateway whose live upstreams are the double, and what it says of itself."""
 
     gateway: Gateway
-    double: UpstreamDouble
+    double: SimulatedUpstream
     metrics: Metrics
 
     async def families(self) -> Families:
@@ -72,7 +72,7 @@ async def open_scraped(
     **settings: Any,
 ) -> AsyncIterator[Scraped]:
     async with AsyncExitStack() as parts:
-        double = await parts.enter_async_context(UpstreamDouble.open(catalog))
+        double = await parts.enter_async_context(SimulatedUpstream.open(catalog))
         given = {"retries": 0, "rapidapi_keys": (SecretStr(PLANTED_KEY),), **settings}
         chosen = GatewaySettings(
             cache_dir=tmp_path / "cache",

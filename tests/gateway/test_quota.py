@@ -26,7 +26,7 @@ from adapters.fault import UpstreamFault
 from adapters.keys import Key
 from gateway.cli.main import main
 from gateway.upstreams.accounts import SPANS, TOLD, Accounts, Standing, planned
-from gateway.upstreams.hosts import Denied
+from gateway.upstreams.hosts import NotAdmitted
 from gateway.upstreams.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
 from manifests import PlanLimits
 from tests.conftest import Stepping
@@ -51,7 +51,7 @@ async def test_keys_are_used_in_turn_and_then_there_are_none(tmp_path: Path) -> 
         given = Counter([(await ledger.take(HOST, 1)).secret for _ in range(6)])
         assert given == {"one": 3, "two": 3}
         began = time.time()
-        with pytest.raises(Denied) as denied:
+        with pytest.raises(NotAdmitted) as denied:
             await ledger.take(HOST, 1)
         ended = time.time()
     error = denied.value.error
@@ -61,7 +61,7 @@ async def test_keys_are_used_in_turn_and_then_there_are_none(tmp_path: Path) -> 
     assert error.retry_after_s is not None
     assert resets.timestamp() - ended - 1 <= error.retry_after_s <= resets.timestamp() - began + 1
     async with Ledger.open(path, ["one", "two"], plans) as ledger:
-        with pytest.raises(Denied):
+        with pytest.raises(NotAdmitted):
             await ledger.take(HOST, 1)
         await ledger.take("other", 1)  # another host, another quota
 
@@ -90,7 +90,7 @@ async def test_what_an_upstream_says_counts_until_it_resets(tmp_path: Path) -> N
         await ledger.take(HOST, 1)
         ledger.learn(HOST, key, 200, said(2, 3600))  # it has not seen the last one yet
         await ledger.take(HOST, 1)
-        with pytest.raises(Denied, match=r"'requests' .* \(500 of 500\)"):
+        with pytest.raises(NotAdmitted, match=r"'requests' .* \(500 of 500\)"):
             await ledger.take(HOST, 1)
         ledger.learn(HOST, key, 200, said(499, 90_000))  # a new span has begun
         await ledger.take(HOST, 1)
@@ -128,10 +128,10 @@ async def test_no_reset_that_an_upstream_tells_holds_a_key_for_good(
     headers = {"x-ratelimit-requests-remaining": "0", "x-ratelimit-requests-reset": said}
     async with Ledger.open(tmp_path / "q", ["k"], {}) as ledger:
         ledger.learn(HOST, await ledger.take(HOST, 1), 429, headers)
-        with pytest.raises(Denied):
+        with pytest.raises(NotAdmitted):
             await ledger.take(HOST, 1)
     async with Ledger.open(tmp_path / "q", ["k"], {}) as ledger:
-        with pytest.raises(Denied) as denied:
+        with pytest.raises(NotAdmitted) as denied:
             await ledger.take(HOST, 1)
     assert denied.value.error.retry_after_s == pytest.approx(held_s, abs=30)
 
@@ -163,7 +163,7 @@ async def test_what_is_left_is_what_the_upstream_says_is_left(
     async with Ledger.open(tmp_path / "q", ["k"], {}) as ledger:
         ledger.learn(HOST, Key.of("k"), status, headers)
         taken = 0
-        with suppress(Denied):
+        with suppress(NotAdmitted):
             while taken < 20:
                 await ledger.take(HOST, 1)
                 taken += 1
@@ -250,7 +250,7 @@ async def test_what_an_earlier_version_counted_is_not_forgotten(tmp_path: Path) 
     async with Ledger.open(path, ["k"], {}) as ledger:
         for _ in range(2):
             await ledger.take(HOST, 1)
-        with pytest.raises(Denied, match="5 of 5"):
+        with pytest.raises(NotAdmitted, match="5 of 5"):
             await ledger.take(HOST, 1)
     assert used(path) == 42
 
@@ -268,7 +268,7 @@ async def test_no_plan_is_too_odd_to_count(tmp_path: Path, plan: dict[str, Any])
     plans = {HOST: PlanLimits(**plan)}
     async with Ledger.open(tmp_path / "q", ["k"], plans) as ledger, asyncio.timeout(60):
         await ledger.take(HOST, 1)
-        with suppress(Denied):
+        with suppress(NotAdmitted):
             await ledger.take(HOST, 1)
         await ledger.take("other", 1)
 
@@ -280,7 +280,7 @@ async def test_a_ledger_that_was_damaged_fails_its_calls_and_goes_on(tmp_path: P
         with closing(sqlite3.connect(path)) as store:
             store.execute("ALTER TABLE account RENAME TO elsewhere")
         for _ in range(2):
-            with pytest.raises(Denied, match="can't be written") as caught:
+            with pytest.raises(NotAdmitted, match="can't be written") as caught:
                 await ledger.take(HOST, 1)
             assert caught.value.error.code == "overloaded"
         with closing(sqlite3.connect(path)) as store:
@@ -302,10 +302,10 @@ async def test_a_clock_that_jumps_and_comes_back_forgets_no_count(
         for _ in range(3):
             await ledger.take(HOST, 1)
         time_of_day.step(away_s)
-        with suppress(Denied):
+        with suppress(NotAdmitted):
             await ledger.take(HOST, 1)
         time_of_day.step(-away_s)
-        with pytest.raises(Denied):
+        with pytest.raises(NotAdmitted):
             await ledger.take(HOST, 1)
 
 
@@ -317,11 +317,11 @@ async def test_a_step_of_the_clock_uses_no_rate_up(tmp_path: Path, step_s: float
         for _ in range(2):
             key = await ledger.take(HOST, 1)
         ledger.learn(HOST, key, 200, said)
-        with pytest.raises(Denied):
+        with pytest.raises(NotAdmitted):
             await ledger.take(HOST, 1)
         time_of_day.step(step_s)
         if step_s < 0:
-            with pytest.raises(Denied) as denied:
+            with pytest.raises(NotAdmitted) as denied:
                 await ledger.take(HOST, 1)
             assert denied.value.error.retry_after_s == pytest.approx(10)
         time_of_day.go_on(10)
@@ -345,7 +345,7 @@ async def test_a_plan_of_so_many_a_second_is_kept(tmp_path: Path) -> None:
         for _ in range(3):
             takes = [ledger.take(HOST, 0.5) for _ in range(12)]
             given = await asyncio.gather(*takes, return_exceptions=True)
-            assert sum(isinstance(key, Denied) for key in given) == 7
+            assert sum(isinstance(key, NotAdmitted) for key in given) == 7
             time_of_day.go_on(1)
 
 
@@ -496,7 +496,7 @@ async def test_nothing_more_of_a_lease_is_sent_once_nothing_is_left(tmp_path: Pa
             key = await ledger.take(HOST, 1)
         ledger.learn(HOST, key, 429, told_of(0))
         ledger.learn(HOST, key, 200, told_of(20))  # an answer that was overtaken
-        with pytest.raises(Denied):
+        with pytest.raises(NotAdmitted):
             await ledger.take(HOST, 1)
 
 
@@ -510,7 +510,7 @@ async def test_closing_gives_back_what_is_being_leased(tmp_path: Path) -> None:
         for take in takes:
             take.cancel()
     assert used(path) <= 120
-    with pytest.raises(Denied, match="closing"):
+    with pytest.raises(NotAdmitted, match="closing"):
         await ledger.take("another", 1)
 
 

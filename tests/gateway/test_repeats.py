@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.bind import Binder, Refused
+from gateway.bind import Binder, InvalidCall
 from gateway.cli.main import main
 from gateway.json_text import AT_ONCE, Repeating, read_json
 from manifests import Catalog
@@ -134,7 +134,7 @@ def test_a_command_with_an_argument_twice_is_refused(
 
 async def test_a_text_that_is_too_long_to_be_read_twice_is_refused(catalog: Catalog) -> None:
     long = b'{"uuid":"a","uuid":"%b"}' % (b"x" * AT_ONCE)
-    with pytest.raises(Refused, match="too long to be searched for names that stand twice"):
+    with pytest.raises(InvalidCall, match="too long to be searched for names that stand twice"):
         Binder(catalog).bind("get_coin", long)
     plain = b'{"uuid":"09:30 %b"}' % (b"x" * AT_ONCE)
     assert Binder(catalog).bind("get_coin", plain)

@@ -307,7 +307,7 @@ async def test_limits_are_shared_out_among_workers(catalog: Catalog) -> None:
     share = settings.share(4)
     assert share.max_concurrency_per_host == 4
     assert (share.max_queue_per_host, share.max_connections) == (2, 1)
-    assert (share.pending, share.akshare_workers, share.memory_bytes) == (2_500, 1, 0)
+    assert (share.max_pending_calls, share.akshare_workers, share.memory_bytes) == (2_500, 1, 0)
     assert share.hosts[host].concurrency == 1
     assert share.hosts[host].per_day == 100
     assert share.disk_bytes == settings.disk_bytes

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from pydantic import SecretStr
 
-from adapters.simulator import Fault, UpstreamDouble
+from adapters.simulator import Fault, SimulatedUpstream
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.telemetry.spans import ToolSpans
@@ -40,9 +40,9 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 @asynccontextmanager
 async def open_gateway(
     catalog: Catalog, folder: Path, processor: SpanProcessor
-) -> AsyncIterator[tuple[Gateway, UpstreamDouble]]:
+) -> AsyncIterator[tuple[Gateway, SimulatedUpstream]]:
     async with AsyncExitStack() as parts:
-        double = await parts.enter_async_context(UpstreamDouble.open(catalog))
+        double = await parts.enter_async_context(SimulatedUpstream.open(catalog))
         settings = GatewaySettings(
             cache_dir=folder / "cache",
             rapidapi_keys=(SecretStr(PLANTED_KEY),),

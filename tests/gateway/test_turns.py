@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.upstreams.breaker import Breaker
-from gateway.upstreams.fair_queue import LATE_S, LineFull, Pace, Turns
+from gateway.upstreams.fair_queue import LATE_S, FairQueue, LineFull, Pace
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_clients_are_served_in_turn_and_each_in_order() -> None:
-    turns, served = Turns(1, 1000), list[str]()
+    turns, served = FairQueue(1, 1000), list[str]()
 
     async def call(client: str, number: int) -> None:
         await turns.take(client)
@@ -32,7 +32,7 @@ async def test_clients_are_served_in_turn_and_each_in_order() -> None:
 
 
 async def test_a_full_line_lets_nobody_in() -> None:
-    turns = Turns(1, 1)
+    turns = FairQueue(1, 1)
     await turns.take("a")
     waits = asyncio.create_task(turns.take("a"))
     await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def test_a_full_line_lets_nobody_in() -> None:
 )
 def test_no_turn_is_lost_or_given_twice(steps: list[tuple[str, str]], at_once: int) -> None:
     async def play() -> None:
-        turns, held, tasks = Turns(at_once, 20), Counter[str](), list[asyncio.Task[None]]()
+        turns, held, tasks = FairQueue(at_once, 20), Counter[str](), list[asyncio.Task[None]]()
 
         async def call(client: str) -> None:
             await turns.take(client)
