@@ -8,13 +8,14 @@ descriptions nor rules speak of tags.
 """
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import orjson
 
 from bench.agents.agent import Episode, Round, Turn
 from bench.agents.constraints import INFER, Constraints, ConstraintsError, read, split
 from bench.agents.conversation import Conversation, Tools, error_text, is_refusal, noted
+from bench.agents.declaration import AgentParts, AgentType
 from bench.agents.excerpt import excerpt, whole
 from bench.agents.llm import PLANNER
 from bench.client import Reply
@@ -133,3 +134,21 @@ class FatrAgent:
 def _short(reply: Reply) -> str | None:
     """A reply that needs no reduction."""
     return whole(reply.data, OUTPUT_CHARS - 1, reply.part) if reply.ok else error_text(reply)
+
+
+@dataclass(frozen=True, slots=True)
+class FatrOptions:
+    """`inject` puts the finance tags into the descriptions of tools, `hard_filter` drops candidates
+    that can't meet the constraints that it inferred.
+    """
+
+    inject: bool = True
+    hard_filter: bool = False
+
+
+def _make(options: FatrOptions, parts: AgentParts) -> FatrAgent:
+    assert parts.model is not None  # noqa: S101 - the type says that it needs one
+    return FatrAgent(parts.model, inject=options.inject, hard_filter=options.hard_filter)
+
+
+FATR = AgentType("fatr", "finance-aware tool routing", _make, FatrOptions, needs_model=True)

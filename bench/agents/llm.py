@@ -4,8 +4,11 @@ It sees the question, the offered tools and what its calls brought; outputs over
 FinToolBench are cut without a model. It keeps nothing across episodes but the JSON of tools.
 """
 
+from dataclasses import dataclass
+
 from bench.agents.agent import Episode, Round, Turn
 from bench.agents.conversation import Conversation, Tools, error_text
+from bench.agents.declaration import AgentParts, AgentType
 from bench.agents.excerpt import excerpt, whole
 from bench.models.client import ModelClient
 from bench.record import OUTPUT_CHARS
@@ -55,3 +58,18 @@ def _read(made: Round) -> list[str]:
             text = made.observed[place] = excerpt(reply.data, OUTPUT_CHARS, reply.part)
         texts.append(text)
     return texts
+
+
+@dataclass(frozen=True, slots=True)
+class LlmOptions:
+    """`inject` puts the finance tags into the descriptions of tools."""
+
+    inject: bool = True
+
+
+def _make(options: LlmOptions, parts: AgentParts) -> LlmAgent:
+    assert parts.model is not None  # noqa: S101 - the type says that it needs one
+    return LlmAgent(parts.model, inject=options.inject)
+
+
+LLM = AgentType("llm", "plain function calling", _make, LlmOptions, needs_model=True)

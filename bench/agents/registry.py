@@ -1,169 +1,131 @@
-"""Agents by name, and those of a user's own as `module:Class`."""
+"""Agents by name: those of the project, and those of a user's own as `module:Name`."""
 
-import importlib
-import os
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+import inspect
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import urlsplit
 
-from anyio import to_thread
+from pydantic import TypeAdapter, ValidationError
 
 from bench.agents.agent import Agent
-from bench.agents.scripted import ErrorRates, ScriptedAgent
-from bench.environment import MODEL_KEY
-from bench.models.endpoint_key import EndpointKey, key_for
+from bench.agents.declaration import (
+    AgentParts,
+    AgentSettingsError,
+    AgentType,
+    AnyAgentType,
+    NoOptions,
+)
+from bench.models.settings import ModelSettings
+from bench.own import OwnError, importable, is_own, load
 from manifests import Catalog
+from manifests.problem import first_problem
 
-AGENTS = ("scripted", "replay", "llm", "fatr")
-WITH_MODEL = ("llm", "fatr")
+AGENTS: Mapping[str, str] = {
+    "scripted": "bench.agents.scripted:SCRIPTED",
+    "replay": "bench.agents.replay:REPLAY",
+    "llm": "bench.agents.llm:LLM",
+    "fatr": "bench.agents.fatr:FATR",
+}
 TOP_K = 20
-"""Tools that an agent with a model is offered, as in FinToolBench."""
+"""Tools that an agent which reads answers is offered, as in FinToolBench."""
 
 
-class AgentSettingsError(Exception):
-    """There is no such agent, or it can't be made of these settings; the text says why."""
+def agent_named(name: str) -> AnyAgentType:
+    """The agent of that name. Raises `AgentSettingsError`."""
+    if not is_own(name) and name not in AGENTS:
+        allowed = ", ".join(AGENTS)
+        text = f"no agent is named {name!r}; there are: {allowed}, or `module:Name`"
+        raise AgentSettingsError(text)
+    try:
+        found = load(AGENTS.get(name, name))
+    except OwnError as error:
+        raise AgentSettingsError(f"agent {error}") from error
+    if isinstance(found, AgentType):
+        return found
+    if not callable(found):
+        raise AgentSettingsError(f"agent {name}: it is neither an AgentType nor a class")
+    make = found
+    return AgentType(name, "", lambda _options, _parts: make(), NoOptions)
+
+
+def agents_with(option: str) -> list[str]:
+    """The project's agents that have an option of that name."""
+    return [
+        name
+        for name in AGENTS
+        if option in {field.name for field in fields(agent_named(name).options)}
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What agents are made of; each takes what is its own.
+    """Which agent, with its options as its type has them, and the model of one that needs one."""
 
-    `trace` is the run directory or trace file that `replay` plays. `base_url` and `model` name the
-    model of `llm` and `fatr` (its key: `bench/models/endpoint_key.py`); `temperature` and
-    `max_tokens` (of one answer) are the model's own where None. `stream` asks for answers in
-    pieces, `inject` puts finance tags into the descriptions of tools, `hard_filter` drops
-    candidates that can't meet the constraints that `fatr` inferred.
-    """
-
-    name: str = "scripted"
+    name: str
+    type: AnyAgentType
+    options: Any
     seed: int = 0
-    think_s: float = 0.0
-    rates: ErrorRates = field(default_factory=ErrorRates)
-    trace: Path | None = None
-    model: str | None = None
-    base_url: str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    stream: bool = False
-    inject: bool = True
-    hard_filter: bool = False
+    model: ModelSettings | None = None
 
-    def __post_init__(self) -> None:
-        if self.name not in AGENTS and ":" not in self.name:
-            allowed = ", ".join(AGENTS)
-            text = f"no agent is named {self.name!r}; there are: {allowed}, or `module:Class`"
-            raise AgentSettingsError(text)
-        if self.name in WITH_MODEL and not (self.model and self.base_url):
-            raise AgentSettingsError(f"the agent {self.name} wants --model and --base-url")
-        if self.base_url and not is_plain_url(self.base_url):
-            raise AgentSettingsError(
-                "--base-url wants http://HOST:PORT/PATH or https://..., up to before "
-                f"/chat/completions, without credentials or query; the key goes into {MODEL_KEY}"
-            )
-        if (self.name == "replay") != (self.trace is not None):
-            raise AgentSettingsError(
-                "--trace names what the agent replay plays, and is for it only"
-            )
-
-    @property
-    def has_model(self) -> bool:
-        return self.name in WITH_MODEL
-
-    @property
-    def key(self) -> EndpointKey:
-        return key_for(self.base_url or "", MODEL_KEY)
+    @classmethod
+    def of(
+        cls,
+        name: str = "scripted",
+        *,
+        seed: int = 0,
+        model: ModelSettings | None = None,
+        **options: Any,
+    ) -> "AgentSettings":
+        """Raises `AgentSettingsError` for an agent or options that are none, or a model missing."""
+        kind = agent_named(name)
+        known = {field.name for field in fields(kind.options)}
+        if unknown := sorted(options.keys() - known):
+            allowed = f"; there are: {', '.join(sorted(known))}" if known else ""
+            raise AgentSettingsError(f"the agent {name} has no option {unknown[0]!r}{allowed}")
+        try:
+            made = TypeAdapter(kind.options).validate_python(options)
+        except ValidationError as error:
+            raise AgentSettingsError(f"the agent {name}: {first_problem(error)}") from error
+        if kind.needs_model and model is None:
+            raise AgentSettingsError(f"the agent {name} wants --model and --base-url")
+        return cls(name, kind, made, seed, model if kind.needs_model else None)
 
     def about(self) -> dict[str, Any]:
         """What of it another run must equal to be comparable, for `run.json`."""
-        told: dict[str, Any] = {"agent": self.name, "agent_is_simulated": self.name == "scripted"}
-        if self.name == "scripted":
-            told |= {"think_s": self.think_s, "error_rates": asdict(self.rates)}
-        if self.name == "replay":
-            told["trace"] = str(self.trace)
-        if self.has_model:
-            names = ("model", "base_url", "temperature", "max_tokens", "stream", "inject")
-            told |= {name: getattr(self, name) for name in names}
-            told["base_url"] = (self.base_url or "").rstrip("/")
-            told["model_key"] = self.key.source
-        if self.name == "fatr":
-            told["hard_filter"] = self.hard_filter
-        return {**told, "seed": self.seed}
-
-
-def is_plain_url(text: str) -> bool:
-    """Whether it is an HTTP URL in which no secret can stand."""
-    try:
-        url = urlsplit(text)
-        is_whole = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
-        return False
-    return is_whole and not {"@", "?", "#"}.intersection(text)
+        told = TypeAdapter(self.type.options).dump_python(self.options, mode="json")
+        model = self.model.about() if self.model else {}
+        if told and is_own(self.name):
+            told = {"agent_options": told}
+        head = {"agent": self.name, "agent_is_simulated": self.type.is_simulated}
+        return {**head, **model, **told, "seed": self.seed}
 
 
 @asynccontextmanager
-async def open_agent(settings: AgentSettings, catalog: Catalog) -> AsyncIterator[Agent]:
+async def open_agent(
+    settings: AgentSettings, catalog: Catalog, *, is_forecast: bool = False
+) -> AsyncIterator[Agent]:
     """The agent, for as long as the context is open. Raises `AgentSettingsError`."""
-    if settings.has_model:
-        from bench.agents.fatr import FatrAgent
-        from bench.agents.llm import LlmAgent
-        from bench.models.client import ModelClient
-
-        assert settings.model is not None  # noqa: S101 - checked when the settings were made
-        assert settings.base_url is not None  # noqa: S101
-        async with ModelClient.open(
-            settings.base_url,
-            settings.model,
-            settings.key.secret,
-            key_variable=settings.key.variable,
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=settings.seed,
-            stream=settings.stream,
-        ) as model:
-            if settings.name == "llm":
-                yield LlmAgent(model, inject=settings.inject)
-            else:
-                yield FatrAgent(model, inject=settings.inject, hard_filter=settings.hard_filter)
-    elif settings.trace is not None:
-        from bench.agents.replay import ReplayAgent
-
-        yield await to_thread.run_sync(ReplayAgent.read, settings.trace)
-    elif settings.name == "scripted":
-        names = [manifest.name for manifest in catalog]
-        think_s, rates = settings.think_s, settings.rates
-        yield ScriptedAgent(names, seed=settings.seed, rates=rates, think_s=think_s)
-    else:
-        with _importable(os.getcwd()):
-            yield _own(settings.name)
+    async with AsyncExitStack() as parts:
+        model = None
+        if settings.model is not None:
+            model = await parts.enter_async_context(settings.model.open(settings.seed))
+        if is_own(settings.name):
+            parts.enter_context(importable())  # its modules may import others late
+        made_of = AgentParts(catalog, settings.seed, model, is_forecast)
+        yield await _made(settings, made_of)
 
 
-@contextmanager
-def _importable(folder: str) -> Iterator[None]:
-    """Modules in a folder can be imported while the context is open, also late; none of them takes
-    the place of one that is installed.
-    """
-    sys.path.append(folder)
+async def _made(settings: AgentSettings, parts: AgentParts) -> Agent:
+    name = settings.name
     try:
-        yield
-    finally:
-        with suppress(ValueError):  # an agent may have taken it out
-            sys.path.remove(folder)
-
-
-def _own(name: str) -> Agent:
-    """An agent of the user's own."""
-    module, _, attribute = name.partition(":")
-    try:
-        agent: Agent = getattr(importlib.import_module(module), attribute)()
-    except KeyboardInterrupt:
+        made = settings.type.make(settings.options, parts)
+        agent: Agent = (await made) if inspect.isawaitable(made) else made
+    except (KeyboardInterrupt, AgentSettingsError):
         raise
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise AgentSettingsError(f"agent {name}: {error}") from error
-    except BaseException as error:  # whatever its module or constructor does
+    except Exception as error:  # whatever its constructor does
         raise AgentSettingsError(f"agent {name}: {type(error).__name__}: {error}") from error
     if not callable(getattr(agent, "act", None)):
         raise AgentSettingsError(f"agent {name}: it has no method `act`")

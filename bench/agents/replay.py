@@ -15,7 +15,7 @@ from typing import Any
 from anyio import to_thread
 
 from bench.agents.agent import Episode, ToolCall, Turn
-from bench.agents.registry import AgentSettingsError
+from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType
 from bench.models.client import ModelError
 from bench.record import Ending
 from bench.suites.fintoolbench.traces import as_text
@@ -221,3 +221,24 @@ def _spoken(turns: Sequence[Turn], response: Any) -> tuple[Turn, ...]:
     last = len(turns) - 1
     spoken = [*texts[:last], "\n".join(filter(None, texts[last:]))] if turns else []
     return tuple(replace(turn, response=text) for turn, text in zip(turns, spoken, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """`trace` is the run directory or trace file to play."""
+
+    trace: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.trace is None:
+            raise ValueError("--trace names what it plays")
+
+
+async def _make(options: ReplayOptions, _parts: AgentParts) -> ReplayAgent:
+    assert options.trace is not None  # noqa: S101 - checked when the options were made
+    return await to_thread.run_sync(ReplayAgent.read, options.trace)
+
+
+REPLAY = AgentType(
+    "replay", "plays a recorded trace again", _make, ReplayOptions, reads_answers=False
+)

@@ -7,9 +7,10 @@ played again. Its thinking time is simulated.
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.agents.agent import Episode, ToolCall, Turn
+from bench.agents.declaration import AgentParts, AgentType
 from bench.suites.suite import Task
 
 
@@ -90,3 +91,27 @@ class ScriptedAgent:
             case _:
                 arguments[f"{name}_name"] = "x"
         return ToolCall(call.tool, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedOptions:
+    """`think_s` is the mean time before each turn."""
+
+    think_s: float = 0.0
+    error_rates: ErrorRates = field(default_factory=ErrorRates)
+
+
+def _make(options: ScriptedOptions, parts: AgentParts) -> ScriptedAgent:
+    names = [manifest.name for manifest in parts.catalog]
+    think_s = 0.0 if parts.is_forecast else options.think_s
+    return ScriptedAgent(names, seed=parts.seed, rates=options.error_rates, think_s=think_s)
+
+
+SCRIPTED = AgentType(
+    "scripted",
+    "plays the labelled tools of a task",
+    _make,
+    ScriptedOptions,
+    reads_answers=False,
+    is_simulated=True,
+)

@@ -5,7 +5,7 @@ are what is resampled, so that repeats of one stay together. For McNemar's test,
 tasks flipped, a task passes if more than half of its repeats do.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +16,8 @@ from bench.analysis.paired import Interval, bootstrap, mcnemar
 from bench.record import EpisodeRecord
 from bench.runs.reader import Run as RunFiles
 from bench.runs.resume import COMPARABLE
-from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, Outcome
+from bench.suites import suite_named
+from bench.suites.suite import Measure, Suite
 
 RESAMPLES = 10_000
 QUESTION_CHARS = 80
@@ -39,66 +40,36 @@ SETTINGS = (*COMPARABLE, "concurrency", "starts_per_s", "python", "ended")
 
 @dataclass(slots=True)
 class Row:
-    """What is kept of an episode. `score` and the marks are None where nothing was judged;
-    `timeliness`, `intent` and `domain` are True for a mismatch; `infrastructure` says that it
-    failed through nobody but a quota, the gateway or the model's endpoint.
+    """What is kept of an episode. `infrastructure` says that it failed through nobody but a quota,
+    the gateway or the model's endpoint.
     """
 
     passed: bool
-    invoked: bool
     infrastructure: bool
-    score: float | None
-    timeliness: bool | None
-    intent: bool | None
-    domain: bool | None
-    tokens: int
-    calls: int
-    rounds: int
-    wall_s: float
+    figures: Mapping[str, float | None]
     reason: str
 
 
 Pairs = Mapping[str, Sequence[tuple[Row, Row]]]
 """The repeats that both runs have, by task."""
 
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A figure of an episode, None where it has none. `test` adds McNemar's test, `net` a second
-    reading without the repeats that failed through infrastructure in either run.
-    """
-
-    name: str
-    of: Callable[[Row], float | None]
-    test: bool = False
-    net: bool = False
-
-
-MEASURES = (
-    Measure("TESR", lambda row: row.passed, test=True, net=True),
-    Measure("TIR", lambda row: row.invoked, test=True, net=True),
-    Measure("SoftScore", lambda row: row.score),
-    Measure("TMR", lambda row: row.timeliness, test=True),
-    Measure("IMR", lambda row: row.intent, test=True),
-    Measure("DMR", lambda row: row.domain, test=True),
-    Measure("calls", lambda row: row.calls),
-    Measure("rounds", lambda row: row.rounds),
-    Measure("tokens", lambda row: row.tokens),
-    Measure("wall_s", lambda row: row.wall_s),
-)
+SHARED = (Measure("calls"), Measure("rounds"), Measure("tokens"), Measure("wall_s"))
+"""Figures that episodes of every suite have."""
 
 
 class Run:
     """The settings of a run, and a row for each of its episodes."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `RunDirectoryError`. A torn last line is left out."""
+        """Raises `RunDirectoryError` and `SuiteError`. A torn last line is left out."""
         files = RunFiles.open(path)
         self.about = files.about
+        self.suite = suite_named(files.about.get("suite", ""))
         self.rows: dict[str, dict[int, Row]] = {}
         self.tasks: dict[str, tuple[str, str]] = {}
+        self.measures = (*self.suite.measures, *SHARED)
         for record, _ in files.episodes():
-            self.rows.setdefault(record.id, {})[record.repeat] = _row(record)
+            self.rows.setdefault(record.id, {})[record.repeat] = _row(self.suite, record)
             self.tasks.setdefault(record.id, (record.category, _short(record.question)))
 
 
@@ -118,7 +89,7 @@ def compare(
         for task, both in pairs.items()
     }
     readings: dict[str, tuple[Measure, Pairs]] = {}
-    for measure in MEASURES:
+    for measure in a.measures:
         if not only or measure.name in only:
             readings[measure.name] = measure, pairs
             if measure.net:
@@ -153,7 +124,7 @@ def compare(
 
 def _outcome(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:
     """Means over the repeats that have a figure in both runs; None where none has."""
-    figures = [(measure.of(a), measure.of(b)) for a, b in pairs]
+    figures = [(a.figures.get(measure.name), b.figures.get(measure.name)) for a, b in pairs]
     known = [(a, b) for a, b in figures if a is not None and b is not None]
     return (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
 
@@ -185,13 +156,12 @@ def _flips(a: Run, pairs: Pairs, net: Pairs) -> Iterator[dict[str, Any]]:
     """Tasks that pass in one run only. One is of infrastructure if it no longer flips without the
     repeats that failed so.
     """
-    passed = MEASURES[0]
     for task, both in pairs.items():
-        before, after = _sides(passed, both)
+        before, after = _sides(both)
         if before == after:
             continue
         category, question = a.tasks[task]
-        still = _sides(passed, net[task])
+        still = _sides(net[task])
         yield {
             "id": task,
             "category": category,
@@ -203,9 +173,10 @@ def _flips(a: Run, pairs: Pairs, net: Pairs) -> Iterator[dict[str, Any]]:
         }
 
 
-def _sides(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[bool, bool]:
-    a, b = _outcome(measure, pairs) or (0.0, 0.0)
-    return a > 0.5, b > 0.5
+def _sides(pairs: Sequence[tuple[Row, Row]]) -> tuple[bool, bool]:
+    """Whether a task passes in each run."""
+    passed = [sum(rows[side].passed for rows in pairs) for side in (0, 1)]
+    return 2 * passed[0] > len(pairs), 2 * passed[1] > len(pairs)
 
 
 def _reason(rows: Sequence[Row], passed: bool) -> str:
@@ -225,29 +196,17 @@ def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, Any]
     ]
 
 
-def _row(record: EpisodeRecord) -> Row:
+def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
     final = record.last_round
-    outcome = Outcome.of(record, final)
-    halves, scores = outcome.score
-    timeliness, intent, domain = map(_mark, outcome.marks)
-    return Row(
-        passed=outcome.passed,
-        invoked=outcome.invoked,
-        infrastructure=outcome.infrastructure,
-        score=halves / 2 / scores if scores else None,
-        timeliness=timeliness,
-        intent=intent,
-        domain=domain,
-        tokens=record.tokens,
-        calls=len(record.tool_calls),
-        rounds=final[0].step if final else 0,
-        wall_s=record.elapsed_ms / 1e3,
-        reason=_why(record),
-    )
-
-
-def _mark(found: int) -> bool | None:
-    return found == MISMATCH if found >= MATCH else None
+    measured = suite.measured(record, final)
+    shared: dict[str, float | None] = {
+        "calls": len(record.tool_calls),
+        "rounds": final[0].step if final else 0,
+        "tokens": record.tokens,
+        "wall_s": record.elapsed_ms / 1e3,
+    }
+    figures = {**measured.figures, **shared}
+    return Row(measured.passed, measured.infrastructure, figures, _why(record))
 
 
 def _why(record: EpisodeRecord) -> str:

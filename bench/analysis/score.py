@@ -13,9 +13,8 @@ from pathlib import Path
 from anyio import to_thread
 
 from bench.judges import Judge
-from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord
-from bench.suites.fintoolbench.traces import read_trace
+from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Suite
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
@@ -57,21 +56,23 @@ class Gold:
 
 class Episodes:
     """The episodes of a trace file; `typed` tells, once they are read, whether every outcome was
-    recorded as such (`bench.suites.fintoolbench.traces`).
+    recorded as such.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, suite: type[Suite], file: Path) -> None:
         self.typed = True
+        self._suite = suite
         self._file = file
 
     def __iter__(self) -> Iterator[EpisodeRecord]:
         """Raises `TraceFormatError`."""
-        for traced in read_trace(self._file):
+        for traced in self._suite.read_traces(self._file):
             self.typed &= traced.typed
             yield traced.record
 
 
 async def score_records(
+    suite: type[Suite],
     records: Iterable[EpisodeRecord | CallRecord],
     judge: Judge | None = None,
     *,
@@ -85,7 +86,7 @@ async def score_records(
     is judged anew, or, with no judge, by none. Raises what reading `records` raises, and
     `TraceError` where `out` can't be written.
     """
-    metrics = RunMetrics()
+    metrics = RunMetrics(suite)
     judging: deque[asyncio.Task[EpisodeRecord]] = deque()
 
     async def settle() -> None:

@@ -31,17 +31,18 @@ def compare(
     Differences are B minus A, with intervals of 95 % by a bootstrap over tasks; p is of McNemar's
     exact test.
     """
-    from bench.analysis.compare import MEASURES, Run
+    from bench.analysis.compare import Run
     from bench.analysis.compare import compare as compared
     from bench.runs.directory import RunDirectoryError
+    from bench.suites.suite import SuiteError
 
-    names = [measure.name for measure in MEASURES]
-    if unknown := [name for name in metrics if name not in names]:
-        raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(names)}")
     try:
         a, b = Run(run_a), Run(run_b)
-    except RunDirectoryError as error:
+    except (RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
+    names = [measure.name for measure in a.measures]
+    if unknown := [name for name in metrics if name not in names]:
+        raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(names)}")
     result = compared(a, b, only=metrics, resamples=resamples, seed=seed)
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})

@@ -13,6 +13,7 @@ import orjson
 
 from bench.agents.registry import AgentSettings
 from bench.cli.tables import closing, if_seen, report
+from bench.judges.registry import JudgeSettings, judge_named
 from bench.runs.directory import RunDirectoryError
 from bench.runs.run import RunPlan, run
 from bench.speed.servers import ServerNotReadyError, served_gateway
@@ -37,12 +38,14 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
             served = served_gateway(Path(cache), latency_s=LATENCY_S, failure_rate=FAILURE_RATE)
             async with served as url:
                 echo(f"gateway on {url}")
+                suite = load_suite("starter")
                 plan = RunPlan(
-                    suite=load_suite("starter"),
+                    suite=suite,
                     gateway=url,
                     episodes=episodes,
                     concurrency=concurrency,
-                    agent=AgentSettings(think_s=THINK_S),
+                    agent=AgentSettings.of(think_s=THINK_S),
+                    judge=JudgeSettings(judge_named(None, suite.judges)),
                 )
                 about = await run(plan, out, GatewaySettings.read(), show=True)
                 health = await _health(url)
@@ -51,7 +54,7 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
             return 1
     metrics = orjson.loads((out / "metrics.json").read_bytes())
     with if_seen():
-        report(metrics, about)
+        report(type(suite), metrics, about)
         closing(about, out, gateway=health, driver=about["driver"])
     return 0
 

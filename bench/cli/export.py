@@ -6,12 +6,12 @@ import click
 
 from gateway.terminal import echo
 
-FORMATS = ("parquet", "openinference", "atif", "fintoolbench")
+FORMATS = ("parquet", "openinference", "atif")
 
 
 @click.command("export")
 @click.argument("run_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--format", "form", type=click.Choice(FORMATS), required=True)
+@click.option("--format", "form", required=True, help="One of these, or of the run's suite.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The export to make.")
 @click.option("--force", is_flag=True, help="Replace what stands at --out.")
 def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
@@ -26,16 +26,26 @@ def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
     from importlib import import_module
 
     from bench.exports import ExportError, Run
+    from bench.exports.target import write_lines
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import OWN_FILES
+    from bench.suites import suite_named
+    from bench.suites.suite import SuiteError
 
     whole = run_dir.resolve()
     if out.resolve() in (whole, *(whole / name for name in OWN_FILES)):
         raise click.UsageError("--out is the run itself; name another place")
     try:
-        module = import_module(f"bench.exports.{form}")
-        episodes = module.write(Run.open(run_dir), out, force=force)
-    except (ExportError, RunDirectoryError) as error:
+        run = Run.open(run_dir)
+        own = suite_named(run.about.get("suite", "")).exports
+        if form in own:
+            episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
+        elif form in FORMATS:
+            episodes = import_module(f"bench.exports.{form}").write(run, out, force=force)
+        else:
+            known = ", ".join((*FORMATS, *own))
+            raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
+    except (ExportError, RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error

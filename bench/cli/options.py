@@ -8,6 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from bench.judges.registry import JudgeSettings
+    from bench.suites.suite import Suite
 
 Command = Callable[..., None]
 
@@ -35,28 +36,31 @@ with_dataset = click.option(
 )
 
 judging = together(
-    click.option("--judge", type=click.Choice(["rules", "llm", "none"]), default="rules"),
+    click.option(
+        "--judge",
+        metavar="NAME",
+        help="rules, llm or another of the suite's; none; or `module:Name`. Default: rules.",
+    ),
     click.option("--judge-model", metavar="NAME", help="Default: --model."),
     click.option("--judge-base-url", metavar="URL", help="Default: --base-url."),
     click.option("--judge-repeats", type=click.IntRange(min=1), default=3, show_default=True),
 )
 
 
-def judge_settings(options: dict[str, Any]) -> "JudgeSettings":
-    """What `judging` was given, taken out of `options`."""
-    from bench.agents.registry import is_plain_url
+def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSettings":
+    """What `judging` was given, taken out of `options`, for episodes of a suite."""
     from bench.environment import JUDGE_KEY
-    from bench.judges.registry import JudgeSettings
+    from bench.judges.registry import JudgeSettings, JudgeSettingsError, judge_named
+    from bench.models.settings import check_url
 
     name, repeats = options.pop("judge"), options.pop("judge_repeats")
     model = options.pop("judge_model") or options.get("model")
     own_url = options.pop("judge_base_url")
     base_url = own_url or options.get("base_url")
-    if name == "llm" and not (model and base_url):
-        raise click.UsageError("--judge llm wants --judge-model and --judge-base-url")
-    if own_url and not is_plain_url(own_url):
-        raise click.UsageError(
-            "--judge-base-url wants http://HOST:PORT/PATH or https://..., up to before "
-            f"/chat/completions, without credentials or query; the key goes into {JUDGE_KEY}"
-        )
-    return JudgeSettings(name, model, base_url, repeats, is_agents=own_url is None)
+    try:
+        if own_url:
+            check_url("--judge-base-url", own_url, JUDGE_KEY)
+        kind = judge_named(name, suite.judges)
+        return JudgeSettings(kind, model, base_url, repeats, is_agents=own_url is None)
+    except (JudgeSettingsError, ValueError) as error:
+        raise click.UsageError(str(error)) from error

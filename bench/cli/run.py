@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.agents.registry import AgentSettings
+    from bench.judges.registry import JudgeSettings
     from bench.runs.run import RunPlan
     from gateway.settings import GatewaySettings
     from manifests import Catalog
@@ -40,7 +41,14 @@ _agent = together(
         "--agent",
         default="scripted",
         show_default=True,
-        help="scripted, replay, llm, fatr, or `module:Class`.",
+        help="scripted, replay, llm, fatr, or `module:Name`.",
+    ),
+    click.option(
+        "--agent-option",
+        "agent_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the agent, as JSON or text; repeatable.",
     ),
     click.option("--seed", type=int, default=0, show_default=True),
     click.option("--think-s", type=_Number(min=0), default=0.0, help="scripted: seconds."),
@@ -115,7 +123,8 @@ def run_suite(
     **options: Any,
 ) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
-    from bench.agents.registry import TOP_K, AgentSettingsError
+    from bench.agents.declaration import AgentSettingsError
+    from bench.agents.registry import TOP_K
     from bench.runs.driver import Limits
     from bench.runs.run import RunPlan
     from bench.suites import load_suite
@@ -125,13 +134,12 @@ def run_suite(
         raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")
     if {"@", "?", "#"}.intersection(gateway):  # it stands in `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
-    judge = judge_settings(options)
     try:
         loaded = load_suite(suite, dataset)
-        agent = _agent_settings(options)
+        judge = judge_settings(options, type(loaded))
+        agent = _agent_settings(context, options, judge)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
-    _check_agents_options(context)
     limits = Limits(
         rounds=options.pop("max_rounds"),
         calls=options.pop("max_calls"),
@@ -139,7 +147,7 @@ def run_suite(
         tokens=options.pop("max_episode_tokens"),
     )
     top_k = options.pop("top_k")
-    if top_k is None and agent.name not in ("scripted", "replay"):
+    if top_k is None and agent.type.reads_answers:
         top_k = TOP_K
     plan = RunPlan(
         suite=loaded,
@@ -159,54 +167,81 @@ def run_suite(
     settings, catalog = read_settings(**options), _catalog(manifests)
     if only_plan:
         run(lambda: _plan(plan, settings, catalog, as_json))
-    folder = out or Path("runs") / f"{suite}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = suite.replace(":", "-")
+    folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     run(lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json))
 
 
-_AGENTS_OPTIONS = {
-    **dict.fromkeys(
-        ("think_s", "no_call_rate", "wrong_tool_rate", "bad_arguments_rate"), ("scripted",)
-    ),
-    **dict.fromkeys(("temperature", "max_tokens", "stream", "no_inject"), ("llm", "fatr")),
-    "hard_filter": ("fatr",),
-}
-"""Which agents an option has an effect on."""
+_RATES = ("no_call", "wrong_tool", "bad_arguments")
+_OF_JUDGES = ("judge_model", "judge_base_url", "judge_repeats")
+_OF_MODELS = ("temperature", "max_tokens", "stream")
 
 
-def _check_agents_options(context: click.Context) -> None:
-    """A usage error for what was given and would have no effect."""
-    agent, judge = context.params["agent"], context.params["judge"]
-    given = {
-        name
-        for name in context.params
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+def _agent_settings(
+    context: click.Context, options: dict[str, Any], judge: "JudgeSettings"
+) -> "AgentSettings":
+    """What the options of agents were given, taken out of `options`. Raises `AgentSettingsError`,
+    also for what was given and would have no effect.
+    """
+    from bench.agents.declaration import AgentSettingsError
+    from bench.agents.registry import AGENTS, AgentSettings, agent_named, agents_with
+    from bench.environment import MODEL_KEY
+    from bench.models.settings import ModelSettings, check_url
+
+    def is_given(name: str) -> bool:
+        return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+    name, kind = options["agent"], agent_named(options.pop("agent"))
+    own = _own_options(options.pop("agent_options"))
+    rates = {rate: options.pop(f"{rate}_rate") for rate in _RATES}
+    flags = {
+        "think_s": (("think_s",), options.pop("think_s")),
+        "error_rates": (tuple(f"{rate}_rate" for rate in _RATES), rates),
+        "trace": (("trace",), options.pop("trace")),
+        "inject": (("no_inject",), not options.pop("no_inject")),
+        "hard_filter": (("hard_filter",), options.pop("hard_filter")),
     }
-    for name, agents in _AGENTS_OPTIONS.items():
-        if name in given and agent not in agents:
-            option = name.replace("_", "-")
-            raise click.UsageError(f"--{option} is for --agent {' or '.join(agents)} only")
-    if given & {"model", "base_url"} and agent not in ("llm", "fatr") and judge != "llm":
-        raise click.UsageError("--model and --base-url are for --agent llm or fatr, or --judge llm")
-    if given & {"judge_model", "judge_base_url", "judge_repeats"} and judge != "llm":
-        raise click.UsageError("--judge-model and the like are for --judge llm only")
+    for option, (names, value) in flags.items():
+        given = [flag for flag in names if is_given(flag)]
+        if given and option not in (agents := agents_with(option)) and name not in agents:
+            flag = given[0].replace("_", "-")
+            raise AgentSettingsError(f"--{flag} is for --agent {' or '.join(agents)} only")
+        if given:
+            own[option] = value
+    model, base_url = options.pop("model"), options.pop("base_url")
+    of_model = {name: options.pop(name) for name in _OF_MODELS}
+    try:
+        if base_url:
+            check_url("--base-url", base_url, MODEL_KEY)
+    except ValueError as error:
+        raise AgentSettingsError(str(error)) from error
+    if not kind.needs_model:
+        asking = " or ".join(name for name in AGENTS if agent_named(name).needs_model)
+        for flag in filter(is_given, _OF_MODELS):
+            raise AgentSettingsError(f"--{flag.replace('_', '-')} is for --agent {asking} only")
+        if (model or base_url) and not judge.needs_model:
+            text = f"--model and --base-url are for --agent {asking}, or --judge llm"
+            raise AgentSettingsError(text)
+    if not judge.needs_model and any(map(is_given, _OF_JUDGES)):
+        raise AgentSettingsError("--judge-model and the like are for --judge llm only")
+    settings = ModelSettings(model, base_url, **of_model) if model and base_url else None
+    return AgentSettings.of(name, seed=options.pop("seed"), model=settings, **own)
 
 
-def _agent_settings(options: dict[str, Any]) -> "AgentSettings":
-    """What the options of agents were given, taken out of `options`."""
-    from bench.agents.registry import AgentSettings
-    from bench.agents.scripted import ErrorRates
+def _own_options(given: Sequence[str]) -> dict[str, Any]:
+    """`NAME=VALUE` each, a value as JSON, or else as text."""
+    import orjson
 
-    rates = ErrorRates(
-        *(options.pop(f"{err}_rate") for err in ("no_call", "wrong_tool", "bad_arguments"))
-    )
-    own = ("seed", "think_s", "trace", "model", "base_url", "temperature", "max_tokens", "stream")
-    return AgentSettings(
-        options.pop("agent"),
-        rates=rates,
-        inject=not options.pop("no_inject"),
-        hard_filter=options.pop("hard_filter"),
-        **{name: options.pop(name) for name in own},
-    )
+    found: dict[str, Any] = {}
+    for text in given:
+        name, is_one, value = text.partition("=")
+        if not is_one:
+            raise click.UsageError(f"--agent-option wants NAME=VALUE, not {text!r}")
+        try:
+            found[name] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found[name] = value
+    return found
 
 
 def _catalog(path: Path | None) -> "Catalog":
@@ -241,7 +276,7 @@ async def _run(
 ) -> int:
     import orjson
 
-    from bench.agents.registry import AgentSettingsError
+    from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import closing, if_seen, report
     from bench.client import GatewayUnreachableError
     from bench.runs.directory import RunDirectoryError
@@ -276,7 +311,7 @@ async def _run(
         echo_json({**metrics, "digest": about["digest"], "snapshot": about["snapshot"]})
     else:
         with if_seen():
-            report(metrics, about)
+            report(type(plan.suite), metrics, about)
             closing(about, folder, driver=about["driver"])
     for text in silent:
         echo(f"finbench: {text}", err=True)
@@ -293,16 +328,17 @@ async def _plan(
     plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog", as_json: bool
 ) -> int:
     """Say what a run will ask of each host. Exit code 1 where a quota would run out."""
-    from bench.agents.registry import AgentSettingsError, open_agent
+    from bench.agents.declaration import AgentSettingsError
+    from bench.agents.registry import open_agent
     from bench.cli.tables import plan_table
     from bench.runs.forecast import needs
     from gateway.upstreams.hosts import plans_of
     from gateway.upstreams.quota import left_by_host
 
-    if plan.agent.name not in ("scripted", "replay"):
+    if plan.agent.type.reads_answers:
         raise click.UsageError("--plan is for agents whose calls do not depend on answers")
     try:
-        async with open_agent(replace(plan.agent, think_s=0.0), catalog) as agent:
+        async with open_agent(plan.agent, catalog, is_forecast=True) as agent:
             found = await needs(
                 plan.suite,
                 agent,

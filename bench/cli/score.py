@@ -14,6 +14,7 @@ from gateway.terminal import echo
 if TYPE_CHECKING:
     from bench.analysis.score import Gold
     from bench.judges.registry import JudgeSettings
+    from bench.suites.suite import Suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class _Order:
     path: Path
     is_run: bool
     name: str
+    suite: "type[Suite]"
     judge: "JudgeSettings | None"
     keep: bool
     gold: "Gold | None"
@@ -57,29 +59,30 @@ def score(
     judged by rules. With --judge all are judged anew; the files stay what they are.
     """
     from bench.analysis.score import Gold
-    from bench.suites import load_suite
+    from bench.suites import load_suite, suite_named
     from bench.suites.suite import SuiteError
 
     is_run = path.is_dir()
     keep = context.get_parameter_source("judge") is ParameterSource.DEFAULT
-    settings = judge_settings(options)
     if out is not None and is_run and keep:
         raise click.UsageError("--out wants --judge: without, a run stays as it was judged")
     if dataset is not None and suite is None:
         raise click.UsageError("--dataset wants --suite")
     try:
         gold = Gold(load_suite(suite, dataset)) if suite is not None else None
+        kind = suite_named(suite or (_suite_of(path) if is_run else ""))
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
+    settings = judge_settings(options, kind)
     judge = None if is_run and keep else settings
-    order = _Order(path, is_run, suite or path.name, judge, keep, gold, out)
+    order = _Order(path, is_run, suite or path.name, kind, judge, keep, gold, out)
     run(lambda: _score(order, as_json))
 
 
 async def _score(order: _Order, as_json: bool) -> int:
     from bench.runs.directory import RunDirectoryError
     from bench.runs.silence import of_model
-    from bench.suites.fintoolbench.traces import TraceFormatError
+    from bench.suites.suite import TraceFormatError
     from gateway.trace import TraceError
 
     try:
@@ -94,7 +97,7 @@ async def _score(order: _Order, as_json: bool) -> int:
     if as_json:
         echo_json({**metrics, **told})
     else:
-        _show(metrics, about)
+        _show(order.suite, metrics, about)
         if told.get("outcome") == "text":
             echo("TESR and CER are by words in the output: typed outcomes are missing")
         if order.is_run:
@@ -103,20 +106,30 @@ async def _score(order: _Order, as_json: bool) -> int:
         raise click.ClickException(
             f"the files are not those that the run left: run.json has digest {about['digest']}"
         )
-    if order.judge is not None and order.judge.name == "llm":
+    if order.judge is not None and order.judge.needs_model:
         for text in of_model("judge", order.judge.base_url, metrics["usage"]["judge"]):
             echo(f"finbench: {text}", err=True)
             return 1
     return 0
 
 
-def _show(metrics: dict[str, Any], about: dict[str, Any]) -> None:
+def _suite_of(run_dir: Path) -> str:
+    from bench.runs.about import RunDirectoryError, read_about
+
+    try:
+        name: str = read_about(run_dir).get("suite", "")
+    except RunDirectoryError as error:
+        raise click.ClickException(str(error)) from error
+    return name
+
+
+def _show(suite: "type[Suite]", metrics: dict[str, Any], about: dict[str, Any]) -> None:
     """The metrics as tables."""
     from bench.cli.tables import report
 
-    judged = metrics["judged"]
+    judged = metrics.get("judged", {"judges": {}, "invalid": 0})
     judges = ", ".join(judged["judges"]) or "none"
-    report(metrics, {"suite": about["suite"], "judge": judges})
+    report(suite, metrics, {"suite": about["suite"], "judge": judges})
     if judged["invalid"]:
         echo(f"{judged['invalid']} answers of the judge were no scores, or none came")
 
@@ -136,8 +149,9 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
             judge = await parts.enter_async_context(open_judge(order.judge, Catalog.load()))
         if order.out is not None:
             lines = await parts.enter_async_context(written(order.out))
-        episodes = None if order.is_run else Episodes(order.path)
+        episodes = None if order.is_run else Episodes(order.suite, order.path)
         metrics = await score_records(
+            order.suite,
             read_records(order.path) if episodes is None else episodes,
             judge,
             keep=order.keep,

@@ -12,22 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.runs.forecast import HostNeed
+from bench.suites.suite import Suite
 from gateway.console import PlainConsole
 from gateway.terminal import echo
-
-_OF = {
-    "TIR": "invoked a tool, of all episodes",
-    "TESR": "passed, of all episodes",
-    "CER": "passed, of those that invoked",
-    "SoftScore": "mean score of the judged answers",
-    "CSS": "the same over those that passed",
-    "TMR": "timeliness mismatched, of those that invoked",
-    "IMR": "intent mismatched",
-    "DMR": "domain mismatched",
-    "TESR_net": "without faults of quota, gateway and model",
-    "TESR_text": "by words in the output",
-    "CER_text": "by words in the output",
-}
 
 
 @contextmanager
@@ -55,28 +42,24 @@ def span(interval: Sequence[float] | None) -> str:
     return "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}"
 
 
-def metrics_table(metrics: dict[str, Any], title: str) -> Table:
-    """Every rate with its interval; those that nothing was judged for say so."""
+def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Table:
+    """Every metric with its interval; those that nothing was judged for say so."""
     table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
-    for name, what in _OF.items():
-        if name in metrics:
-            interval = span(metrics["intervals"].get(name))
-            table.add_row(name, percent(metrics[name]), interval, what)
+    for metric in suite.metrics:
+        if metric.name in metrics:
+            interval = span(metrics["intervals"].get(metric.name))
+            table.add_row(metric.name, percent(metrics[metric.name]), interval, metric.text)
     return table
 
 
-def report(metrics: dict[str, Any], about: dict[str, Any]) -> None:
+def report(suite: type[Suite], metrics: dict[str, Any], about: dict[str, Any]) -> None:
     """The metrics of a finished run."""
     console = _console(100)
     traffic = metrics["traffic"]
     judge = f", judged by {about['judge']}" if about.get("judge", "none") != "none" else ""
-    console.print(metrics_table(metrics, f"{about['suite']}: FinToolBench metrics{judge}"))
-    invoked, passed = metrics["invoked"], metrics["passed"]
-    nobodys = metrics["failed_by_infrastructure"]
-    console.print(
-        f"{metrics['episodes']} episodes: {invoked} invoked, {passed} passed, "
-        f"{nobodys} failed by quota, gateway or model alone"
-    )
+    title = f"{about['suite']}: {suite.title} metrics{judge}"
+    console.print(metrics_table(suite, metrics, title))
+    console.print(suite.summary(metrics))
     console.print(
         f"calls {traffic['calls']}, answered {traffic['answered']}: "
         + ", ".join(f"{source} {n}" for source, n in traffic["sources"].items())

@@ -1,31 +1,46 @@
-"""Judges by name."""
+"""Judges by name: those of a suite, and those of a user's own as `module:Name`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from bench.environment import JUDGE_KEY, MODEL_KEY
-from bench.judges.judge import Judge
+from bench.judges.judge import Judge, JudgeParts, JudgeType
 from bench.models.endpoint_key import EndpointKey, key_for
+from bench.own import OwnError, is_own, load
 from manifests import Catalog
 
-JUDGES = ("rules", "llm", "none")
+NONE = "none"
 REPEATS = 3
 """How often a model is asked, as in FinToolBench."""
 
 
+class JudgeSettingsError(Exception):
+    """There is no such judge, or it can't be made of these settings; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """`rules` needs no model; `llm` asks `model` at `base_url`. With `is_agents` that endpoint is
-    the agent's too, and takes its key where the judge has none.
+    """Which judge; None: none. One that needs a model asks `model` at `base_url`. With `is_agents`
+    that endpoint is the agent's too, and takes its key where the judge has none.
     """
 
-    name: str = "rules"
+    type: JudgeType | None = None
     model: str | None = None
     base_url: str | None = None
     repeats: int = REPEATS
     is_agents: bool = False
+
+    def __post_init__(self) -> None:
+        if self.needs_model and not (self.model and self.base_url):
+            name = self.type.name if self.type else ""
+            text = f"--judge {name} wants --judge-model and --judge-base-url"
+            raise JudgeSettingsError(text)
+
+    @property
+    def needs_model(self) -> bool:
+        return self.type is not None and self.type.needs_model
 
     @property
     def key(self) -> EndpointKey:
@@ -33,29 +48,57 @@ class JudgeSettings:
 
     def about(self) -> dict[str, Any]:
         """What of it another run must equal to be comparable, for `run.json`."""
-        if self.name != "llm":
-            return {"judge": self.name}
+        if self.type is None or not self.needs_model:
+            return {"judge": self.type.name if self.type else NONE}
         return {
-            "judge": f"llm:{self.model}",
+            "judge": f"{self.type.name}:{self.model}",
             "judge_repeats": self.repeats,
             "judge_key": self.key.source,
         }
 
 
+def judge_named(name: str | None, judges: Sequence[JudgeType]) -> JudgeType | None:
+    """The judge of that name, of `judges` or of a user's own; without a name the first, and None
+    for `none`. Raises `JudgeSettingsError`.
+    """
+    if name is None:
+        return judges[0] if judges else None
+    if is_own(name):
+        return _own(name)
+    by_name = {judge.name: judge for judge in judges}
+    if name != NONE and name not in by_name:
+        allowed = ", ".join([*by_name, NONE])
+        text = f"no judge of this suite is named {name!r}; there are: {allowed}, or `module:Name`"
+        raise JudgeSettingsError(text)
+    return by_name.get(name)
+
+
+def _own(name: str) -> JudgeType:
+    try:
+        found = load(name)
+    except OwnError as error:
+        raise JudgeSettingsError(f"judge {error}") from error
+    if isinstance(found, JudgeType):
+        return found
+    if not isinstance(found, type) or not callable(getattr(found, "judge", None)):
+        raise JudgeSettingsError(f"judge {name}: it is no JudgeType, and has no method `judge`")
+    if not isinstance(getattr(found, "name", None), str):
+        raise JudgeSettingsError(f"judge {name}: it has no `name`")
+    make = found
+    return JudgeType(name, "", lambda _: make())
+
+
 @asynccontextmanager
 async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator[Judge | None]:
-    """The judge, for as long as the context is open; None for `none`."""
-    if settings.name == "none":
+    """The judge, if any, for as long as the context is open. Raises `JudgeSettingsError`."""
+    if settings.type is None:
         yield None
-    elif settings.name == "rules":
-        from bench.suites.fintoolbench.rules import RulesJudge
-
-        yield RulesJudge(catalog)
+    elif not settings.needs_model:
+        yield _made(settings.type, JudgeParts(catalog, None, settings.repeats))
     else:
-        from bench.judges.llm import LlmJudge
         from bench.models.client import ModelClient
 
-        assert settings.model is not None  # noqa: S101 - the command checks it
+        assert settings.model is not None  # noqa: S101 - checked when the settings were made
         assert settings.base_url is not None  # noqa: S101
         key = settings.key
         async with ModelClient.open(
@@ -65,4 +108,12 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
             temperature=0.0,
             key_variable=key.variable,
         ) as model:
-            yield LlmJudge(model, catalog, repeats=settings.repeats)
+            yield _made(settings.type, JudgeParts(catalog, model, settings.repeats))
+
+
+def _made(kind: JudgeType, parts: JudgeParts) -> Judge:
+    try:
+        return kind.make(parts)
+    except Exception as error:
+        text = f"judge {kind.name}: {type(error).__name__}: {error}"
+        raise JudgeSettingsError(text) from error

@@ -7,36 +7,11 @@ from typing import Any, Final
 
 import orjson
 
-from bench.metrics import FINTOOLBENCH
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
 from bench.runs.about import simulated
-from bench.suites.fintoolbench.published import PUBLISHED, SUITE
+from bench.suites.suite import Metric
 from gateway.telemetry.quantile import Quantiles
 
-METRICS: Final[Mapping[str, str]] = {
-    "TIR": "TIR",
-    "TESR": "TESR",
-    "TESR_net": "TESR, net",
-    "TESR_text": "TESR, text rule",
-    "CER": "CER",
-    "CER_net": "CER, net",
-    "CER_text": "CER, text rule",
-    "SoftScore": "Soft score",
-    "CSS": "CSS",
-    "TMR": "TMR",
-    "IMR": "IMR",
-    "DMR": "DMR",
-}
-"""The metrics in the order of a report, and what each is called there."""
-
-WORSE: Final = ("TMR", "IMR", "DMR")
-"""Of the paper's eight, those of which less is better."""
-
-GROUPS: Final[Mapping[str, str]] = {
-    "category": "Category",
-    "source_dataset": "Source",
-    "labelled_tools": "Labelled tools",
-}
 ROWS: Final = 40
 """Most rows of a group."""
 
@@ -53,14 +28,9 @@ class Number:
     note: str
 
 
-def published_for(about: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
-    """What is published that a run may stand beside."""
-    return PUBLISHED if about.get("suite") == SUITE else {}
-
-
 def content(about: Mapping[str, Any], facts: Facts, digest: str) -> dict[str, Any]:
     """All but figures, scripts and styles. `digest` is that of the run's files."""
-    metrics = facts.metrics.result()
+    metrics, suite = facts.metrics.result(), facts.suite
     traffic = metrics["traffic"]
     kept, errors = facts.trajectories, facts.errors
     return {
@@ -69,10 +39,13 @@ def content(about: Mapping[str, Any], facts: Facts, digest: str) -> dict[str, An
         "simulated": _simulated(about, facts),
         "warnings": list(_warnings(about, facts, digest)),
         "head": [(name, text) for name, text in _head(about, facts, digest) if text],
-        "numbers": [list(_big_metrics(metrics)), list(_big_rest(about, facts, metrics))],
-        "metrics": list(_metrics(metrics, facts, published_for(about))),
-        "models_published": list(published_for(about)),
-        "heat": _heat(metrics["breakdown"]),
+        "numbers": [list(_big_metrics(facts, metrics)), list(_big_rest(about, facts, metrics))],
+        "title": suite.title,
+        "metrics": list(_metrics(metrics, facts)),
+        "metrics_note": suite.metrics_note or _note(suite.metrics),
+        "models_published": list(suite.published),
+        "published_note": suite.published_note,
+        "heat": _heat(facts, metrics.get("breakdown", {})),
         "bin": span(facts.timeline.width_s * 1e3),
         "times_taken_up": about.get("parts", 1) - 1,
         "sources": list(_sources(facts)),
@@ -155,19 +128,29 @@ def _head(about: Mapping[str, Any], facts: Facts, digest: str) -> Iterator[tuple
     yield "Run digest", digest if about.get("digest") == digest else None
 
 
-def _big_metrics(metrics: Mapping[str, Any]) -> Iterator[Number]:
-    for name in FINTOOLBENCH:
-        if metrics.get(name) is not None:
-            interval = _interval(metrics, name)
-            yield Number(METRICS[name], percent(metrics[name]), interval or "no interval")
+def label_of(metric: Metric) -> str:
+    return metric.label or metric.name
+
+
+def _note(metrics: Sequence[Metric]) -> str:
+    return " ".join(f"{label_of(metric)}: {metric.text}." for metric in metrics)
+
+
+def _big_metrics(facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
+    for metric in facts.suite.metrics:
+        value = metrics.get(metric.name)
+        if metric.is_main and value is not None:
+            interval = _interval(metrics, metric.name)
+            yield Number(label_of(metric), percent(value), interval or "no interval")
 
 
 def _big_rest(
     about: Mapping[str, Any], facts: Facts, metrics: Mapping[str, Any]
 ) -> Iterator[Number]:
     traffic = metrics["traffic"]
-    invoked, failed = metrics["invoked"], facts.errors.total()
-    yield Number("Episodes", f"{metrics['episodes']:,}", f"{invoked:,} with a call")
+    episodes, failed = facts.metrics.episodes, facts.errors.total()
+    invoked = episodes - facts.metrics.tool_use.calls[0]
+    yield Number("Episodes", f"{episodes:,}", f"{invoked:,} with a call")
     yield Number("Calls", f"{traffic['calls']:,}", f"{failed:,} failed")
     if "calls_per_s" in about:
         most = f"at most {about.get('most_in_flight', '?')} episodes in flight"
@@ -182,26 +165,18 @@ def _big_rest(
             yield Number(name, _compact(into + out), f"{into:,} in, {out:,} out")
 
 
-def _metrics(
-    metrics: Mapping[str, Any], facts: Facts, published: Mapping[str, Mapping[str, float]]
-) -> Iterator[tuple[str, ...]]:
+def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ...]]:
     """One row a metric: name, value, interval, counts, what is published."""
-    rates, judged = facts.metrics.capability.rates(), metrics["judged"]
-    counts = {name: f"{part:,} of {whole:,}" for name, (part, whole) in rates.items()}
-    counts["SoftScore"] = f"{judged['judged']:,} of {metrics['episodes']:,}"
-    for name, whole in judged["eligible"].items():
-        counts[name] = f"{judged['marked'][name]:,} of {whole:,}"
-        if (verdicts := judged["verdicts"][name]) < whole:
-            counts[name] += f", {verdicts:,} with a verdict"
-    for name, label in METRICS.items():
-        value = metrics[name]
-        missing = "undefined" if name in rates else "not judged"
+    counts = facts.metrics.own.counts()
+    for metric in facts.suite.metrics:
+        value = metrics.get(metric.name)
+        missing = "not judged" if metric.is_judged else "undefined"
         yield (
-            label,
+            label_of(metric),
             missing if value is None else percent(value),
-            _interval(metrics, name),
-            counts.get(name, ""),
-            *(percent(row.get(name)) for row in published.values()),
+            _interval(metrics, metric.name),
+            counts.get(metric.name, ""),
+            *(percent(row.get(metric.name)) for row in facts.suite.published.values()),
         )
 
 
@@ -210,12 +185,16 @@ def _interval(metrics: Mapping[str, Any], name: str) -> str:
     return f"{found[0]:.1%} to {found[1]:.1%}" if found else ""
 
 
-def _heat(breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """The paper's metrics by group: `groups` of (name, rows, how many rows are left out)."""
+def _heat(facts: Facts, breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The main metrics by group: `groups` of (name, rows, how many rows are left out)."""
     every = [row for rows in breakdown.values() for row in rows.values()]
-    heads = [name for name in FINTOOLBENCH if any(row.get(name) is not None for row in every)]
+    heads = [
+        metric
+        for metric in facts.suite.metrics
+        if metric.is_main and any(row.get(metric.name) is not None for row in every)
+    ]
     groups = []
-    for key, label in GROUPS.items():
+    for key, label in facts.suite.groups.items():
         rows = sorted(
             breakdown.get(key, {}).items(), key=lambda item: (-item[1].get("episodes", 0), item[0])
         )
@@ -224,12 +203,14 @@ def _heat(breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str,
                 {
                     "name": name or "none",
                     "n": f"{row.get('episodes', 0):,}",
-                    "cells": [_cell(row.get(head), worse=head in WORSE) for head in heads],
+                    "cells": [
+                        _cell(row.get(head.name), worse=head.better == "less") for head in heads
+                    ],
                 }
                 for name, row in rows[:ROWS]
             ]
             groups.append((label, shown, max(len(rows) - ROWS, 0)))
-    return {"heads": [METRICS[name] for name in heads], "groups": groups}
+    return {"heads": [label_of(head) for head in heads], "groups": groups}
 
 
 def _cell(value: float | None, *, worse: bool) -> dict[str, str]:

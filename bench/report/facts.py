@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench.metrics import RunMetrics
 from bench.record import Ending, EpisodeRecord, ModelCallRecord
 from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
-from bench.suites.fintoolbench.outcome import Outcome
+from bench.runs.metrics import RunMetrics
+from bench.suites.suite import Suite
 from gateway import CallRecord, ErrorCode
 from gateway.telemetry.quantile import Quantiles
 
@@ -54,8 +54,9 @@ Uses = defaultdict[tuple[str, str], Use]
 class Facts:
     """Fed with both streams of a run."""
 
-    def __init__(self, trajectories: int) -> None:
-        self.metrics = RunMetrics()
+    def __init__(self, suite: type[Suite], trajectories: int) -> None:
+        self.suite = suite
+        self.metrics = RunMetrics(suite)
         self.timeline = Timeline()
         self.trajectories = Trajectories(trajectories)
         self.by_source: defaultdict[str, Use] = defaultdict(Use)
@@ -88,14 +89,14 @@ class Facts:
     def _add_episode(self, episode: EpisodeRecord) -> None:
         self.timeline.add_episode(episode.started_at, episode.elapsed_ms)
         self.first_s = min(self.first_s or episode.started_at, episode.started_at)
-        outcome = Outcome.of(episode)
-        passed = outcome.passed
+        measured = self.suite.measured(episode, episode.last_round)
+        passed = measured.passed
         self.calls_an_episode[min(len(episode.tool_calls), MOST_CALLS), passed] += 1
         self.endings[known(episode.ending, _ENDINGS)] += 1
         self._add_requests(self.by_model, episode.model_calls)
         if episode.judgement is not None:
             self._add_requests(self.by_judge, episode.judgement.model_calls)
-        self.trajectories.add(episode, passed=passed, infrastructure=outcome.infrastructure)
+        self.trajectories.add(episode, passed=passed, infrastructure=measured.infrastructure)
 
     @staticmethod
     def _add_requests(to: Uses, requests: Iterable[ModelCallRecord]) -> None:

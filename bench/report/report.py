@@ -19,12 +19,14 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from bench.report import plots
-from bench.report.content import METRICS, content, published_for
+from bench.report.content import content, label_of
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
 from bench.runs.about import read_about
 from bench.runs.digest import run_digest
 from bench.runs.directory import read_records
 from bench.runs.reader import OWN_FILES
+from bench.suites import suite_named
+from bench.suites.suite import SuiteError
 
 TRAJECTORIES = 1_000
 
@@ -57,7 +59,11 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
         raise ReportError(f"{out} is a file of the run itself; name another place")
     if out.exists() and not out.is_file():
         raise ReportError(f"{out} is no regular file; name another place")
-    about, facts = read_about(run_dir), Facts(trajectories)
+    about = read_about(run_dir)
+    try:
+        facts = Facts(suite_named(about.get("suite", "")), trajectories)
+    except SuiteError as error:
+        raise ReportError(str(error)) from error
     for record in read_records(run_dir):
         facts.add(record)
     text = page(about, facts, run_digest(run_dir)).encode()
@@ -86,7 +92,7 @@ def page(about: Mapping[str, Any], facts: Facts, digest: str) -> str:
     css, script, episodes = map(Markup, (css, script, facts.trajectories.json()))
     return environment.from_string(template).render(
         **content(about, facts, digest),
-        figures=_figures(about, facts),
+        figures=_figures(facts),
         policy=_policy(css, script),
         css=css,
         script=script,
@@ -94,12 +100,12 @@ def page(about: Mapping[str, Any], facts: Facts, digest: str) -> str:
     )
 
 
-def _figures(about: Mapping[str, Any], facts: Facts) -> dict[str, Markup | None]:
-    published = published_for(about)
+def _figures(facts: Facts) -> dict[str, Markup | None]:
+    published = facts.suite.published
     names = {
-        name: label
-        for name, label in METRICS.items()
-        if not name.endswith("_net") and (published or not name.endswith("_text"))
+        metric.name: label_of(metric)
+        for metric in facts.suite.metrics
+        if metric.is_main or any(metric.name in row for row in published.values())
     }
     sources = {name: facts.by_source[name] for name in (*SOURCES, OTHER, FAILED)}
     timeline = facts.timeline

@@ -24,12 +24,13 @@ import orjson
 from anyio import to_thread
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from bench.metrics import RunMetrics
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.runs.about import RunDirectoryError, read_about
 from bench.runs.digest import digest_of
 from bench.runs.json_lines import whole_lines
+from bench.runs.metrics import RunMetrics
 from bench.runs.resume import COMPARABLE, differences, settle
+from bench.suites import suite_named
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 from manifests.problem import first_problem
@@ -102,7 +103,7 @@ class RunDirectory:
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path = path
         self.about = about
-        self.metrics = RunMetrics()
+        self.metrics = RunMetrics(suite_named(about.get("suite", "")))
         self._before: dict[str, Any] = {}
         self.finished: set[str] = set()
         self.unsaved: str | None = None
@@ -264,7 +265,7 @@ class RunDirectory:
         """
         put = {
             "calls": self.metrics.traffic.latency_ms.count,
-            "episodes": self.metrics.capability.episodes,
+            "episodes": self.metrics.episodes,
         }
         try:
             for name in _STREAMS:

@@ -36,7 +36,6 @@ from bench.runs.episode import (
     within_bounds,
     words_of,
 )
-from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.suite import Suite, Task
 from gateway import ErrorCode
 from gateway.trace import TraceError
@@ -136,7 +135,8 @@ class Driver:
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             record = await self._episode(task, repeat)
             if self._judge is not None:
-                record.judgement = await _judged(self._judge, record)
+                kind = self._suite.kind_of(record)
+                record.judgement = await _judged(self._judge, record, kind)
                 self._note_judges_errors(record.judgement)
             self.in_flight -= 1
             self.done += 1
@@ -263,13 +263,13 @@ def _name_of(task: Task, repeat: int) -> str:
     return f"{task.id}.{repeat}"
 
 
-async def _judged(judge: Judge, record: EpisodeRecord) -> Judgement:
+async def _judged(judge: Judge, record: EpisodeRecord, kind: str) -> Judgement:
     """A judge's fault costs its own judgement only."""
     try:
         return await judge.judge(record)
     except Exception as error:  # noqa: BLE001
         log.warning("the judge failed on %s: %s", record.episode, words_of(error))
-        return Judgement(judge.name, answer_kind(record.ground_truth), invalid=1)
+        return Judgement(judge.name, kind, invalid=1)
 
 
 def _is_ctrl_c(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -22,8 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.cli.tables import percent, span
-from bench.metrics import FINTOOLBENCH, RunMetrics
 from bench.runs.episode import words_of
+from bench.runs.metrics import RunMetrics
+from bench.suites.suite import Metric
 from gateway.console import PlainConsole
 
 log = logging.getLogger("finport")
@@ -145,14 +146,15 @@ class Live:
         self._pace.note(now, driver.done, self._metrics.traffic.latency_ms.count)
         rates = self._metrics.rates()
         if self._rich is None:
-            figures = {**self._figures(now), **{n: percent(rates[n]) for n in FINTOOLBENCH[:3]}}
+            in_line = [metric.name for metric in self._metrics.suite.metrics if metric.in_line]
+            figures = {**self._figures(now), **{name: percent(rates[name]) for name in in_line}}
             if unsaved := self._unsaved():
                 figures["not saved"] = unsaved
             print("  ".join(f"{name} {value}" for name, value in figures.items()), flush=True)  # noqa: T201
             return
         bar = ProgressBar(total=max(self._episodes, 1), completed=driver.done, width=60)
         beside = Table.grid(padding=(0, 1))
-        beside.add_row(_metrics(rates), self._errors())
+        beside.add_row(_metrics(self._metrics.suite.metrics, rates), self._errors())
         unsaved = self._unsaved()
         warning = Text(f"  not saved: {unsaved}" if unsaved else "", style="bold red")
         shown = Group(bar, _row(self._figures(now)), beside, self._host_table(), warning)
@@ -200,9 +202,9 @@ class Live:
         return table
 
 
-def _metrics(rates: dict[str, Any]) -> Table:
+def _metrics(metrics: Sequence[Metric], rates: dict[str, Any]) -> Table:
     table = _table("metric", "so far", "95 % interval")
-    for name in FINTOOLBENCH:
+    for name in (metric.name for metric in metrics if metric.is_main):
         if rates.get(name) is not None:
             table.add_row(name, percent(rates[name]), span(rates["intervals"].get(name)))
     return table

@@ -25,6 +25,7 @@ ABANDONED = "abandoned.jsonl"
 
 COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
+    "agent_options",
     *("model", "base_url", "temperature", "max_tokens", "stream", "inject", "hard_filter"),
     *("judge", "judge_repeats", "top_k", "embeddings", "limits"),
     *("catalog_revision", "finport", "upstream", "mode", "snapshot"),

@@ -43,7 +43,7 @@ class RunPlan:
     gateway: str
     episodes: int
     concurrency: int
-    agent: AgentSettings = field(default_factory=AgentSettings)
+    agent: AgentSettings = field(default_factory=AgentSettings.of)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
     limits: Limits = field(default_factory=Limits)
     starts_per_s: float = 10_000.0
@@ -154,11 +154,13 @@ async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -
     async def offer(task: Task) -> tuple[Manifest, ...]:
         tools = offered.get(task.id)
         if tools is None:
-            if top_k:
+            names = plan.suite.offered(task)
+            if names is None and top_k:
                 tools = tuple(await finder.find(task.question, top_k))
             else:
-                labelled = map(catalog.get, dict.fromkeys(call.name for call in task.tools))
-                tools = tuple(tool for tool in labelled if tool is not None)
+                names = [call.name for call in task.tools] if names is None else names
+                found = map(catalog.get, dict.fromkeys(names))
+                tools = tuple(tool for tool in found if tool is not None)
             offered[task.id] = tools
         return tools
 

@@ -15,7 +15,8 @@ def silences(
 ) -> Iterator[str]:
     """Of each model and gateway that answered no request at all: where it is, and what it said."""
     usage, errors = metrics["usage"], about["first_errors"]
-    yield from of_model("agent", plan.agent.base_url, usage, errors.get(Ending.MODEL_ERROR))
+    url = plan.agent.model.base_url if plan.agent.model else None
+    yield from of_model("agent", url, usage, errors.get(Ending.MODEL_ERROR))
     yield from of_model("judge", plan.judge.base_url, usage["judge"], errors.get(JUDGE))
     calls = about.get("gateway_calls")
     if calls and calls["made"] and calls["unanswered"] == calls["made"]:

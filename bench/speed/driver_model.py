@@ -19,6 +19,7 @@ import uvloop
 from aiohttp import web
 
 from bench.agents.registry import AgentSettings, open_agent
+from bench.models.settings import ModelSettings
 from bench.runs.driver import Driver
 from bench.speed.baselines.bare_server import serve
 from bench.speed.driver_stage import (
@@ -49,7 +50,7 @@ async def ours(folder: Path, episodes: int, concurrency: int, url: str) -> Figur
         async def offer(_: Task) -> Sequence[Manifest]:
             return offered
 
-        settings = AgentSettings(name="llm", model=MODEL, base_url=url)
+        settings = AgentSettings.of("llm", model=ModelSettings(MODEL, url))
         async with open_agent(settings, stage.catalog) as agent:
             driver = Driver(
                 suite(),

@@ -17,7 +17,7 @@ from anyio import to_thread
 
 from bench.agents import ErrorRates, ScriptedAgent
 from bench.judges import Judge
-from bench.judges.registry import JudgeSettings, open_judge
+from bench.judges.registry import JudgeSettings, judge_named, open_judge
 from bench.runs.driver import Driver
 from bench.runs.run import YOUNG
 from bench.speed.driver_stage import (
@@ -31,6 +31,7 @@ from bench.speed.driver_stage import (
     log_bytes,
     suite,
 )
+from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway.memory import peak_rss_bytes, rss_bytes
 from gateway.server.process import calm_collector, raise_file_limit
 from gateway.telemetry.vitals import Vitals
@@ -62,8 +63,9 @@ def _driver(
 
 
 async def flat_out(folder: Path, episodes: int, concurrency: int, judge: str) -> Figures:
-    """As fast as they go. `judge` is a name of `bench/judges/registry.py`."""
-    async with Stage.open(folder) as stage, open_judge(JudgeSettings(judge), stage.catalog) as by:
+    """As fast as they go. `judge` is one of the suite's, or `none`."""
+    judging = JudgeSettings(judge_named(judge, LabelledTasks.judges))
+    async with Stage.open(folder) as stage, open_judge(judging, stage.catalog) as by:
         driver = _driver(stage, concurrency, judge=by)
         with costing() as cost:
             await driver.run(episodes)

@@ -16,6 +16,7 @@ from bench.agents import Agent, Episode, Turn
 from bench.client import EmbeddedClient, HttpClient, ToolClient
 from bench.runs.directory import RunDirectory
 from bench.runs.run import YOUNG
+from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import LabelledCall, Suite, Task
 from gateway import Gateway, GatewaySettings
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
@@ -104,7 +105,7 @@ class Stage:
     def check(self, episodes: int) -> None:
         """Raises `MeasurementError` unless so many episodes have passed with all their calls."""
         seen = self.directory.metrics
-        passed, calls = seen.capability.passed, seen.traffic.sources.total()
+        passed, calls = seen.rates()["passed"], seen.traffic.sources.total()
         if passed != episodes or calls != _calls_of(episodes):
             text = f"{passed} of {episodes} episodes passed, with {calls} of {_calls_of(episodes)}"
             raise MeasurementError(f"{text} calls")
@@ -149,7 +150,7 @@ def suite() -> Suite:
         )
         for n in range(TASKS)
     )
-    return Suite(name="speed", tasks=tuple(tasks))
+    return LabelledTasks("speed", tasks)
 
 
 @dataclass(slots=True)

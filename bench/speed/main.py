@@ -22,8 +22,8 @@ import orjson
 import uvloop
 from pydantic import BaseModel
 
-from bench.metrics import RunMetrics
 from bench.runs.directory import Stream
+from bench.runs.metrics import RunMetrics
 from bench.speed import akshare as speed_akshare
 from bench.speed import cache as speed_cache
 from bench.speed import doors as speed_doors
@@ -34,6 +34,7 @@ from bench.speed import model as speed_model
 from bench.speed import overload as speed_overload
 from bench.speed import rows as speed_rows
 from bench.speed import strangers as speed_strangers
+from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import Gateway, GatewaySettings
 from gateway.trace import JsonLines
 
@@ -55,7 +56,7 @@ async def inprocess() -> Figures:
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         settings = GatewaySettings(upstream="simulated", cache_dir=Path(folder))
         async with JsonLines.open(Path(folder) / "calls.jsonl") as lines:
-            stream = Stream(lines, RunMetrics())
+            stream = Stream(lines, RunMetrics(LabelledTasks))
             for number in range(1, ROUNDS + 1):
                 log.info("round %d of %d", number, ROUNDS)
                 async with Gateway.open(settings) as gateway:

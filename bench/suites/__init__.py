@@ -1,63 +1,51 @@
-"""Suites by name.
+"""Suites by name: those of the project, and those of a user's own as `module:Class`.
 
-A suite file is JSON Lines, one task a line: `id`, `category`, `question`, the labelled `tools`
-(`name`, `arguments`) in the order of use, and the gold `answer` (empty where there is none). A
-published suite is read by path from its authors' own file.
+A name that is none of these stands for labelled tasks in a file of the user's.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from bench.suites.fintoolbench import tasks as fintoolbench
-from bench.suites.suite import Suite, SuiteError, Task
-from manifests.problem import first_problem
+from bench.own import OwnError, is_own, load
+from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
+from bench.suites.suite import Suite, SuiteError
 
 BUILT_IN = Path(__file__).parent
 
-ReadTask = Callable[[bytes, int], Task]
-"""A task from a line and its number, from 0. Raises `ValidationError`."""
-
-PUBLISHED: dict[str, ReadTask] = {"fintoolbench": fintoolbench.read_task}
+SUITES: Mapping[str, type[Suite]] = {
+    **{file.stem: LabelledTasks for file in BUILT_IN.glob("*.jsonl")},
+    "fintoolbench": FinToolBench,
+}
 
 
 def suite_names() -> list[str]:
     """The suites that come with the project, and those that it can read."""
-    return sorted([file.stem for file in BUILT_IN.glob("*.jsonl")] + list(PUBLISHED))
+    return sorted(SUITES)
+
+
+def suite_named(name: str) -> type[Suite]:
+    """What the suite of that name says of itself. Raises `SuiteError`."""
+    if not is_own(name):
+        return SUITES.get(name, LabelledTasks)
+    try:
+        found = load(name)
+    except OwnError as error:
+        raise SuiteError(f"suite {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Suite)):
+        raise SuiteError(f"suite {name}: it is no subclass of Suite")
+    return found
 
 
 def load_suite(name: str, dataset: Path | None = None) -> Suite:
-    """A built-in suite, or the tasks of the file `dataset` under `name`. Raises `SuiteError`."""
-    if name in PUBLISHED and dataset is None:
-        raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
-    path = dataset or BUILT_IN / f"{name}.jsonl"
-    if not path.is_file():
-        raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
-    if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
-        raise SuiteError(f"{name!r} is no name for a suite: letters, digits, '-', '_' and '.'")
-    tasks = _read(path, PUBLISHED.get(name, _read_task))
-    doubled = [task_id for task_id, n in Counter(task.id for task in tasks).items() if n > 1]
-    if doubled:
-        raise SuiteError(f"{path.name}: two tasks have the id {doubled[0]}")
-    if not tasks:
-        raise SuiteError(f"{path.name} holds no tasks")
-    return Suite(name=name, tasks=tuple(tasks))
-
-
-def _read(path: Path, read_task: ReadTask) -> list[Task]:
-    tasks: list[Task] = []
-    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            tasks.append(read_task(line, len(tasks)))
-        except ValidationError as error:
-            raise SuiteError(f"{path.name}:{number}: {first_problem(error)}") from error
-    return tasks
-
-
-def _read_task(line: bytes, _number: int) -> Task:
-    return Task.model_validate_json(line)
+    """The suite with its tasks, from the file `dataset` where it has one. Raises `SuiteError`."""
+    suite = suite_named(name)
+    file = BUILT_IN / f"{name}.jsonl"
+    if dataset is None and name in SUITES and file.is_file():
+        dataset = file
+    elif not is_own(name):
+        if dataset is None and name not in SUITES:
+            raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
+        if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
+            raise SuiteError(f"{name!r} is no name for a suite: letters, digits, '-', '_' and '.'")
+    return suite(name, suite.read(name, dataset))

@@ -24,7 +24,8 @@ from bench.client import Reply
 from bench.models.client import ModelClient
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
-from bench.suites.suite import Suite, Task
+from bench.suites.fintoolbench.suite import LabelledTasks
+from bench.suites.suite import Task
 from manifests import Manifest
 
 Answer = dict[str, Any] | int
@@ -190,7 +191,7 @@ async def play(
     async def offer(_: Task) -> tuple[Manifest, ...]:
         return tools
 
-    suite = Suite(name="one", tasks=(TASK,))
+    suite = LabelledTasks(name="one", tasks=(TASK,))
     async with RunDirectory.open(folder / "run", {}) as directory:
         driver = Driver(suite, agent, client, directory, concurrency=1, limits=limits, offer=offer)
         await driver.run(1)

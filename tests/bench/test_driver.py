@@ -13,11 +13,12 @@ import pytest
 
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
 from bench.client import EmbeddedClient, HttpClient, Reply
-from bench.metrics import RunMetrics
 from bench.record import Ending, EpisodeRecord, Judgement, ModelCallRecord
 from bench.runs.directory import RunDirectory, RunDirectoryError, read_records
 from bench.runs.driver import Driver, Limits
+from bench.runs.metrics import RunMetrics
 from bench.suites import load_suite
+from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Task
 from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Manifest
@@ -560,7 +561,7 @@ async def test_scores_from_the_files_equal_those_of_the_stream(
             client = EmbeddedClient(gateway)
             await Driver(SUITE, agent, client, directory, concurrency=50).run(144)
     streamed = json.loads((folder / "metrics.json").read_bytes())
-    again = RunMetrics()
+    again = RunMetrics(LabelledTasks)
     for record in read_records(folder):
         again.add(record)
     assert again.result() == streamed

@@ -14,10 +14,12 @@ from adapters.fault import UpstreamFault
 from bench.agents.registry import AgentSettings, open_agent
 from bench.cli.main import main as finbench
 from bench.environment import JUDGE_KEY, MODEL_KEY
-from bench.judges.registry import JudgeSettings, open_judge
+from bench.judges.registry import JudgeSettings, judge_named, open_judge
 from bench.models.client import ModelError
 from bench.models.endpoint_key import GENERAL, key_for
+from bench.models.settings import ModelSettings
 from bench.record import EpisodeRecord, ModelCallRecord
+from bench.suites.fintoolbench.suite import LabelledTasks
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.bench.test_model import completion
@@ -25,6 +27,7 @@ from tests.bench.test_model import completion
 pytestmark = pytest.mark.anyio
 
 ELSEWHERE = "http://127.0.0.1:9/v1"
+LLM_JUDGE = judge_named("llm", LabelledTasks.judges)
 GENERAL_KEY = "sk-planted-general-0451"
 
 
@@ -94,12 +97,12 @@ async def test_agent_and_judge_send_their_own_keys_and_no_other(
     monkeypatch.setenv(JUDGE_KEY, "the-judges-key")
     record = EpisodeRecord("t#0", "t", 0, "", "", "?", "", "5", [], 0.0, execution_result="5")
     async with listening() as (model, model_url), listening() as (judge, judge_url):
-        agent_settings = AgentSettings("llm", model="m", base_url=model_url)
+        agent_settings = AgentSettings.of("llm", model=ModelSettings("m", model_url))
         async with open_agent(agent_settings, catalog) as agent:
             await agent._model.complete(  # type: ignore[attr-defined]
                 [], record=ModelCallRecord(0, "act", "m", 0.0, 0.0)
             )
-        async with open_judge(JudgeSettings("llm", "m", judge_url), catalog) as by:
+        async with open_judge(JudgeSettings(LLM_JUDGE, "m", judge_url), catalog) as by:
             assert by is not None
             await by.judge(record)
     assert set(model.keys) == {"Bearer the-models-key"}
@@ -110,7 +113,7 @@ async def test_an_endpoint_elsewhere_gets_no_key_and_the_error_names_the_variabl
     catalog: Catalog,
 ) -> None:
     async with listening() as (heard, url):
-        settings = AgentSettings("llm", model="m", base_url=url)
+        settings = AgentSettings.of("llm", model=ModelSettings("m", url))
         async with open_agent(settings, catalog) as agent:
             record = ModelCallRecord(0, "act", "m", 0.0, 0.0)
             with pytest.raises(ModelError, match=f"401 .no key was sent: set {MODEL_KEY}."):
@@ -124,8 +127,8 @@ async def test_the_judge_takes_the_agents_key_at_the_agents_endpoint_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(MODEL_KEY, "the-models-key")
-    assert JudgeSettings("llm", "m", ELSEWHERE, is_agents=True).key.source == MODEL_KEY
-    assert JudgeSettings("llm", "m", ELSEWHERE).key.secret is None
+    assert JudgeSettings(LLM_JUDGE, "m", ELSEWHERE, is_agents=True).key.source == MODEL_KEY
+    assert JudgeSettings(LLM_JUDGE, "m", ELSEWHERE).key.secret is None
 
 
 async def test_an_embeddings_key_is_not_sent_where_a_redirect_points() -> None:

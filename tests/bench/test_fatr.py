@@ -13,7 +13,8 @@ from bench.agents.fatr import FatrAgent
 from bench.client import Reply
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
-from bench.suites.suite import Suite, Task
+from bench.suites.fintoolbench.suite import LabelledTasks
+from bench.suites.suite import Task
 from manifests import Catalog, Manifest
 from tests.bench.played_model import (
     INPUT,
@@ -301,7 +302,7 @@ async def test_episodes_at_once_share_nothing(tmp_path: Path, tools: tuple[Manif
         played.aside["constraints"] = giving(says(json.dumps(BOND)))
         played.plan = plan
         async with RunDirectory.open(tmp_path / "run", {}) as run:
-            suite, agent = Suite(name="many", tasks=tasks), FatrAgent(model)
+            suite, agent = LabelledTasks(name="many", tasks=tasks), FatrAgent(model)
             await Driver(suite, agent, Echo(), run, concurrency=150, offer=offer).run(150)
     records = [
         json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines()

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from bench.agents.registry import AgentSettings
-from bench.judges.registry import JudgeSettings
-from bench.metrics import FINTOOLBENCH, RunMetrics
+from bench.judges.registry import JudgeSettings, judge_named
+from bench.models.settings import ModelSettings
 from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import Ending, EpisodeRecord
 from bench.runs.directory import read_records
+from bench.runs.metrics import RunMetrics
 from bench.runs.run import RunPlan, run
 from bench.suites import load_suite
+from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite
 from gateway import GatewaySettings
 from manifests import Catalog
@@ -40,6 +42,9 @@ MANY_FAULTS = ModelFaults(
 )
 
 
+MAIN = [metric.name for metric in LabelledTasks.metrics if metric.is_main]
+
+
 async def played(
     agent: str, suite: Suite, faults: ModelFaults, catalog: Catalog, folder: Path
 ) -> tuple[list[EpisodeRecord], dict[str, Any]]:
@@ -49,15 +54,15 @@ async def played(
             gateway="embedded",
             episodes=len(suite.tasks),
             concurrency=32,
-            agent=AgentSettings(agent, model=MODEL, base_url=model.base_url),
-            judge=JudgeSettings("llm", MODEL, model.base_url),
+            agent=AgentSettings.of(agent, model=ModelSettings(MODEL, model.base_url)),
+            judge=JudgeSettings(judge_named("llm", suite.judges), MODEL, model.base_url),
             top_k=20,
         )
         settings = GatewaySettings(
             upstream="simulated", cache_dir=folder / "cache", akshare_workers=1
         )
         await run(plan, folder / "run", settings, show=False, catalog=catalog)
-    metrics = RunMetrics()
+    metrics = RunMetrics(LabelledTasks)
     records = []
     for record in read_records(folder / "run"):
         metrics.add(record)
@@ -79,7 +84,7 @@ async def test_an_agent_with_a_model_leaves_complete_traces_and_all_metrics(
     tmp_path: Path,
 ) -> None:
     whole = load_suite("fintoolbench", questions)
-    suite = Suite(name=whole.name, tasks=whole.tasks[:: len(whole.tasks) // size][:size])
+    suite = LabelledTasks(name=whole.name, tasks=whole.tasks[:: len(whole.tasks) // size][:size])
     records, metrics = await played(agent, suite, faults, catalog, tmp_path)
     assert sorted(record.id for record in records) == sorted(task.id for task in suite.tasks)
     for record in records:
@@ -88,7 +93,7 @@ async def test_an_agent_with_a_model_leaves_complete_traces_and_all_metrics(
         assert record.judgement is not None
         assert Ending(record.ending).is_error == (record.error is not None)
         assert all(call.step <= 5 for call in record.tool_calls)
-    assert [name for name in FINTOOLBENCH if metrics[name] is None] == []
+    assert [name for name in MAIN if metrics[name] is None] == []
     endings = Counter(record.ending for record in records)
     asked = metrics["usage"]["model_calls"]
     if faults == NO_FAULTS:
@@ -102,4 +107,4 @@ async def test_an_agent_with_a_model_leaves_complete_traces_and_all_metrics(
         assert {"invalid_arguments", "unknown_tool"} <= {
             call.code for record in records for call in record.tool_calls
         }
-    print(agent, dict(endings), {name: metrics[name] for name in FINTOOLBENCH})  # noqa: T201
+    print(agent, dict(endings), {name: metrics[name] for name in MAIN})  # noqa: T201

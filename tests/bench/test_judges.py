@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.judges.llm import LlmJudge
-from bench.judges.reply import read_score, read_verdicts
 from bench.record import EpisodeRecord, ToolCallRecord, ToolVerdict
 from bench.suites import load_suite
 from bench.suites.fintoolbench.answer import READ, answer_kind, stated
 from bench.suites.fintoolbench.choice import chosen
+from bench.suites.fintoolbench.llm_judge import LlmJudge
 from bench.suites.fintoolbench.needs import needs_of
 from bench.suites.fintoolbench.quantity import asked_scale, quantities
 from bench.suites.fintoolbench.rules import RulesJudge, score_of
+from bench.suites.fintoolbench.verdicts import read_score, read_verdicts
 from bench.suites.suite import Task
 from manifests import Catalog
 from tests.bench.played_model import INPUT, OUTPUT, Aside, PlayedModel, opened, playing, says

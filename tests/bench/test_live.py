@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.metrics import RunMetrics
 from bench.runs.live import Live
+from bench.runs.metrics import RunMetrics
+from bench.suites.fintoolbench.suite import LabelledTasks
 from tests.bench.test_cli import FINBENCH
 from tests.bench.test_metrics import call, episode, made
 
@@ -30,7 +31,7 @@ async def hosts() -> dict[str, dict[str, Any]]:
 
 
 def metrics() -> RunMetrics:
-    counted = RunMetrics()
+    counted = RunMetrics(LabelledTasks)
     for record in (episode(made(1)), episode(), call(), call(ok=False)):
         counted.add(record)
     return counted

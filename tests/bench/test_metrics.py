@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.metrics import Capability, RunMetrics, Traffic
+from bench.metrics import Traffic
 from bench.metrics.interval import mean_interval, wilson
 from bench.record import (
     Ending,
@@ -19,6 +19,9 @@ from bench.record import (
     ToolCallRecord,
     ToolVerdict,
 )
+from bench.runs.metrics import RunMetrics
+from bench.suites.fintoolbench.capability import Capability
+from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import CallRecord
 from gateway.telemetry.quantile import Quantiles
 
@@ -72,7 +75,7 @@ def judged(
 
 
 def measured(*records: EpisodeRecord | CallRecord) -> dict[str, Any]:
-    metrics = RunMetrics()
+    metrics = RunMetrics(LabelledTasks)
     for record in records:
         metrics.add(record)
     return metrics.result()
@@ -318,9 +321,9 @@ def test_what_a_judge_asked_is_counted_apart_from_what_the_agent_did() -> None:
         "purposes": {"judge": 2},
     }
     assert one.tokens == 101, "a limit on tokens is the agent's"
-    twice = RunMetrics()
+    twice = RunMetrics(LabelledTasks)
     for _ in range(2):
-        part = RunMetrics()
+        part = RunMetrics(LabelledTasks)
         part.add(one)
         twice.merge(part)
     assert twice.result()["usage"]["judge"]["tokens"]["input"] == 600
@@ -416,7 +419,11 @@ a_call = st.builds(
 def test_any_split_and_any_order_add_up_to_the_same(
     stream: list[EpisodeRecord | CallRecord], cut: int, rng: Any
 ) -> None:
-    whole, left, right = RunMetrics(), RunMetrics(), RunMetrics()
+    whole, left, right = (
+        RunMetrics(LabelledTasks),
+        RunMetrics(LabelledTasks),
+        RunMetrics(LabelledTasks),
+    )
     for record in stream:
         whole.add(record)
     shuffled = rng.sample(stream, len(stream))

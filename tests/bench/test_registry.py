@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.agents.registry import AgentSettings, AgentSettingsError, open_agent
+from bench.agents.declaration import AgentSettingsError
+from bench.agents.registry import AgentSettings, open_agent
 from bench.cli.main import main
+from bench.models.settings import ModelSettings
 from bench.suites import load_suite
 from gateway.cli.main import main as finport
 from manifests import Catalog
@@ -105,25 +107,25 @@ def test_an_agent_may_import_its_siblings_late_and_they_shadow_nothing(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "code", "said"),
     [
-        ("exits:Agent", "exits:Agent: SystemExit: 3"),
-        ("mine:Nobody", "mine:Nobody: module 'mine' has no attribute 'Nobody'"),
-        ("nowhere:Agent", "nowhere:Agent: No module named 'nowhere'"),
-        ("mine:NoName", "it has no `name`"),
-        ("mine:NoAct", "it has no method `act`"),
-        ("mine:NoKey", "mine:NoKey: RuntimeError: a key is missing"),
-        ("torn:Agent", "torn:Agent: SyntaxError: "),
+        ("exits:Agent", 2, "exits:Agent: SystemExit: 3"),
+        ("mine:Nobody", 2, "mine:Nobody: module 'mine' has no attribute 'Nobody'"),
+        ("nowhere:Agent", 2, "nowhere:Agent: No module named 'nowhere'"),
+        ("torn:Agent", 2, "torn:Agent: SyntaxError: "),
+        ("mine:NoName", 1, "it has no `name`"),
+        ("mine:NoAct", 1, "it has no method `act`"),
+        ("mine:NoKey", 1, "mine:NoKey: RuntimeError: a key is missing"),
     ],
 )
 def test_an_agent_that_is_none_is_told_before_anything_is_written(
-    name: str, said: str, tmp_path: Path
+    name: str, code: int, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     (tmp_path / "torn.py").write_text("class Agent(:")
     (tmp_path / "exits.py").write_text("raise SystemExit(3)")
     done = run("--agent", name, "--out", "out")
-    assert done.exit_code == 1
+    assert done.exit_code == code
     assert said in done.output
     assert not Path("out").exists()
 
@@ -131,7 +133,7 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--agent", "gpt"), "there are: scripted, replay, llm, fatr, or `module:Class`"),
+        (("--agent", "gpt"), "there are: scripted, replay, llm, fatr, or `module:Name`"),
         (("--agent", "llm", "--model", "m"), "wants --model and --base-url"),
         (("--agent", "llm", "--model", "m", "--base-url", "http://a:b@c/v1"), "FINBENCH_MODEL_KEY"),
         (("--base-url", "http://:planted@c/v1"), "without credentials or query"),
@@ -198,10 +200,12 @@ async def test_what_must_be_equal_to_compare_is_told_and_no_key(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "planted-model-key")
-    settings = AgentSettings("fatr", model="m", base_url="http://127.0.0.1:9/v1", hard_filter=True)
+    settings = AgentSettings.of(
+        "fatr", model=ModelSettings("m", "http://127.0.0.1:9/v1"), hard_filter=True
+    )
     about = settings.about()
     assert (
-        AgentSettings("llm", model="m", base_url="http://c/v1/").about()["base_url"]
+        AgentSettings.of("llm", model=ModelSettings("m", "http://c/v1/")).about()["base_url"]
         == "http://c/v1"
     )
     assert (about["model"], about["hard_filter"], about["inject"]) == ("m", True, True)
@@ -209,7 +213,7 @@ async def test_what_must_be_equal_to_compare_is_told_and_no_key(
         assert agent.name == "fatr"
     assert "planted" not in json.dumps(about)
     with pytest.raises(AgentSettingsError):
-        AgentSettings("llm")
+        AgentSettings.of("llm")
 
 
 def test_published_questions_are_read_by_path(questions: Path) -> None:

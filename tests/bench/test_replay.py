@@ -14,13 +14,14 @@ import pytest
 
 from bench.agents import Episode, ModelError, Turn
 from bench.agents.agent import ToolCall
-from bench.agents.registry import AgentSettingsError
+from bench.agents.declaration import AgentSettingsError
 from bench.agents.replay import NotRecorded, ReplayAgent
 from bench.record import Ending
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
+from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.fintoolbench.traces import read_trace
-from bench.suites.suite import Suite, Task
+from bench.suites.suite import Task
 from tests.bench.test_cli import FINBENCH
 from tests.bench.test_driver import Loopback, Made
 
@@ -33,7 +34,7 @@ def task(name: str = "t") -> Task:
     return Task(id=name, category="", question="?", tools=())
 
 
-SUITE = Suite(name="made", tasks=(task("t0"), task("t1")))
+SUITE = LabelledTasks(name="made", tasks=(task("t0"), task("t1")))
 
 
 async def play(

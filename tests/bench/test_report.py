@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from playwright.async_api import Page, async_playwright, expect
 
 from bench.cli.main import main
-from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.report import report as report_module
 from bench.report.facts import Facts
@@ -33,8 +32,10 @@ from bench.report.report import write
 from bench.report.timeline import BINS, Timeline
 from bench.report.trajectories import script_safe
 from bench.runs.directory import read_records
+from bench.runs.metrics import RunMetrics
 from bench.runs.resume import settle
 from bench.suites.fintoolbench.published import PUBLISHED
+from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import CallRecord
 from tests.bench.test_compare import call, episode, failing, write_run
 from tests.waiting import PATIENCE_S
@@ -160,7 +161,7 @@ def values(page: str, name: str) -> list[str]:
 
 
 def test_metrics_are_computed_from_the_records(run: Path, page: str) -> None:
-    counted = RunMetrics()
+    counted = RunMetrics(LabelledTasks)
     for record in read_records(run):
         counted.add(record)
     metrics = counted.result()
@@ -350,7 +351,7 @@ def test_memory_does_not_grow_with_the_run() -> None:
             if n % 4 == 0:
                 yield replace(failing(n), id=f"task_{n % 300}", category=f"category {n % 20}")
 
-    facts, made = Facts(trajectories=100), records()
+    facts, made = Facts(LabelledTasks, trajectories=100), records()
     for record in islice(made, 3_000):
         facts.add(record)
     tracemalloc.start()

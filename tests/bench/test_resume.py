@@ -95,7 +95,7 @@ LIMITED = """
 import resource, sys
 most = int(sys.argv.pop(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-from bench.cli import main
+from bench.cli.main import main
 main()
 """
 

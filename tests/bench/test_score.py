@@ -14,11 +14,12 @@ from click.testing import CliRunner, Result
 
 from bench.analysis.score import IN_FLIGHT, Gold, score_records, written
 from bench.cli.main import main
-from bench.metrics import RunMetrics
 from bench.record import EpisodeRecord, Judgement
 from bench.runs.digest import run_digest
+from bench.runs.metrics import RunMetrics
+from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.fintoolbench.traces import read_trace
-from bench.suites.suite import LabelledCall, Suite, Task
+from bench.suites.suite import LabelledCall, Task
 from gateway.trace import TraceError
 from tests.bench.played_model import playing, says
 from tests.bench.test_cli import finbench
@@ -293,13 +294,13 @@ async def test_many_are_judged_at_once_few_are_held_and_all_come_out_in_order() 
             yield record
 
     async with written(Path("out.jsonl")) as out:
-        metrics = await score_records(reading(), judge, keep=False, out=out)
+        metrics = await score_records(LabelledTasks, reading(), judge, keep=False, out=out)
     assert judge.most == IN_FLIGHT
     assert ahead <= IN_FLIGHT
     assert metrics.result()["SoftScore"] == 0.5
     judged = [traced.record for traced in read_trace(Path("out.jsonl"))]
     assert [record.episode for record in judged] == [f"e{n}" for n in range(500)]
-    plain = RunMetrics()
+    plain = RunMetrics(LabelledTasks)
     for record in judged:
         plain.add(record)
     assert plain.result() == metrics.result()
@@ -314,7 +315,7 @@ async def test_a_failure_ends_what_is_under_way() -> None:
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        await score_records(reading(), judge, keep=False)
+        await score_records(LabelledTasks, reading(), judge, keep=False)
     assert judge.at_once == 0
 
 
@@ -326,7 +327,7 @@ async def test_what_can_not_be_written_is_told(tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(TraceError, match=r"out\.jsonl.*e0"):
         async with written(folder / "out.jsonl") as out:
-            await score_records([record], out=out)
+            await score_records(LabelledTasks, [record], out=out)
     folder.rmdir()  # nothing was left in it
 
 
@@ -335,7 +336,7 @@ def test_tasks_are_found_by_id_and_question() -> None:
         Task(id="a", category="x", question="Q?", tools=(LabelledCall(name="t"),), answer="1"),
         Task(id="b", category="y", question="R?", tools=(), answer="2"),
     )
-    gold = Gold(Suite(name="s", tasks=tasks))
+    gold = Gold(LabelledTasks(name="s", tasks=tasks))
     blank = replace(episodes(1)[0], ground_truth="", category="", source_dataset="")
     for id_, question, answer in (
         *(("a", " Q? ", "1"), ("b", "Q?", "1"), ("c", "R?", "2"), ("a", "", "1")),

@@ -19,7 +19,8 @@ from bench.models.client import Completion, ModelClient, ModelError
 from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import ModelCallRecord
 from bench.suites import load_suite
-from bench.suites.suite import LabelledCall, Suite, Task
+from bench.suites.fintoolbench.suite import LabelledTasks
+from bench.suites.suite import LabelledCall, Task
 from manifests import Catalog
 from manifests.export import export
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 STARTER = load_suite("starter")
 GOLD = {"number": "1,685.01", "choice": "B", "text": "贵州茅台", "none": ""}
-SUITE = Suite(
+SUITE = LabelledTasks(
     name="gold",
     tasks=tuple(
         Task(

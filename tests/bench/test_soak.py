@@ -50,4 +50,4 @@ async def test_a_hundred_thousand_episodes_cost_what_the_first_ones_did(
     lines = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
     assert len(lines) == ROUNDS * EPISODES
     assert json.loads(lines[-1])["error"] is None
-    assert directory.metrics.capability.episodes == ROUNDS * EPISODES
+    assert directory.metrics.episodes == ROUNDS * EPISODES

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.metrics import Outcome
 from bench.record import (
     EpisodeRecord,
     Judgement,
@@ -18,13 +17,14 @@ from bench.record import (
     ToolCallRecord,
     ToolVerdict,
 )
+from bench.suites.fintoolbench.outcome import Outcome
 from bench.suites.fintoolbench.traces import (
     PUBLIC,
     PUBLIC_CALL,
-    TraceFormatError,
     read_trace,
     to_public,
 )
+from bench.suites.suite import TraceFormatError
 
 LINE: dict[str, Any] = {
     "id": "openfindata_release_7",

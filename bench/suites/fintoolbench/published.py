@@ -7,9 +7,6 @@ Their evaluator tells failed calls by words in the output, so its TESR and CER s
 from collections.abc import Mapping
 from typing import Final
 
-SUITE: Final = "fintoolbench"
-"""The suite whose runs these figures may stand beside."""
-
 _NAMES = ("TIR", "TESR_text", "CER_text", "SoftScore", "CSS", "TMR", "IMR", "DMR")
 
 _ROWS: Final[Mapping[str, tuple[float, ...]]] = {

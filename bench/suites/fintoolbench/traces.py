@@ -9,7 +9,6 @@ can't be read is an error that names its place.
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.record import Ending, EpisodeRecord
 from bench.suites.fintoolbench.outcome import failed_by_text
+from bench.suites.suite import Traced, TraceFormatError
 from manifests.problem import first_problem
 
 PUBLIC = (
@@ -30,20 +30,6 @@ SCORES = (0, 0.5, 1)
 PUBLIC_CALL = ("step", "tool_name", "parameters", "output")
 
 _EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
-
-
-class TraceFormatError(Exception):
-    """A line is no trace; the text names file, line and field."""
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """An episode as it was read. `typed`: the outcome of each of its calls was recorded, none was
-    guessed from a text.
-    """
-
-    record: EpisodeRecord
-    typed: bool
 
 
 def read_trace(file: Path) -> Iterator[Traced]:
@@ -83,6 +69,14 @@ def to_public(record: EpisodeRecord) -> dict[str, Any]:
         {name: getattr(call, name) for name in PUBLIC_CALL} for call in record.tool_calls
     ]
     return line
+
+
+def for_evaluator(record: EpisodeRecord) -> dict[str, Any]:
+    """The same for the public evaluator, which takes ids for unique and keeps the last of two lines
+    with one id: from the second repeat on an id is the episode's name, `{id}.{repeat}`.
+    """
+    line = to_public(record)
+    return {**line, "id": record.episode} if record.repeat else line
 
 
 class _FieldError(Exception):

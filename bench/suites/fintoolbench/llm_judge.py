@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from bench.judges.reply import read_score, read_verdicts
 from bench.models.client import ModelClient, ModelError
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict, storable
 from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.fintoolbench.prompts import TOOLS, answer_prompt
+from bench.suites.fintoolbench.verdicts import read_score, read_verdicts
 from manifests import Catalog
 
 

@@ -1,0 +1,67 @@
+"""Which model is asked, where, and with what key."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from bench.environment import MODEL_KEY
+from bench.models.endpoint_key import EndpointKey, key_for
+
+if TYPE_CHECKING:
+    from bench.models.client import ModelClient
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """An agent's model. `temperature` and `max_tokens` (of one answer) are the model's own where
+    None; `stream` asks for answers in pieces.
+    """
+
+    model: str
+    base_url: str
+    temperature: float | None = None
+    max_tokens: int | None = None
+    stream: bool = False
+
+    @property
+    def key(self) -> EndpointKey:
+        return key_for(self.base_url, MODEL_KEY)
+
+    def about(self) -> dict[str, Any]:
+        """What of it another run must equal to be comparable, for `run.json`."""
+        names = ("model", "base_url", "temperature", "max_tokens", "stream")
+        told = {name: getattr(self, name) for name in names}
+        return {**told, "base_url": self.base_url.rstrip("/"), "model_key": self.key.source}
+
+    @asynccontextmanager
+    async def open(self, seed: int) -> AsyncIterator["ModelClient"]:
+        """A client of the model, for as long as the context is open."""
+        from bench.models.client import ModelClient
+
+        async with ModelClient.open(
+            self.base_url,
+            self.model,
+            self.key.secret,
+            key_variable=self.key.variable,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=seed,
+            stream=self.stream,
+        ) as client:
+            yield client
+
+
+def check_url(option: str, text: str, key_variable: str) -> None:
+    """Raises `ValueError` for what is no HTTP URL, or one in which a secret may stand."""
+    try:
+        url = urlsplit(text)
+        is_whole = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or {"@", "?", "#"}.intersection(text):
+        raise ValueError(
+            f"{option} wants http://HOST:PORT/PATH or https://..., up to before "
+            f"/chat/completions, without credentials or query; the key goes into {key_variable}"
+        )

@@ -1,0 +1,31 @@
+"""Tasks in JSON Lines, one a line: `id`, `category`, `question`, the labelled `tools` (`name`,
+`arguments`) in the order of use, and the gold `answer` (empty where there is none).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bench.suites.suite import SuiteError, Task
+from manifests.problem import first_problem
+
+ReadTask = Callable[[bytes, int], Task]
+"""A task from a line and its number, from 0. Raises `ValidationError`."""
+
+
+def _read_task(line: bytes, _number: int) -> Task:
+    return Task.model_validate_json(line)
+
+
+def read_tasks(path: Path, read_task: ReadTask = _read_task) -> list[Task]:
+    """The tasks of a file. Raises `SuiteError`."""
+    tasks: list[Task] = []
+    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            tasks.append(read_task(line, len(tasks)))
+        except ValidationError as error:
+            raise SuiteError(f"{path.name}:{number}: {first_problem(error)}") from error
+    return tasks

@@ -1,0 +1,134 @@
+"""What FinToolBench (arXiv 2603.08262) is as a suite, and what any set of labelled tasks is that is
+measured as it measures.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bench.judges.judge import JudgeParts, JudgeType
+from bench.record import EpisodeRecord, ToolCallRecord
+from bench.suites.files import read_tasks
+from bench.suites.fintoolbench.answer import answer_kind
+from bench.suites.fintoolbench.llm_judge import LlmJudge
+from bench.suites.fintoolbench.metrics import FinToolBenchMetrics
+from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, Outcome
+from bench.suites.fintoolbench.published import PUBLISHED
+from bench.suites.fintoolbench.rules import RulesJudge
+from bench.suites.fintoolbench.tasks import read_task
+from bench.suites.fintoolbench.traces import for_evaluator, read_trace
+from bench.suites.suite import Measure, Measured, Metric, Suite, SuiteError, Task
+
+_PAPER = "arXiv 2603.08262, section 4, as its public evaluator counts"
+_OURS = "ours: what the infrastructure failed says nothing about an agent"
+_NET = "without faults of quota, gateway and model"
+_TEXT = "by words in the output"
+
+
+def _llm_judge(parts: JudgeParts) -> LlmJudge:
+    assert parts.model is not None  # noqa: S101 - the type says that it needs one
+    return LlmJudge(parts.model, parts.catalog, repeats=parts.repeats)
+
+
+class LabelledTasks(Suite):
+    """Tasks labelled with tools and gold answers, from our own files, measured as FinToolBench."""
+
+    title = "FinToolBench"
+    metrics = (
+        Metric("TIR", "invoked a tool, of all episodes", _PAPER, in_line=True),
+        Metric("TESR", "passed, of all episodes", _PAPER, in_line=True),
+        Metric("TESR_net", f"TESR {_NET}", _OURS, "TESR, net", is_main=False),
+        Metric("TESR_text", f"TESR {_TEXT}", _PAPER, "TESR, text rule", is_main=False),
+        Metric("CER", "passed, of those that invoked", _PAPER, in_line=True),
+        Metric("CER_net", f"CER {_NET}", _OURS, "CER, net", is_main=False),
+        Metric("CER_text", f"CER {_TEXT}", _PAPER, "CER, text rule", is_main=False),
+        Metric("SoftScore", "mean score of judged answers", _PAPER, "Soft score", is_judged=True),
+        Metric("CSS", "SoftScore of those that passed", _PAPER, is_judged=True),
+        Metric("TMR", "timeliness mismatched", _PAPER, better="less", is_judged=True),
+        Metric("IMR", "intent mismatched", _PAPER, better="less", is_judged=True),
+        Metric("DMR", "domain mismatched", _PAPER, better="less", is_judged=True),
+    )
+    metrics_note = (
+        "TIR: invoked a tool, of all episodes. TESR: passed, of all: ended without an error of the "
+        "episode and with no failed call in the last round. CER: passed, of those that invoked. "
+        "Net: without episodes that failed through nobody but a quota, the gateway or the model's "
+        "endpoint. Text rule: failed calls are told by words in their output. Soft score: mean "
+        "score of the judged answers; CSS: the same over those that passed. TMR, IMR, DMR: "
+        "episodes in which a tool of the last round mismatched in timeliness, intent or domain, of "
+        "the judged ones with a call; lower is better."
+    )
+    measures = (
+        Measure("TESR", test=True, net=True),
+        Measure("TIR", test=True, net=True),
+        Measure("SoftScore"),
+        Measure("TMR", test=True),
+        Measure("IMR", test=True),
+        Measure("DMR", test=True),
+    )
+    judges = (
+        JudgeType("rules", "rules, which need no model", lambda parts: RulesJudge(parts.catalog)),
+        JudgeType("llm", "a model is asked", _llm_judge, needs_model=True),
+    )
+    groups: ClassVar[Mapping[str, str]] = {
+        "category": "Category",
+        "source_dataset": "Source",
+        "labelled_tools": "Labelled tools",
+    }
+    exports: ClassVar = {"fintoolbench": for_evaluator}
+
+    @classmethod
+    def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
+        if dataset is None:
+            raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
+        return read_tasks(dataset)
+
+    @classmethod
+    def new_metrics(cls) -> FinToolBenchMetrics:
+        return FinToolBenchMetrics()
+
+    @classmethod
+    def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
+        outcome = Outcome.of(record, last_round)
+        halves, scores = outcome.score
+        timeliness, intent, domain = (
+            float(mark == MISMATCH) if mark >= MATCH else None for mark in outcome.marks
+        )
+        figures = {
+            "TESR": float(outcome.passed),
+            "TIR": float(outcome.invoked),
+            "SoftScore": halves / 2 / scores if scores else None,
+            "TMR": timeliness,
+            "IMR": intent,
+            "DMR": domain,
+        }
+        return Measured(outcome.passed, figures, outcome.infrastructure)
+
+    @classmethod
+    def kind_of(cls, record: EpisodeRecord) -> str:
+        return answer_kind(record.ground_truth)
+
+    @classmethod
+    def summary(cls, metrics: Mapping[str, Any]) -> str:
+        return (
+            f"{metrics['episodes']} episodes: {metrics['invoked']} invoked, "
+            f"{metrics['passed']} passed, {metrics['failed_by_infrastructure']} failed by quota, "
+            "gateway or model alone"
+        )
+
+    read_traces = staticmethod(read_trace)
+
+
+class FinToolBench(LabelledTasks):
+    """The published questions, read by path from their authors' own file."""
+
+    published = PUBLISHED
+    published_note = (
+        "FinToolBench's own table of four models, run on live tools. Its evaluator tells failed "
+        "calls by words in the output, so its TESR and CER stand at the text rule."
+    )
+
+    @classmethod
+    def read(cls, name: str, dataset: Path | None) -> Sequence[Task]:
+        if dataset is None:
+            raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
+        return read_tasks(dataset, read_task)
