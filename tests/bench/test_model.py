@@ -583,7 +583,10 @@ async def own(script: tuple[Play, ...], limit_s: float) -> tuple[int, bool]:
     return record.attempts, is_good
 
 
-async def test_what_is_tried_again_is_what_the_official_client_tries_again() -> None:
+async def test_what_is_tried_again_is_what_the_official_client_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model_module, "CONNECT_S", PATIENCE_S)
     attempts = Counter[int]()
 
     async def count(request: Any) -> None:

@@ -456,8 +456,9 @@ async def test_a_client_leaves_quietly_while_a_call_is_under_way(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An answer to a cancelled call would meet a client that reads no more, and breaks there."""
-    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
+    """An answer to a cancelled call would meet a client that reads no more, and breaks there. So
+    would a second notification, at a moment that nobody chooses: there is one.
+    """
     play(door.road, hang_rate=1.0)
     heard = asyncio.Event()
 
@@ -472,8 +473,10 @@ async def test_a_client_leaves_quietly_while_a_call_is_under_way(
 
     for _ in range(5):
         heard.clear()
+        monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
         visiting = asyncio.create_task(visit())
         await under_way(door.road, 1)
+        monkeypatch.setattr(mcp, "PROGRESS_S", PATIENCE_S)
         if hears:
             await heard.wait()
         visiting.cancel()
