@@ -127,8 +127,8 @@ class GatewaySettings(BaseSettings):
     allow_transactional: bool | None = None
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
-    max_connections: int = Field(10_000, ge=1)
-    drain_s: float = Field(30.0, gt=0, le=DAY_S)
+    max_connections: int = Field(default=10_000, ge=1)
+    drain_s: float = Field(default=30.0, gt=0, le=DAY_S)
     log_format: Literal["text", "json"] = "text"
     access_log: bool = False
     otel: bool = False
@@ -137,30 +137,30 @@ class GatewaySettings(BaseSettings):
     embeddings_model: str | None = None
     embeddings_key: SecretStr | None = None
 
-    attempt_timeout_s: float = Field(60.0, gt=0, le=DAY_S)
-    deadline_s: float = Field(180.0, gt=0, le=DAY_S)
-    retries: int = Field(2, ge=0)
-    max_concurrency_per_host: int = Field(16, ge=1)
-    max_queue_per_host: int = Field(5_000, ge=0)
+    attempt_timeout_s: float = Field(default=60.0, gt=0, le=DAY_S)
+    deadline_s: float = Field(default=180.0, gt=0, le=DAY_S)
+    retries: int = Field(default=2, ge=0)
+    max_concurrency_per_host: int = Field(default=16, ge=1)
+    max_queue_per_host: int = Field(default=5_000, ge=0)
     hosts: dict[str, HostSettings] = Field(default_factory=dict)
-    max_pending_calls: int = Field(10_000, ge=1)
-    breaker_failure_rate: float = Field(0.5, gt=0, le=1)
-    breaker_attempts: int = Field(20, ge=1)
-    breaker_window_s: float = Field(30.0, gt=0, le=DAY_S)
-    breaker_open_s: float = Field(10.0, gt=0, le=DAY_S)
-    akshare_workers: int = Field(4, ge=1)
-    akshare_threads: int = Field(16, ge=1)
-    akshare_worker_bytes: int = Field(1024 * MiB, ge=256 * MiB)
+    max_pending_calls: int = Field(default=10_000, ge=1)
+    breaker_failure_rate: float = Field(default=0.5, gt=0, le=1)
+    breaker_attempts: int = Field(default=20, ge=1)
+    breaker_window_s: float = Field(default=30.0, gt=0, le=DAY_S)
+    breaker_open_s: float = Field(default=10.0, gt=0, le=DAY_S)
+    akshare_workers: int = Field(default=4, ge=1)
+    akshare_threads: int = Field(default=16, ge=1)
+    akshare_worker_bytes: int = Field(default=1024 * MiB, ge=256 * MiB)
 
-    max_rows: int = Field(100, ge=1)
-    memory_bytes: int = Field(256 * MiB, ge=0)
-    disk_bytes: int = Field(2048 * MiB, ge=0)
+    max_rows: int = Field(default=100, ge=1)
+    memory_bytes: int = Field(default=256 * MiB, ge=0)
+    disk_bytes: int = Field(default=2048 * MiB, ge=0)
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("finport"))
 
     simulated_seed: int = 0
-    simulated_latency_s: float = Field(0.0, ge=0, le=DAY_S)
-    simulated_failure_rate: float = Field(0.0, ge=0, le=1)
-    simulated_hang_rate: float = Field(0.0, ge=0, le=1)
+    simulated_latency_s: float = Field(default=0.0, ge=0, le=DAY_S)
+    simulated_failure_rate: float = Field(default=0.0, ge=0, le=1)
+    simulated_hang_rate: float = Field(default=0.0, ge=0, le=1)
     simulated_faults: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
 
     _sharing: int = PrivateAttr(1)

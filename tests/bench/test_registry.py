@@ -18,7 +18,7 @@ from manifests import Catalog
 
 OWN = """
 import asyncio, os, signal
-from bench.agents import Turn
+from finport import Turn
 
 class Silent:
     name = "silent"
@@ -55,7 +55,7 @@ class CtrlC:
 
 
 LAZY = """
-from bench.agents import Turn
+from finport import Turn
 
 class Agent:
     name = "lazy"

@@ -1,0 +1,36 @@
+"""Finport's Python API: users import every public name from here.
+
+A name is imported when it is first asked for, so `import finport` costs next to nothing. It does
+check that no other module hides one of Finport's packages.
+"""
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from finport.exports import HOMES, __all__
+from finport.rooms import check_rooms
+
+# Python sets this while it locates a module to run, and `python -m finport` checks by itself.
+if sys.argv[:1] != ["-m"]:
+    check_rooms()
+
+if TYPE_CHECKING:
+    from finport.exports import *  # noqa: F403 - `__all__` says what
+
+    __version__: str
+else:  # a type checker that saw this function would accept any name
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("finport")
+        if name not in HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        check_rooms()
+        return getattr(import_module(HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -1,0 +1,150 @@
+"""The public names of `finport`, each with the module that defines it.
+
+A new one is added to the imports, which type checkers read, to `HOMES` and to `__all__`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from adapters.simulator.faults import Fault, Faults
+    from adapters.simulator.server import SimulatedUpstream
+    from bench.agents.agent import Agent, Episode, Round, ToolCall, Turn
+    from bench.agents.scripted import ErrorRates, ScriptedAgent
+    from bench.client import Reply
+    from bench.judges.judge import Judge
+    from bench.models.client import ModelClient
+    from bench.models.completion import Completion, FunctionCall, ModelError
+    from bench.record import (
+        Ending,
+        EpisodeRecord,
+        Judgement,
+        ModelCallRecord,
+        ToolCallRecord,
+        ToolVerdict,
+    )
+    from bench.suites import load_suite
+    from bench.suites.suite import LabelledCall, Suite, SuiteError, Task
+    from cache.freshness import CacheControl, CacheControlError
+    from cache.snapshot import Snapshot, SnapshotError
+    from gateway.bind import BoundCall
+    from gateway.call import Gateway, Observer
+    from gateway.context import CallContext
+    from gateway.errors import CallError, ErrorCode
+    from gateway.grant import Grant
+    from gateway.result import Result
+    from gateway.rows import Page
+    from gateway.settings import GatewaySettings, HostSettings
+    from gateway.settings_file import SettingsError
+    from gateway.trace import CallRecord, JsonLines, Trace, TraceError
+    from manifests.catalog import Catalog, CatalogError
+    from manifests.manifest import Column, Manifest, Parameter
+
+HOMES = {
+    "Agent": "bench.agents.agent",
+    "BoundCall": "gateway.bind",
+    "CacheControl": "cache.freshness",
+    "CacheControlError": "cache.freshness",
+    "CallContext": "gateway.context",
+    "CallError": "gateway.errors",
+    "CallRecord": "gateway.trace",
+    "Catalog": "manifests.catalog",
+    "CatalogError": "manifests.catalog",
+    "Column": "manifests.manifest",
+    "Completion": "bench.models.completion",
+    "Ending": "bench.record",
+    "Episode": "bench.agents.agent",
+    "EpisodeRecord": "bench.record",
+    "ErrorCode": "gateway.errors",
+    "ErrorRates": "bench.agents.scripted",
+    "Fault": "adapters.simulator.faults",
+    "Faults": "adapters.simulator.faults",
+    "FunctionCall": "bench.models.completion",
+    "Gateway": "gateway.call",
+    "GatewaySettings": "gateway.settings",
+    "Grant": "gateway.grant",
+    "HostSettings": "gateway.settings",
+    "JsonLines": "gateway.trace",
+    "Judge": "bench.judges.judge",
+    "Judgement": "bench.record",
+    "LabelledCall": "bench.suites.suite",
+    "Manifest": "manifests.manifest",
+    "ModelCallRecord": "bench.record",
+    "ModelClient": "bench.models.client",
+    "ModelError": "bench.models.completion",
+    "Observer": "gateway.call",
+    "Page": "gateway.rows",
+    "Parameter": "manifests.manifest",
+    "Reply": "bench.client",
+    "Result": "gateway.result",
+    "Round": "bench.agents.agent",
+    "ScriptedAgent": "bench.agents.scripted",
+    "SettingsError": "gateway.settings_file",
+    "SimulatedUpstream": "adapters.simulator.server",
+    "Snapshot": "cache.snapshot",
+    "SnapshotError": "cache.snapshot",
+    "Suite": "bench.suites.suite",
+    "SuiteError": "bench.suites.suite",
+    "Task": "bench.suites.suite",
+    "ToolCall": "bench.agents.agent",
+    "ToolCallRecord": "bench.record",
+    "ToolVerdict": "bench.record",
+    "Trace": "gateway.trace",
+    "TraceError": "gateway.trace",
+    "Turn": "bench.agents.agent",
+    "load_suite": "bench.suites",
+}
+
+__all__ = [
+    "Agent",
+    "BoundCall",
+    "CacheControl",
+    "CacheControlError",
+    "CallContext",
+    "CallError",
+    "CallRecord",
+    "Catalog",
+    "CatalogError",
+    "Column",
+    "Completion",
+    "Ending",
+    "Episode",
+    "EpisodeRecord",
+    "ErrorCode",
+    "ErrorRates",
+    "Fault",
+    "Faults",
+    "FunctionCall",
+    "Gateway",
+    "GatewaySettings",
+    "Grant",
+    "HostSettings",
+    "JsonLines",
+    "Judge",
+    "Judgement",
+    "LabelledCall",
+    "Manifest",
+    "ModelCallRecord",
+    "ModelClient",
+    "ModelError",
+    "Observer",
+    "Page",
+    "Parameter",
+    "Reply",
+    "Result",
+    "Round",
+    "ScriptedAgent",
+    "SettingsError",
+    "SimulatedUpstream",
+    "Snapshot",
+    "SnapshotError",
+    "Suite",
+    "SuiteError",
+    "Task",
+    "ToolCall",
+    "ToolCallRecord",
+    "ToolVerdict",
+    "Trace",
+    "TraceError",
+    "Turn",
+    "load_suite",
+]
