@@ -137,7 +137,7 @@ def test_curl_commands_succeed(port: int, environment: dict[str, str]) -> None:
 
 
 def test_the_python_example_prints_a_table(environment: dict[str, str], tmp_path: Path) -> None:
-    (example,) = blocks("python")
+    example = blocks("python")[0]  # the other is an agent, which tests/finport tries
     done = subprocess.run(
         [sys.executable, "-c", example],
         env={**environment, "FINPORT_CACHE_DIR": str(tmp_path / "cache")},
