@@ -21,7 +21,7 @@ from gateway.upstreams.hosts import plans_of
 from manifests import Catalog
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAKE = ("make install", "make demo", "make test", "make lint", "make bench", "make soak")
 
 
@@ -81,6 +81,15 @@ def model_port(environment: dict[str, str]) -> Iterator[int]:
     """The port of the simulated model that the documentation starts."""
     with served("finbench simulated-model", "8100", "simulated model", environment) as chosen:
         yield chosen
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_files_named_exist(document: Path) -> None:
+    text = document.read_text()
+    modules = {ROOT / path for path in re.findall(r"(?<![\w./-])(?:[\w-]+/)+[\w-]+\.py\b", text)}
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    named = modules | {document.parent / link for link in links}
+    assert [str(path) for path in sorted(named) if not path.exists()] == []
 
 
 def test_the_documentation_shows_no_command_that_is_not_tried() -> None:
