@@ -21,13 +21,19 @@ from gateway.upstreams.hosts import plans_of
 from manifests import Catalog
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAKE = ("make install", "make demo", "make test", "make lint", "make bench", "make soak")
 
 
 def blocks(language: str) -> list[str]:
     pattern = rf"```{language}\n(.*?)```"
     return [b for d in DOCUMENTS for b in re.findall(pattern, d.read_text(), re.DOTALL)]
+
+
+def files_shown() -> dict[str, str]:
+    """Python files by name: the blocks whose first line is a comment with that name."""
+    named = ((re.match(r"# (\w+\.py)\n", block), block) for block in blocks("python"))
+    return {match[1]: block for match, block in named if match}
 
 
 def commands() -> list[str]:
@@ -120,6 +126,8 @@ def test_settings_shown_are_settings(tmp_path: Path) -> None:
 def test_finport_and_finbench_commands_succeed(
     environment: dict[str, str], model_port: int
 ) -> None:
+    for name, text in files_shown().items():
+        Path(name).write_text(text)  # in the test's own folder
     for line in dict.fromkeys(commands_that_start("finport ", "finbench ")):
         if line.startswith(("finport serve", "finbench simulated-model")):
             continue
