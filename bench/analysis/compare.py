@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.analysis.paired import Interval, bootstrap, mcnemar
 from bench.record import EpisodeRecord
+from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
 from bench.runs.resume import COMPARABLE
 from bench.suites import suite_named
@@ -187,12 +188,12 @@ def _reason(rows: Sequence[Row], passed: bool) -> str:
     return f"{sum(row.passed for row in rows)}/{len(rows)} {reason}" if len(rows) > 1 else reason
 
 
-def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
     """What the runs do not have in common, and what is unfair about it."""
     return [
-        {"name": name, "a": a.get(name), "b": b.get(name), "unfair": UNFAIR.get(name)}
+        {"name": name, "a": ours, "b": theirs, "unfair": UNFAIR.get(name)}
         for name in SETTINGS
-        if a.get(name) != b.get(name)
+        if (ours := a.content.get(name)) != (theirs := b.content.get(name))
     ]
 
 

@@ -55,7 +55,7 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
     metrics = orjson.loads((out / "metrics.json").read_bytes())
     with if_seen():
         report(type(suite), metrics, about)
-        closing(about, out, gateway=health, driver=about["driver"])
+        closing(about, out, gateway=health, driver=about.driver)
     return 0
 
 

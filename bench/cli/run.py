@@ -308,11 +308,11 @@ async def _run(
     metrics = orjson.loads((folder / "metrics.json").read_bytes())
     silent = [*silences(plan, metrics, about)]
     if as_json:
-        echo_json({**metrics, "digest": about["digest"], "snapshot": about["snapshot"]})
+        echo_json({**metrics, "digest": about.digest, "snapshot": about.snapshot})
     else:
         with if_seen():
             report(type(plan.suite), metrics, about)
-            closing(about, folder, driver=about["driver"])
+            closing(about, folder, driver=about.driver)
     for text in silent:
         echo(f"finbench: {text}", err=True)
     return 1 if silent else 0

@@ -14,6 +14,7 @@ from gateway.terminal import echo
 if TYPE_CHECKING:
     from bench.analysis.score import Gold
     from bench.judges.registry import JudgeSettings
+    from bench.runs.about import RunInfo
     from bench.suites.suite import Suite
 
 
@@ -87,24 +88,24 @@ async def _score(order: _Order, as_json: bool) -> int:
 
     try:
         metrics, told = await _measure(order)
-        about = await _about(order)
+        about, digest = await _about(order)
     except (RunDirectoryError, TraceFormatError, TraceError, OSError) as error:
         raise click.ClickException(str(error)) from error
     if order.is_run:
-        told |= {"digest": about["computed_digest"], "snapshot": about.get("snapshot")}
+        told |= {"digest": digest, "snapshot": about.snapshot}
     if told.get("filled") == 0:
         echo(f"finbench: no episode is of a task of {order.name}", err=True)
     if as_json:
         echo_json({**metrics, **told})
     else:
-        _show(order.suite, metrics, about)
+        _show(order.suite, metrics, about.suite or order.name)
         if told.get("outcome") == "text":
             echo("TESR and CER are by words in the output: typed outcomes are missing")
         if order.is_run:
             echo(f"run digest: {told['digest']}")
-    if about.get("digest", told.get("digest")) != told.get("digest"):
+    if about.content.get("digest", digest) != digest:
         raise click.ClickException(
-            f"the files are not those that the run left: run.json has digest {about['digest']}"
+            f"the files are not those that the run left: run.json has digest {about.digest}"
         )
     if order.judge is not None and order.judge.needs_model:
         for text in of_model("judge", order.judge.base_url, metrics["usage"]["judge"]):
@@ -114,22 +115,22 @@ async def _score(order: _Order, as_json: bool) -> int:
 
 
 def _suite_of(run_dir: Path) -> str:
-    from bench.runs.about import RunDirectoryError, read_about
+    from bench.runs.about import RunDirectoryError, RunInfo
 
     try:
-        name: str = read_about(run_dir).get("suite", "")
+        return RunInfo.read(run_dir).suite
     except RunDirectoryError as error:
         raise click.ClickException(str(error)) from error
-    return name
 
 
-def _show(suite: "type[Suite]", metrics: dict[str, Any], about: dict[str, Any]) -> None:
+def _show(suite: "type[Suite]", metrics: dict[str, Any], name: str) -> None:
     """The metrics as tables."""
     from bench.cli.tables import report
+    from bench.runs.about import RunInfo
 
     judged = metrics.get("judged", {"judges": {}, "invalid": 0})
     judges = ", ".join(judged["judges"]) or "none"
-    report(suite, metrics, {"suite": about["suite"], "judge": judges})
+    report(suite, metrics, RunInfo.of({"suite": name, "judge": judges}))
     if judged["invalid"]:
         echo(f"{judged['invalid']} answers of the judge were no scores, or none came")
 
@@ -166,14 +167,14 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
     return metrics.result(), told
 
 
-async def _about(order: _Order) -> dict[str, Any]:
-    """What is known of the run, with the digest that its files have now; of a trace its name."""
+async def _about(order: _Order) -> tuple["RunInfo", str]:
+    """What the run says of itself, and the digest that its files have now; a trace has neither."""
     from anyio import to_thread
 
-    from bench.runs.about import read_about
+    from bench.runs.about import RunInfo
     from bench.runs.digest import run_digest
 
     if not order.is_run:
-        return {"suite": order.name}
+        return RunInfo(), ""
     digest = await to_thread.run_sync(run_digest, order.path)
-    return {"suite": order.name, **read_about(order.path), "computed_digest": digest}
+    return RunInfo.read(order.path), digest

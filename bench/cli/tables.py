@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.suites.suite import Suite
 from gateway.console import PlainConsole
@@ -52,12 +53,12 @@ def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Ta
     return table
 
 
-def report(suite: type[Suite], metrics: dict[str, Any], about: dict[str, Any]) -> None:
+def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
     """The metrics of a finished run."""
     console = _console(100)
     traffic = metrics["traffic"]
-    judge = f", judged by {about['judge']}" if about.get("judge", "none") != "none" else ""
-    title = f"{about['suite']}: {suite.title} metrics{judge}"
+    judge = f", judged by {about.judge}" if about.judge not in ("", "none") else ""
+    title = f"{about.suite}: {suite.title} metrics{judge}"
     console.print(metrics_table(suite, metrics, title))
     console.print(suite.summary(metrics))
     console.print(
@@ -75,7 +76,7 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: dict[str, Any]) -
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
                 f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
             )
-    for ending, text in about.get("first_errors", {}).items():
+    for ending, text in about.first_errors.items():
         console.print(f"the first {ending}: {text}")
     for title, rows in (("slowest", "slowest"), ("most failing", "most_failing")):
         if not traffic[rows]:
@@ -88,28 +89,28 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: dict[str, Any]) -
         console.print(tools)
 
 
-def closing(about: dict[str, Any], folder: Path, **vitals: dict[str, Any]) -> None:
+def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
     """How long the run took, how the processes fared, and where its files are."""
-    before = about["episodes_before"]
+    before = about.episodes_before
     lines = [
-        f"{about['episodes']} episodes{f', {before} of them before' if before else ''}, at most "
-        f"{about['most_in_flight']} in flight, in {about['took_s']:.1f} s: "
-        f"{about['calls_per_s']:.0f} calls/s"
+        f"{about.episodes} episodes{f', {before} of them before' if before else ''}, at most "
+        f"{about.most_in_flight} in flight, in {about.took_s:.1f} s: "
+        f"{about.calls_per_s:.0f} calls/s"
     ]
     for name, figures in vitals.items():
         lag, peak = figures["loop_lag_ms"]["p99"], figures["peak_rss_bytes"] / 2**20
         workers = (figures["children_peak_rss_bytes"] or 0) / 2**20
         beside = f", its workers {workers:.0f} MiB" if workers and name == "gateway" else ""
         lines.append(f"{name}: event loop lag p99 {lag} ms, peak memory {peak:.0f} MiB{beside}")
-    if about.get("failed_saves"):
+    if about.failed_saves:
         lines.append(
-            f"{about['failed_saves']} times metrics.json or run.json could not be saved meanwhile; "
+            f"{about.failed_saves} times metrics.json or run.json could not be saved meanwhile; "
             "now all is on disk"
         )
-    if about.get("snapshot"):
-        lines.append(f"snapshot: {about['snapshot']} ({about['mode']})")
-    if about.get("digest"):
-        lines.append(f"run digest: {about['digest']}")
+    if about.snapshot:
+        lines.append(f"snapshot: {about.snapshot} ({about.mode})")
+    if about.digest:
+        lines.append(f"run digest: {about.digest}")
     echo("\n".join([*lines, f"run directory: {folder}"]))
 
 

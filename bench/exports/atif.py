@@ -77,8 +77,8 @@ def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
         "trajectory_id": run.trace_id(episode),
         "agent": _given(
             name=episode.setting or "unnamed",
-            version=str(run.about.get("finport") or "unknown"),
-            model_name=run.about.get("model"),
+            version=run.about.finport or "unknown",
+            model_name=run.about.model,
             extra={"candidate_tools": episode.candidate_tools},
         ),
         **_given(notes="; ".join(simulated(run.about)) or None),
@@ -92,9 +92,9 @@ def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
         },
         "extra": {
             "episode": episode.episode,
-            "suite": run.about.get("suite"),
-            "run": run.about.get("digest"),
-            "upstream": run.about.get("upstream"),
+            "suite": run.about.suite or None,
+            "run": run.about.digest or None,
+            "upstream": run.about.upstream,
             **{name: getattr(episode, name) for name in (*told, *ended)},
         },
     }
@@ -103,7 +103,7 @@ def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
 def _steps(run: Run, episode: EpisodeRecord) -> list[dict[str, Any]]:
     began = _timestamp(episode.started_at)
     steps = [_given(timestamp=began, source="user", message=episode.question)]
-    has_model = bool(episode.model_calls) or run.about.get("agent") not in WITHOUT_MODEL
+    has_model = bool(episode.model_calls) or run.about.agent not in WITHOUT_MODEL
     rounds, said = _rounds(episode.tool_calls), episode.response
     before = 0
     for number, calls in enumerate(rounds):

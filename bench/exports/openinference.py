@@ -52,13 +52,15 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
 
 def request(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
     """The `ExportTraceServiceRequest` of one episode."""
-    about, version = run.about, run.about.get("finport") or "unknown"
+    about, version = run.about, run.about.finport or "unknown"
     resource = {
         "service.name": "finbench",
         "service.version": version,
-        "openinference.project.name": about.get("suite") or "finbench",
-        "finport.run": about.get("digest"),
-        **{f"finport.{name}": about.get(name) for name in ("upstream", "mode", "snapshot")},
+        "openinference.project.name": about.suite or "finbench",
+        "finport.run": about.digest or None,
+        "finport.upstream": about.upstream,
+        "finport.mode": about.mode,
+        "finport.snapshot": about.snapshot,
     }
     spans = {"scope": {"name": "finbench", "version": version}, "spans": list(_spans(run, episode))}
     return {
@@ -123,7 +125,7 @@ def _agent(episode: EpisodeRecord, trace_id: str) -> Span:
 
 
 def _llm(run: Run, call: ModelCallRecord) -> Span:
-    set_to = {name: run.about.get(name) for name in ("temperature", "max_tokens", "seed")}
+    set_to = {name: run.about.content.get(name) for name in ("temperature", "max_tokens", "seed")}
     given = {name: value for name, value in set_to.items() if value is not None}
     attributes: Attributes = {
         "openinference.span.kind": "LLM",

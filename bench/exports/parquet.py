@@ -30,7 +30,7 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
         import pyarrow
     except ImportError as error:
         raise ExportError("Parquet needs pyarrow: pip install 'finport[parquet]'") from error
-    about = {"finport.run": json_text(run.about)}
+    about = {"finport.run": json_text(run.about.content)}
     calls = pyarrow.schema(_calls(pyarrow), about)
     episodes = pyarrow.schema(_episodes(pyarrow), about)
     with new_folder(out, ".parquet", force=force) as folder:

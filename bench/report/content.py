@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
-from bench.runs.about import simulated
+from bench.runs.about import RunInfo, simulated
 from bench.suites.suite import Metric
 from gateway.telemetry.quantile import Quantiles
 
@@ -28,14 +28,14 @@ class Number:
     note: str
 
 
-def content(about: Mapping[str, Any], facts: Facts, digest: str) -> dict[str, Any]:
+def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
     """All but figures, scripts and styles. `digest` is that of the run's files."""
     metrics, suite = facts.metrics.result(), facts.suite
     traffic = metrics["traffic"]
     kept, errors = facts.trajectories, facts.errors
     return {
-        "suite": about.get("suite", "a run"),
-        "agent": about.get("agent", "an unknown agent"),
+        "suite": about.suite or "a run",
+        "agent": about.agent or "an unknown agent",
         "simulated": _simulated(about, facts),
         "warnings": list(_warnings(about, facts, digest)),
         "head": [(name, text) for name, text in _head(about, facts, digest) if text],
@@ -47,7 +47,7 @@ def content(about: Mapping[str, Any], facts: Facts, digest: str) -> dict[str, An
         "published_note": suite.published_note,
         "heat": _heat(facts, metrics.get("breakdown", {})),
         "bin": span(facts.timeline.width_s * 1e3),
-        "times_taken_up": about.get("parts", 1) - 1,
+        "times_taken_up": about.parts - 1,
         "sources": list(_sources(facts)),
         "errors": [
             (owner, code, f"{n:,}", percent(n / errors.total()))
@@ -62,7 +62,7 @@ def content(about: Mapping[str, Any], facts: Facts, digest: str) -> dict[str, An
         "failing": [_tool(row) for row in traffic["most_failing"]],
         "hosts": list(_hosts(facts)),
         "embedded": _embedded(len(kept), kept.episodes),
-        "settings": list(_flat(about)),
+        "settings": list(_flat(about.content)),
     }
 
 
@@ -87,35 +87,35 @@ def _compact(n: float) -> str:
     return f"{n:,.0f}"
 
 
-def _simulated(about: Mapping[str, Any], facts: Facts) -> list[str]:
+def _simulated(about: RunInfo, facts: Facts) -> list[str]:
     """As the settings say; a gateway elsewhere may only be known by its answers."""
     found = simulated(about)
-    if facts.simulated_calls and "simulated" not in str(about.get("upstream")):
+    if facts.simulated_calls and "simulated" not in (about.upstream or ""):
         found.insert(0, f"answers are simulated ({facts.simulated_calls:,} of them)")
     return found
 
 
-def _warnings(about: Mapping[str, Any], facts: Facts, digest: str) -> Iterator[tuple[str, str]]:
+def _warnings(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, str]]:
     episodes = facts.trajectories.episodes
-    if about.get("ended") != "complete":
-        of = f" of {about['episodes']:,}" if isinstance(about.get("episodes"), int) else ""
+    if about.ended != "complete":
+        of = f" of {about.episodes:,}" if "episodes" in about.content else ""
         yield "This run did not end.", f"{episodes:,}{of} episodes are on record."
-    elif about.get("digest", digest) != digest:
+    elif about.content.get("digest", digest) != digest:
         yield "The files are not those that the run left.", f"Their digest is {digest}."
 
 
-def _head(about: Mapping[str, Any], facts: Facts, digest: str) -> Iterator[tuple[str, str | None]]:
+def _head(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, str | None]]:
     def said(*names: str, of: str = "{}") -> str | None:
-        values = [about.get(name) for name in names]
+        values = [about.content.get(name) for name in names]
         return None if None in values else of.format(*values)
 
-    began = about.get("started_at") or facts.first_s
+    began = about.started_at or facts.first_s
     yield "Suite", said("suite", "tasks", of="{}, {} tasks")
     yield "Agent", said("agent")
     yield "Model", said("model")
     yield "Judge", said("judge")
     yield "Began", f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else None
-    yield "Took", span(about["took_s"] * 1e3) if "took_s" in about else None
+    yield "Took", span(about.took_s * 1e3) if "took_s" in about.content else None
     yield "Tools answered", said("upstream", "mode", of="{}, mode {}") or said("upstream")
     yield "Gateway", said("gateway")
     yield "At once", said("concurrency", of="at most {} episodes")
@@ -124,8 +124,8 @@ def _head(about: Mapping[str, Any], facts: Facts, digest: str) -> Iterator[tuple
     yield "Versions", said("finport", "python", of="Finport {}, Python {}")
     yield "Suite digest", said("suite_digest")
     yield "Tools revision", said("catalog_revision")
-    yield "Snapshot", said("snapshot") or "none"
-    yield "Run digest", digest if about.get("digest") == digest else None
+    yield "Snapshot", about.snapshot or "none"
+    yield "Run digest", digest if about.digest == digest else None
 
 
 def label_of(metric: Metric) -> str:
@@ -144,17 +144,15 @@ def _big_metrics(facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
             yield Number(label_of(metric), percent(value), interval or "no interval")
 
 
-def _big_rest(
-    about: Mapping[str, Any], facts: Facts, metrics: Mapping[str, Any]
-) -> Iterator[Number]:
+def _big_rest(about: RunInfo, facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
     traffic = metrics["traffic"]
     episodes, failed = facts.metrics.episodes, facts.errors.total()
     invoked = episodes - facts.metrics.tool_use.calls[0]
     yield Number("Episodes", f"{episodes:,}", f"{invoked:,} with a call")
     yield Number("Calls", f"{traffic['calls']:,}", f"{failed:,} failed")
-    if "calls_per_s" in about:
-        most = f"at most {about.get('most_in_flight', '?')} episodes in flight"
-        yield Number("Calls a second", f"{about['calls_per_s']:,.0f}", most)
+    if "calls_per_s" in about.content:
+        most = f"at most {about.content.get('most_in_flight', '?')} episodes in flight"
+        yield Number("Calls a second", f"{about.calls_per_s:,.0f}", most)
     if traffic["cache_hit_rate"] is not None:
         of = f"of {traffic['answered']:,} answered"
         yield Number("From the cache", percent(traffic["cache_hit_rate"]), of)

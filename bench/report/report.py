@@ -7,13 +7,11 @@ markup in it. Every figure is computed from the files of the run, by the rules o
 import base64
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -21,7 +19,7 @@ from markupsafe import Markup
 from bench.report import plots
 from bench.report.content import content, label_of
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
-from bench.runs.about import read_about
+from bench.runs.about import RunInfo
 from bench.runs.digest import run_digest
 from bench.runs.directory import read_records
 from bench.runs.reader import OWN_FILES
@@ -59,9 +57,9 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
         raise ReportError(f"{out} is a file of the run itself; name another place")
     if out.exists() and not out.is_file():
         raise ReportError(f"{out} is no regular file; name another place")
-    about = read_about(run_dir)
+    about = RunInfo.read(run_dir)
     try:
-        facts = Facts(suite_named(about.get("suite", "")), trajectories)
+        facts = Facts(suite_named(about.suite), trajectories)
     except SuiteError as error:
         raise ReportError(str(error)) from error
     for record in read_records(run_dir):
@@ -77,7 +75,7 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
     return Written(out, len(text), len(kept), kept.episodes)
 
 
-def page(about: Mapping[str, Any], facts: Facts, digest: str) -> str:
+def page(about: RunInfo, facts: Facts, digest: str) -> str:
     """The page of a run with these settings, facts, and digest of its files."""
     folder = files("bench.report")
     template, css, script = (

@@ -1,11 +1,15 @@
-"""What a run directory says of its run: `run.json`, and what of it was simulated, in words."""
+"""What a run directory says of its run: `run.json`, typed.
+
+The file has the fields in the order in which they became known. Which settings an agent, a judge or
+a gateway adds is up to them: what `RunInfo` does not know is kept and written again as it is.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from bench.record import Figure, Time, Whole
 from manifests.problem import first_problem
@@ -18,10 +22,13 @@ class RunDirectoryError(Exception):
     """The directory can't be used, or a file in it can't be read; the text says which and why."""
 
 
-class _About(BaseModel):
-    """What readers of `run.json` rely on; there may be more in it, and less."""
+class RunInfo(BaseModel):
+    """The content of a `run.json`. Made by `RunInfo.of` and `RunInfo.read`.
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    The fields are those that the project relies on; one that the file lacks has its default here.
+    """
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     suite: str = ""
     suite_digest: str = ""
@@ -51,46 +58,68 @@ class _About(BaseModel):
     calls_per_s: Figure = 0.0
     most_in_flight: Whole = 0
     first_errors: dict[str, str] = {}
-    parts: Whole = Field(1, ge=1)
+    driver: dict[str, Any] = {}
+    gateway_calls: dict[str, Any] = {}
+    failed_saves: Whole = 0
+    parts: Annotated[Whole, Field(ge=1)] = 1
     digest: str = ""
 
+    _content: dict[str, Any] = PrivateAttr(default_factory=dict)
 
-def read_about(run_dir: Path) -> dict[str, Any]:
-    """The content of `run.json`. Raises `RunDirectoryError`."""
-    file = run_dir / "run.json"
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise RunDirectoryError(f"{run_dir} holds no run: run.json: {error.strerror}") from error
-    if len(text) > MOST_BYTES:
-        raise RunDirectoryError(f"{file}: over {MOST_BYTES} bytes, so not the settings of a run")
-    try:
-        about = orjson.loads(text)
-        orjson.dumps(about)
-    except (orjson.JSONDecodeError, TypeError) as error:  # it reads deeper objects than it writes
-        raise RunDirectoryError(f"{file}: not JSON: {error}") from error
-    if not isinstance(about, dict):
-        raise RunDirectoryError(f"{file}: not the settings of a run")
-    try:
-        _About.model_validate(about)
-    except ValidationError as error:
-        problem = first_problem(error)
-        raise RunDirectoryError(f"{file}: not the settings of a run: {problem}") from error
-    return about
+    @classmethod
+    def of(cls, content: Mapping[str, Any], file: Path | str = "run.json") -> "RunInfo":
+        """Raises `RunDirectoryError`, which names `file`."""
+        try:
+            info = cls.model_validate(content)
+        except ValidationError as error:
+            problem = first_problem(error)
+            raise RunDirectoryError(f"{file}: not the settings of a run: {problem}") from error
+        info._content = {**content}
+        return info
+
+    @classmethod
+    def read(cls, run_dir: Path) -> "RunInfo":
+        """What the `run.json` in `run_dir` says. Raises `RunDirectoryError`."""
+        file = run_dir / "run.json"
+        try:
+            with file.open("rb") as opened:
+                text = opened.read(MOST_BYTES + 1)
+        except OSError as error:
+            why = f"{run_dir} holds no run: run.json: {error.strerror}"
+            raise RunDirectoryError(why) from error
+        if len(text) > MOST_BYTES:
+            why = f"{file}: over {MOST_BYTES} bytes, so not the settings of a run"
+            raise RunDirectoryError(why)
+        try:
+            content = orjson.loads(text)
+            orjson.dumps(content)
+        except (orjson.JSONDecodeError, TypeError) as error:  # it reads deeper than it writes
+            raise RunDirectoryError(f"{file}: not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise RunDirectoryError(f"{file}: not the settings of a run")
+        return cls.of(content, file)
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The whole file, and nothing that it does not say."""
+        return self._content
+
+    def updated(self, changes: Mapping[str, Any]) -> "RunInfo":
+        """With these fields changed or added. Raises `RunDirectoryError`."""
+        return RunInfo.of({**self._content, **changes})
 
 
-def simulated(about: Mapping[str, Any]) -> list[str]:
+def simulated(about: RunInfo) -> list[str]:
     """What of a run was simulated, and so of what its figures do not tell; a clause each."""
     from bench.models.simulated import MODEL
 
     found = []
-    if "simulated" in str(about.get("upstream")):
+    if "simulated" in (about.upstream or ""):
         found.append("answers are simulated, so no figure tells of real tools")
-    if about.get("agent_is_simulated"):
+    if about.agent_is_simulated:
         found.append("the agent is scripted, so none tells of a model")
-    if about.get("model") == MODEL:
+    if about.model == MODEL:
         found.append("the model is simulated, so none tells of a real one")
-    if about.get("judge") == f"llm:{MODEL}":
+    if about.judge == f"llm:{MODEL}":
         found.append("the judge is simulated")
     return found

@@ -25,7 +25,7 @@ from anyio import to_thread
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
-from bench.runs.about import RunDirectoryError, read_about
+from bench.runs.about import RunDirectoryError, RunInfo
 from bench.runs.digest import digest_of
 from bench.runs.json_lines import whole_lines
 from bench.runs.metrics import RunMetrics
@@ -100,11 +100,11 @@ class RunDirectory:
     `unsaved` says why `run.json` and `metrics.json` are not up to date, while they are not.
     """
 
-    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+    def __init__(self, path: Path, about: RunInfo) -> None:
         self.path = path
         self.about = about
-        self.metrics = RunMetrics(suite_named(about.get("suite", "")))
-        self._before: dict[str, Any] = {}
+        self.metrics = RunMetrics(suite_named(about.suite))
+        self._before: RunInfo | None = None
         self.finished: set[str] = set()
         self.unsaved: str | None = None
         self.failed_saves = 0
@@ -118,7 +118,7 @@ class RunDirectory:
     async def open(
         cls,
         path: Path,
-        about: dict[str, Any],
+        about: Mapping[str, Any],
         *,
         resume: bool = False,
         failed_too: bool = False,
@@ -130,7 +130,7 @@ class RunDirectory:
         holds something else already or another process writes to it, `TraceError` where it can't be
         written.
         """
-        run = cls(path, {**about, "ended": INTERRUPTED})
+        run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}))
         with contextlib.ExitStack() as held:
             if resume:
                 held.callback(os.close, await to_thread.run_sync(_locked, path))
@@ -151,7 +151,7 @@ class RunDirectory:
                 await self._try_to_save()
                 await to_thread.run_sync(self._discard_if_empty)
             raise
-        if self.about["ended"] != COMPLETE:
+        if self.about.ended != COMPLETE:
             await self.save()
 
     @asynccontextmanager
@@ -183,10 +183,10 @@ class RunDirectory:
         if _is_empty_run(self.path):
             return
         try:
-            self._before = read_about(self.path)
+            before = self._before = RunInfo.read(self.path)
             self.check_comparable()  # before anything is moved
-            interrupted = {**self._before, "ended": INTERRUPTED}
-            _replace(self.path / "run.json", _json(interrupted))
+            interrupted = before.updated({"ended": INTERRUPTED})
+            _replace(self.path / "run.json", _json(interrupted.content))
             for name in _STREAMS:
                 (self.path / f"{name}.jsonl").touch()
             self.finished = settle(self.path, failed_too=failed_too).finished
@@ -194,8 +194,8 @@ class RunDirectory:
             text = f"the run in {self.path} can't go on: {error}"
             raise RunDirectoryError(text) from error
         # What is not known yet is as it was: a part that ends before it knows must not forget it.
-        known = {name: self._before[name] for name in COMPARABLE if name in self._before}
-        self.about = {**known, **self.about, "parts": self._before.get("parts", 1) + 1}
+        known = {name: before.content[name] for name in COMPARABLE if name in before.content}
+        self.about = RunInfo.of({**known, **self.about.content, "parts": before.parts + 1})
         for record in read_records(self.path):
             self.metrics.add(record)
 
@@ -231,17 +231,18 @@ class RunDirectory:
         async with self._saving:
             await self._written()
             digest = await to_thread.run_sync(self._checked)
-            about = {**self.about, **figures, "ended": COMPLETE, "digest": digest}
+            ended = {**figures, "ended": COMPLETE, "digest": digest}
             if self.failed_saves:
-                about["failed_saves"] = self.failed_saves
+                ended["failed_saves"] = self.failed_saves
+            about = self.about.updated(ended)
             await self._save(about)
             self.about = about
 
-    async def _save(self, about: dict[str, Any]) -> None:
+    async def _save(self, about: RunInfo) -> None:
         """`run.json` last: what it says is true of all else."""
         metrics = self.metrics.result()
         await self._written()
-        for name, value in (("metrics.json", metrics), ("run.json", about)):
+        for name, value in (("metrics.json", metrics), ("run.json", about.content)):
             try:
                 await to_thread.run_sync(_replace, self.path / name, _json(value))
             except OSError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from bench.record import EpisodeRecord
-from bench.runs.about import read_about
+from bench.runs.about import RunInfo
 from bench.runs.directory import read_calls, read_episodes
 from bench.runs.resume import ABANDONED
 from gateway import CallRecord
@@ -24,15 +24,15 @@ class ExportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run directory. `about` is the content of its `run.json`."""
+    """A run directory. `about` is what its `run.json` says."""
 
     path: Path
-    about: dict[str, Any]
+    about: RunInfo
 
     @classmethod
     def open(cls, path: Path) -> "Run":
         """Raises `RunDirectoryError`, as reading its records may."""
-        return cls(path, read_about(path))
+        return cls(path, RunInfo.read(path))
 
     def calls(self) -> Iterator[tuple[CallRecord, int]]:
         """Calls in the order of the file, each with its length there in bytes. A torn last line is
@@ -46,7 +46,7 @@ class Run:
 
     def trace_id(self, episode: EpisodeRecord) -> str:
         """32 hex digits that name an episode among those of all runs; always the same ones."""
-        names = (self.about.get("digest"), self.about.get("started_at"))
+        names = [self.about.content.get(name) for name in ("digest", "started_at")]
         text = orjson.dumps([*names, episode.episode, episode.started_at])
         return blake2b(text, digest_size=16).hexdigest()
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from bench.record import Ending, is_infrastructure
+from bench.runs.about import RunInfo
 from bench.runs.json_lines import whole_lines
 from gateway.trace import end_of_lines
 from manifests.problem import first_problem
@@ -95,13 +96,16 @@ def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, byt
             raise ValueError(f"{file}:{number}: not a record: {first_problem(error)}") from error
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def differences(before: RunInfo, now: RunInfo) -> list[str]:
     """What makes two parts incomparable, one text each. What either does not say makes none: the
     first may have been cut off before it began, and the second may not know yet.
     """
-    recording = now.get("mode") == "record"  # its snapshot has an id at the end only
+    recording = now.mode == "record"  # its snapshot has an id at the end only
     names = [name for name in COMPARABLE if not (recording and name == "snapshot")]
-    first, second = (_flat({n: about[n] for n in names if n in about}) for about in (before, now))
+    first, second = (
+        _flat({name: said[name] for name in names if name in said})
+        for said in (before.content, now.content)
+    )
     return [
         f"{name} was {first[name]!r} and is {second[name]!r}"
         for name in first

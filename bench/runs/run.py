@@ -16,6 +16,7 @@ from bench.agents.registry import AgentSettings, open_agent
 from bench.client import EmbeddedClient, HttpClient, ToolClient
 from bench.environment import GATEWAY_KEY
 from bench.judges.registry import JudgeSettings, open_judge
+from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits, Offer
 from bench.runs.live import Live
@@ -79,9 +80,9 @@ async def run(
     resume: bool = False,
     failed_too: bool = False,
     catalog: Catalog | None = None,
-) -> dict[str, Any]:
+) -> RunInfo:
     """Run `plan` into the directory `out`, or go on with it there (`RunDirectory.open`), and return
-    the content of `run.json`.
+    what `run.json` says of it.
 
     `settings` are those of an embedded gateway, `catalog` the tools, default those of the project.
     Raises `RunDirectoryError`, `TraceError`, `SnapshotError`, `AgentSettingsError`, and
@@ -98,7 +99,7 @@ async def run(
         opened = RunDirectory.open(out, about, resume=resume, failed_too=failed_too)
         directory = await parts.enter_async_context(opened)
         async with _client(plan, settings, catalog, directory) as client:
-            directory.about |= await _upstream(client, settings)
+            directory.about = directory.about.updated(await _upstream(client, settings))
             offer = await offer_of(plan, settings, catalog)
             directory.check_comparable()
             await directory.save()

@@ -7,18 +7,17 @@ from bench.record import Ending
 from bench.runs.driver import JUDGE
 
 if TYPE_CHECKING:
+    from bench.runs.about import RunInfo
     from bench.runs.run import RunPlan
 
 
-def silences(
-    plan: "RunPlan", metrics: Mapping[str, Any], about: Mapping[str, Any]
-) -> Iterator[str]:
+def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> Iterator[str]:
     """Of each model and gateway that answered no request at all: where it is, and what it said."""
-    usage, errors = metrics["usage"], about["first_errors"]
+    usage, errors = metrics["usage"], about.first_errors
     url = plan.agent.model.base_url if plan.agent.model else None
     yield from of_model("agent", url, usage, errors.get(Ending.MODEL_ERROR))
     yield from of_model("judge", plan.judge.base_url, usage["judge"], errors.get(JUDGE))
-    calls = about.get("gateway_calls")
+    calls = about.gateway_calls
     if calls and calls["made"] and calls["unanswered"] == calls["made"]:
         yield _told("the gateway", plan.gateway, f"{calls['made']} calls", calls["first_silence"])
 

@@ -294,7 +294,7 @@ async def test_a_part_that_ends_before_it_knows_forgets_nothing(tmp_path: Path) 
             async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resume=True):
                 raise OSError("no gateway")
     async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resume=True) as run:
-        run.about["upstream"] = "live"
+        run.about = run.about.updated({"upstream": "live"})
         with pytest.raises(RunDirectoryError, match="upstream was 'simulated' and is 'live'"):
             run.check_comparable()
     assert json.loads((tmp_path / "run/run.json").read_text())["parts"] == 3
