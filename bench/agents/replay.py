@@ -16,6 +16,7 @@ from anyio import to_thread
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType
+from bench.json_lines import JsonLinesError, line_at, values
 from bench.models.client import ModelError
 from bench.record import Ending
 from bench.suites.fintoolbench.traces import as_text
@@ -61,24 +62,21 @@ class ReplayAgent:
         """The trace in a run directory, or in a file of JSON Lines: episodes as we record them, or
         FinToolBench's traces.
 
-        Blank lines and a torn last line are left out. Raises `AgentSettingsError`.
+        A torn last line is left out. Raises `AgentSettingsError`.
         """
         file = path / "episodes.jsonl" if path.is_dir() else path
         places: dict[str, dict[int, int]] = {}
-        offset = 0
         try:
-            with file.open("rb") as lines:
-                for number, line in enumerate(lines):
-                    if line.strip() and (record := _parsed(line)) is not None:
-                        script_of(record)
-                        repeats = places.setdefault(_task(record, str(number)), {})
-                        repeats[_repeat(record, len(repeats))] = offset
-                    offset += len(line)
-        except OSError as error:
-            raise AgentSettingsError(f"{file}: {error.strerror}") from error
-        except ValueError as error:
-            text = f"{file}:{number + 1}: not a record: {error}"
-            raise AgentSettingsError(text) from error
+            for value, line in values(file, json.loads):  # not orjson: writers in Python put NaN
+                try:
+                    record = _object(value)
+                    script_of(record)
+                    repeats = places.setdefault(_task(record, str(line.number - 1)), {})
+                    repeats[_repeat(record, len(repeats))] = line.offset
+                except ValueError as error:
+                    raise line.error(f"not a record: {error}") from error
+        except JsonLinesError as error:
+            raise AgentSettingsError(str(error)) from error
         if not places:
             raise AgentSettingsError(f"{file} holds no episodes")
         return cls(file, places)
@@ -101,13 +99,11 @@ class ReplayAgent:
         if repeat not in places:
             repeat = sorted(places)[repeat % len(places)]
         try:
-            with self._file.open("rb") as file:
-                file.seek(places[repeat])
-                record = _parsed(file.readline())
-            if record is None or _task(record, task) != task:
+            record = _object(json.loads(line_at(self._file, places[repeat])))
+            if _task(record, task) != task:
                 raise _NoEpisode("it was changed")
             return script_of(record)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             text = f"{self._file.name} can't be played any more: {error}"
             raise NotRecorded(text) from error
 
@@ -142,17 +138,10 @@ def script_of(record: Mapping[str, Any]) -> Script:
     return Script(_spoken(turns, record.get("response")), failure)
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """What a line holds; None for one that was torn off. Raises `ValueError`."""
-    try:
-        record = json.loads(line)  # not orjson: writers in Python put NaN
-    except (ValueError, RecursionError) as error:
-        if not line.endswith(b"\n"):
-            return None
-        raise _NoEpisode(f"not JSON: {error}") from error
-    if not isinstance(record, dict):
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
         raise _NoEpisode("not a JSON object")
-    return record
+    return value
 
 
 def _task(record: Mapping[str, Any], place: str) -> str:

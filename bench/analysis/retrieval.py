@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from adapters.embeddings import Embedder
+from bench.json_lines import JsonLinesError, lines
 from gateway.finder import DEPTH
 from gateway.telemetry.quantile import Quantiles
 from manifests import Catalog
@@ -41,15 +42,17 @@ class Question:
 def read_questions(path: Path) -> list[Question]:
     """Questions of a FinToolBench file or of a suite of ours. Raises `DatasetError`."""
     questions = []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            fields = orjson.loads(line)
-            text = fields.get("question") or fields["query"]
-            questions.append(Question(text, _labels(fields)))
-        except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
-            raise DatasetError(f"{path.name}:{number}: not a labelled question: {error}") from None
+    try:
+        for line in lines(path):
+            try:
+                fields = orjson.loads(line.text)
+                text = fields.get("question") or fields["query"]
+                questions.append(Question(text, _labels(fields)))
+            except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+                place = f"{path.name}:{line.number}"
+                raise DatasetError(f"{place}: not a labelled question: {error}") from None
+    except JsonLinesError as error:
+        raise DatasetError(str(error)) from error
     if not questions:
         raise DatasetError(f"{path.name} holds no questions")
     return questions

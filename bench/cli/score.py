@@ -141,7 +141,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
 
     from bench.analysis.score import Episodes, score_records, written
     from bench.judges.registry import open_judge
-    from bench.runs.directory import read_records
+    from bench.runs.reader import Run
     from manifests import Catalog
 
     async with AsyncExitStack() as parts:
@@ -153,7 +153,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
         episodes = None if order.is_run else Episodes(order.suite, order.path)
         metrics = await score_records(
             order.suite,
-            read_records(order.path) if episodes is None else episodes,
+            Run.open(order.path).records() if episodes is None else episodes,
             judge,
             keep=order.keep,
             gold=order.gold,

@@ -21,8 +21,7 @@ from bench.report.content import content, label_of
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
 from bench.runs.about import RunInfo
 from bench.runs.digest import run_digest
-from bench.runs.directory import read_records
-from bench.runs.reader import OWN_FILES
+from bench.runs.reader import OWN_FILES, Run
 from bench.suites import suite_named
 from bench.suites.suite import SuiteError
 
@@ -57,14 +56,14 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
         raise ReportError(f"{out} is a file of the run itself; name another place")
     if out.exists() and not out.is_file():
         raise ReportError(f"{out} is no regular file; name another place")
-    about = RunInfo.read(run_dir)
+    run = Run.open(run_dir)
     try:
-        facts = Facts(suite_named(about.suite), trajectories)
+        facts = Facts(suite_named(run.about.suite), trajectories)
     except SuiteError as error:
         raise ReportError(str(error)) from error
-    for record in read_records(run_dir):
+    for record in run.records():
         facts.add(record)
-    text = page(about, facts, run_digest(run_dir)).encode()
+    text = page(run.about, facts, run_digest(run_dir)).encode()
     part = out.with_name(f"{out.name}.part")
     try:
         part.write_bytes(text)

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from bench.json_lines import JsonLinesError, ended_lines
 from bench.runs.about import RunDirectoryError
-from bench.runs.json_lines import records
 
 _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
 
@@ -38,16 +38,18 @@ def digest_of(run_dir: Path) -> tuple[str, dict[str, int]]:
 
 
 def _texts(run_dir: Path, name: str) -> Iterator[bytes]:
-    file = run_dir / f"{name}.jsonl"
     try:
-        for number, (record, _) in enumerate(records(file), 1):
+        for line in ended_lines(run_dir / f"{name}.jsonl"):
             try:
+                record = orjson.loads(line.text)
+                if not isinstance(record, dict):
+                    raise line.error("not a record")
                 yield orjson.dumps([name, _timeless(record)], option=orjson.OPT_SORT_KEYS)
+            except orjson.JSONDecodeError as error:
+                raise line.error(f"not JSON: {error}") from error
             except TypeError as error:  # it reads deeper objects than it writes
-                raise RunDirectoryError(f"{file}:{number}: not a record: {error}") from error
-    except OSError as error:
-        raise RunDirectoryError(f"{file}: {error.strerror}") from error
-    except ValueError as error:
+                raise line.error(f"not a record: {error}") from error
+    except JsonLinesError as error:
         raise RunDirectoryError(str(error)) from error
 
 

@@ -14,34 +14,30 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 import anyio
 import orjson
 from anyio import to_thread
-from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from bench.record import LAST_SECOND, MOST, EpisodeRecord
+from bench.json_lines import JsonLinesError
+from bench.record import EpisodeRecord
 from bench.runs.about import RunDirectoryError, RunInfo
 from bench.runs.digest import digest_of
-from bench.runs.json_lines import whole_lines
 from bench.runs.metrics import RunMetrics
+from bench.runs.reader import Run
 from bench.runs.resume import COMPARABLE, differences, settle
 from bench.suites import suite_named
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
-from manifests.problem import first_problem
 
 __all__ = [
     "RunDirectory",
     "RunDirectoryError",
     "Stream",
-    "read_calls",
-    "read_episodes",
-    "read_records",
 ]
 
 METRICS_EVERY_S = 1.0
@@ -54,18 +50,6 @@ _STREAMS = ("calls", "episodes")
 _OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", "metrics.json", "run.part", "metrics.part")
 
 log = logging.getLogger("finport")
-
-
-def _plausible(call: CallRecord) -> CallRecord:
-    numbers = (call.age_s, call.elapsed_ms, call.attempts, call.bytes, call.rows, call.step)
-    if not 0 <= call.at <= LAST_SECOND or not all(abs(n or 0) <= MOST for n in numbers):
-        raise ValueError("a number in it is none that a call can have")
-    return call
-
-
-_CALL: TypeAdapter[CallRecord] = TypeAdapter(Annotated[CallRecord, AfterValidator(_plausible)])
-_EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
-_Record = TypeVar("_Record")
 
 
 class Stream:
@@ -190,13 +174,13 @@ class RunDirectory:
             for name in _STREAMS:
                 (self.path / f"{name}.jsonl").touch()
             self.finished = settle(self.path, failed_too=failed_too).finished
-        except (OSError, ValueError) as error:
+        except (OSError, JsonLinesError) as error:
             text = f"the run in {self.path} can't go on: {error}"
             raise RunDirectoryError(text) from error
         # What is not known yet is as it was: a part that ends before it knows must not forget it.
         known = {name: before.content[name] for name in COMPARABLE if name in before.content}
         self.about = RunInfo.of({**known, **self.about.content, "parts": before.parts + 1})
-        for record in read_records(self.path):
+        for record in Run(self.path, before).records():
             self.metrics.add(record)
 
     def check_comparable(self) -> None:
@@ -336,37 +320,3 @@ def _replace(path: Path, text: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)  # where the disk is full, it is room
         raise
-
-
-def read_records(path: Path) -> Iterator[EpisodeRecord | CallRecord]:
-    """Every record in a run directory, as it was streamed. A torn last line is left out.
-
-    Raises `RunDirectoryError`.
-    """
-    yield from (call for call, _ in read_calls(path))
-    yield from (episode for episode, _ in read_episodes(path))
-
-
-def read_calls(path: Path) -> Iterator[tuple[CallRecord, int]]:
-    """The calls in a run directory, each with its length there in bytes, as `read_records`."""
-    return _read(path / "calls.jsonl", _CALL)
-
-
-def read_episodes(path: Path) -> Iterator[tuple[EpisodeRecord, int]]:
-    """The episodes in a run directory, as `read_calls`."""
-    return _read(path / "episodes.jsonl", _EPISODE)
-
-
-def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int]]:
-    try:
-        for number, line in whole_lines(file):
-            try:
-                record = kind.validate_json(line)
-            except ValidationError as error:
-                text = f"{file}:{number}: not a record: {first_problem(error)}"
-                raise RunDirectoryError(text) from error
-            yield record, len(line)
-    except OSError as error:
-        raise RunDirectoryError(f"{file}: {error.strerror}") from error
-    except ValueError as error:
-        raise RunDirectoryError(str(error)) from error

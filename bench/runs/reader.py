@@ -1,16 +1,17 @@
-"""A run directory as exports read it: what was run, and its records one after the other."""
+"""The one reader of run directories: what was run, and its records one after the other."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
+from pydantic import AfterValidator, TypeAdapter
 
-from bench.record import EpisodeRecord
-from bench.runs.about import RunInfo
-from bench.runs.directory import read_calls, read_episodes
+from bench.json_lines import JsonLinesError, records
+from bench.record import LAST_SECOND, MOST, EpisodeRecord
+from bench.runs.about import RunDirectoryError, RunInfo
 from bench.runs.resume import ABANDONED
 from gateway import CallRecord
 
@@ -22,33 +23,60 @@ class ExportError(Exception):
     """An export can't be made; the text says why."""
 
 
+def _plausible(call: CallRecord) -> CallRecord:
+    numbers = (call.age_s, call.elapsed_ms, call.attempts, call.bytes, call.rows, call.step)
+    if not 0 <= call.at <= LAST_SECOND or not all(abs(n or 0) <= MOST for n in numbers):
+        raise ValueError("a number in it is none that a call can have")
+    return call
+
+
+_CALL: TypeAdapter[CallRecord] = TypeAdapter(Annotated[CallRecord, AfterValidator(_plausible)])
+_EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
+_Record = TypeVar("_Record")
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run directory. `about` is what its `run.json` says."""
+    """A run directory. `about` is what its `run.json` says.
+
+    Records come in the order of their file, without a torn last one. Reading them raises
+    `RunDirectoryError`.
+    """
 
     path: Path
     about: RunInfo
 
     @classmethod
     def open(cls, path: Path) -> "Run":
-        """Raises `RunDirectoryError`, as reading its records may."""
+        """Raises `RunDirectoryError`."""
         return cls(path, RunInfo.read(path))
 
     def calls(self) -> Iterator[tuple[CallRecord, int]]:
-        """Calls in the order of the file, each with its length there in bytes. A torn last line is
-        left out.
-        """
-        return read_calls(self.path)
+        """Calls, each with its length in bytes."""
+        return _read(self.path / "calls.jsonl", _CALL)
 
     def episodes(self) -> Iterator[tuple[EpisodeRecord, int]]:
-        """Episodes, as `calls`."""
-        return read_episodes(self.path)
+        """Episodes, each with its length in bytes."""
+        return _read(self.path / "episodes.jsonl", _EPISODE)
+
+    def records(self) -> Iterator[EpisodeRecord | CallRecord]:
+        """All calls, then all episodes."""
+        yield from (call for call, _ in self.calls())
+        yield from (episode for episode, _ in self.episodes())
 
     def trace_id(self, episode: EpisodeRecord) -> str:
         """32 hex digits that name an episode among those of all runs; always the same ones."""
         names = [self.about.content.get(name) for name in ("digest", "started_at")]
         text = orjson.dumps([*names, episode.episode, episode.started_at])
         return blake2b(text, digest_size=16).hexdigest()
+
+
+def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int]]:
+    try:
+        for record, line in records(file, kind):
+            yield record, len(line.text) + len(b"\n")
+    except JsonLinesError as error:
+        raise RunDirectoryError(str(error)) from error
 
 
 def text_of(output: str | dict[str, Any]) -> str:

@@ -9,18 +9,16 @@ full disk, on which a run with nothing to move goes on as far as it can.
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from bench.json_lines import records
 from bench.record import Ending, is_infrastructure
 from bench.runs.about import RunInfo
-from bench.runs.json_lines import whole_lines
 from gateway.trace import end_of_lines
-from manifests.problem import first_problem
 
 ABANDONED = "abandoned.jsonl"
 
@@ -74,26 +72,18 @@ class Settled:
 def settle(path: Path, *, failed_too: bool) -> Settled:
     """Move away what finished episodes do not need; with `failed_too` also the episodes that
     failed through nobody but a quota, the gateway or the model's endpoint. Raises `OSError`, and
-    `ValueError` for a line that is no record.
+    `JsonLinesError` where a file can't be read.
     """
     settled = Settled()
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
-    made = Counter(record.episode for record, _ in _read(calls, _CALL))
-    for record, _ in _read(episodes, _EPISODE):
+    made = Counter(record.episode for record, _ in records(calls, _CALL))
+    for record, _ in records(episodes, _EPISODE):
         told = sum(bool(call.call_id) for call in record.tool_calls)
         if made[record.episode] >= told and not (failed_too and _is_infrastructure(record)):
             settled.finished.add(record.episode)
     settled.abandoned += _keep(calls, _CALL, settled.finished)
     settled.abandoned += _keep(episodes, _EPISODE, settled.finished)
     return settled
-
-
-def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, bytes]]:
-    for number, line in whole_lines(file):
-        try:
-            yield kind.validate_json(line), line
-        except ValidationError as error:
-            raise ValueError(f"{file}:{number}: not a record: {first_problem(error)}") from error
 
 
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
@@ -134,14 +124,12 @@ def _is_infrastructure(record: _Episode) -> bool:
 
 def _keep(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> int:
     """Leave the records of finished episodes in a file; how many there were of others."""
-    moved = whole = 0
-    for record, line in _read(file, kind):
-        moved += record.episode not in finished
-        whole += len(line)
+    moved = sum(record.episode not in finished for record, _ in records(file, kind))
     if moved:
         _move(file, kind, finished)
-    elif whole < file.stat().st_size:
-        os.truncate(file, whole)  # a torn last line
+    else:
+        with file.open("r+b") as opened:
+            _cut_to_whole_lines(opened)
     return moved
 
 
@@ -151,8 +139,8 @@ def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
         with part.open("wb") as kept, (file.parent / ABANDONED).open("a+b") as abandoned:
             before = _cut_to_whole_lines(abandoned)
             try:
-                for record, line in _read(file, kind):
-                    (kept if record.episode in finished else abandoned).write(line)
+                for record, line in records(file, kind):
+                    (kept if record.episode in finished else abandoned).write(line.text + b"\n")
                 for written in (abandoned, kept):
                     written.flush()
                     os.fsync(written.fileno())

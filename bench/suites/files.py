@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from bench.json_lines import JsonLinesError, lines
 from bench.suites.suite import SuiteError, Task
 from manifests.problem import first_problem
 
@@ -21,11 +22,12 @@ def _read_task(line: bytes, _number: int) -> Task:
 def read_tasks(path: Path, read_task: ReadTask = _read_task) -> list[Task]:
     """The tasks of a file. Raises `SuiteError`."""
     tasks: list[Task] = []
-    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            tasks.append(read_task(line, len(tasks)))
-        except ValidationError as error:
-            raise SuiteError(f"{path.name}:{number}: {first_problem(error)}") from error
+    try:
+        for line in lines(path):
+            try:
+                tasks.append(read_task(line.text, len(tasks)))
+            except ValidationError as error:
+                raise SuiteError(f"{path.name}:{line.number}: {first_problem(error)}") from error
+    except JsonLinesError as error:
+        raise SuiteError(str(error)) from error
     return tasks

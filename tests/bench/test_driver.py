@@ -14,9 +14,10 @@ import pytest
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
 from bench.client import EmbeddedClient, HttpClient, Reply
 from bench.record import Ending, EpisodeRecord, Judgement, ModelCallRecord
-from bench.runs.directory import RunDirectory, RunDirectoryError, read_records
+from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.driver import Driver, Limits
 from bench.runs.metrics import RunMetrics
+from bench.runs.reader import Run
 from bench.suites import load_suite
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Task
@@ -164,7 +165,7 @@ async def test_an_agent_knows_what_is_left_and_what_it_is_offered(
             judge=Marks(),
         )
         await driver.run(1)
-    (record,) = (r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord))
+    (record,) = (r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord))
     assert seen == [(left, [offered[0].name]) for left in (2, 1, 0)]
     assert record.candidate_tools == [offered[0].name]
     assert record.labelled_tools == [call.name for call in SUITE.tasks[0].tools]
@@ -299,9 +300,9 @@ async def test_an_agent_that_cancels_its_own_task_costs_no_other_episode(tmp_pat
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=1, judge=Waiting())
         await driver.run(5)
-    assert [r.ending for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)] == [
-        "answer"
-    ] * 5
+    assert [
+        r.ending for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)
+    ] == ["answer"] * 5
 
 
 async def test_an_agent_that_makes_an_error_of_being_stopped_leaves_no_record(
@@ -325,7 +326,7 @@ async def test_an_agent_that_makes_an_error_of_being_stopped_leaves_no_record(
         running.cancel()
         await asyncio.wait([running])
         assert running.cancelled()
-    assert not [r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)]
+    assert not [r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)]
 
 
 async def test_arguments_are_bounded_and_an_episode_records_no_more_than_some_megabytes(
@@ -354,7 +355,7 @@ async def test_arguments_are_bounded_and_an_episode_records_no_more_than_some_me
         driver = Driver(SUITE, Made(act), client, directory, concurrency=2)
         await driver.run(6)
     assert sum(file.stat().st_size for file in _files(tmp_path / "run")) < 6 * 9 * 2**20
-    records = [r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)]
+    records = [r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)]
     (record,) = (r for r in records if r.id == "starter_0")
     assert {call.code for call in record.tool_calls} == {"invalid_arguments"}
     assert "the arguments have at most 1048576 bytes as JSON, these have over 16777" in told[0]
@@ -411,7 +412,9 @@ async def test_a_judge_that_fails_costs_its_judgement_only(
         driver = Driver(SUITE, agent, Loopback(), directory, concurrency=2, judge=Broken())
         await driver.run(3)
     judged = {
-        r.id: r.judgement for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)
+        r.id: r.judgement
+        for r in Run.open(tmp_path / "run").records()
+        if isinstance(r, EpisodeRecord)
     }
     assert len(judged) == 3
     assert judged["starter_1"] == Judgement("broken", "none", invalid=1)
@@ -444,7 +447,7 @@ async def test_calls_that_can_not_be_made_are_recorded_and_answered(tmp_path: Pa
     client = Loopback()
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         await Driver(SUITE, Made(act), client, directory, concurrency=1).run(1)
-    (record,) = (r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord))
+    (record,) = (r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord))
     assert record.ending == "answer"
     assert record.execution_result == "? done"
     refused, sent = record.tool_calls
@@ -562,7 +565,7 @@ async def test_scores_from_the_files_equal_those_of_the_stream(
             await Driver(SUITE, agent, client, directory, concurrency=50).run(144)
     streamed = json.loads((folder / "metrics.json").read_bytes())
     again = RunMetrics(LabelledTasks)
-    for record in read_records(folder):
+    for record in Run.open(folder).records():
         again.add(record)
     assert again.result() == streamed
     assert streamed["episodes"] == 144
@@ -630,7 +633,7 @@ async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_named(tmp_path: 
     episodes = folder / "episodes.jsonl"
     whole = episodes.read_bytes()
     episodes.write_bytes(whole + whole[:40])
-    assert len(list(read_records(folder))) == 5
+    assert len(list(Run.open(folder).records())) == 5
     for broken in (
         b"{]",
         b"3",
@@ -640,7 +643,7 @@ async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_named(tmp_path: 
     ):
         episodes.write_bytes(broken + b"\n" + whole)
         with pytest.raises(RunDirectoryError, match=r"episodes\.jsonl:1: not a record"):
-            list(read_records(folder))
+            list(Run.open(folder).records())
 
 
 async def test_what_a_transactional_tool_answers_reaches_the_agent_and_no_record(
@@ -660,7 +663,7 @@ async def test_what_a_transactional_tool_answers_reaches_the_agent_and_no_record
         opened = Driver(SUITE, Made(act), Loopback(), run, concurrency=1, withheld={"wallet"})
         await opened.run(1)
     assert '["wallet",' in read[0]
-    (episode,) = [r for r in read_records(tmp_path / "run") if isinstance(r, EpisodeRecord)]
+    (episode,) = [r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)]
     wallet, coin = episode.tool_calls
     assert wallet.output == wallet.observed == "[answers of transactional tools are not recorded]"
     assert '["coin",' in str(coin.output)

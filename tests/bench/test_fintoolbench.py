@@ -14,8 +14,8 @@ from bench.judges.registry import JudgeSettings, judge_named
 from bench.models.settings import ModelSettings
 from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import Ending, EpisodeRecord
-from bench.runs.directory import read_records
 from bench.runs.metrics import RunMetrics
+from bench.runs.reader import Run
 from bench.runs.run import RunPlan, run
 from bench.suites import load_suite
 from bench.suites.fintoolbench.suite import LabelledTasks
@@ -64,7 +64,7 @@ async def played(
         await run(plan, folder / "run", settings, show=False, catalog=catalog)
     metrics = RunMetrics(LabelledTasks)
     records = []
-    for record in read_records(folder / "run"):
+    for record in Run.open(folder / "run").records():
         metrics.add(record)
         if isinstance(record, EpisodeRecord):
             records.append(record)

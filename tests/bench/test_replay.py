@@ -297,7 +297,7 @@ def test_a_trace_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     for name, text in (
         (".", r"episodes\.jsonl: No such file"),
-        ("broken.jsonl", r"broken\.jsonl:2: not a record"),
+        ("broken.jsonl", r"broken\.jsonl:2: not JSON"),
         ("empty.jsonl", r"empty\.jsonl holds no episodes"),
     ):
         with pytest.raises(AgentSettingsError, match=text):

@@ -31,8 +31,8 @@ from bench.report.facts import Facts
 from bench.report.report import write
 from bench.report.timeline import BINS, Timeline
 from bench.report.trajectories import script_safe
-from bench.runs.directory import read_records
 from bench.runs.metrics import RunMetrics
+from bench.runs.reader import Run
 from bench.runs.resume import settle
 from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.suite import LabelledTasks
@@ -162,7 +162,7 @@ def values(page: str, name: str) -> list[str]:
 
 def test_metrics_are_computed_from_the_records(run: Path, page: str) -> None:
     counted = RunMetrics(LabelledTasks)
-    for record in read_records(run):
+    for record in Run.open(run).records():
         counted.add(record)
     metrics = counted.result()
     low, high = metrics["intervals"]["TESR"]

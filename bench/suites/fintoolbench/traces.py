@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from bench.json_lines import JsonLinesError, values
 from bench.record import Ending, EpisodeRecord
 from bench.suites.fintoolbench.outcome import failed_by_text
 from bench.suites.suite import Traced, TraceFormatError
@@ -33,31 +34,23 @@ _EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
 
 
 def read_trace(file: Path) -> Iterator[Traced]:
-    """The episodes of a file, in order. Blank lines are passed over, and a last line that was torn
-    off in writing. Raises `TraceFormatError`.
+    """The episodes of a file, in order, without a last line that was torn off in writing. Raises
+    `TraceFormatError`.
 
     A line without an `id` has its place, from 0. Lines of one id are repeats of a task: none
     replaces another, unlike in the public evaluator, which keeps the last.
     """
     seen: Counter[str] = Counter()
     try:
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                try:
-                    yield _read(_parsed(line), number - 1, seen)
-                except _FieldError as error:
-                    raise TraceFormatError(f"{file}:{number}: {error}") from error
-                except ValidationError as error:
-                    text = f"{file}:{number}: {first_problem(error)}"
-                    raise TraceFormatError(text) from error
-                except (ValueError, RecursionError) as error:
-                    if number > 1 and not line.endswith(b"\n"):
-                        return
-                    raise TraceFormatError(f"{file}:{number}: not JSON: {error}") from error
-    except OSError as error:
-        raise TraceFormatError(f"{file}: {error.strerror}") from error
+        for value, line in values(file, _parsed):
+            try:
+                yield _read(value, line.number - 1, seen)
+            except _FieldError as error:
+                raise line.error(str(error)) from error
+            except ValidationError as error:
+                raise line.error(first_problem(error)) from error
+    except JsonLinesError as error:
+        raise TraceFormatError(str(error)) from error
 
 
 def to_public(record: EpisodeRecord) -> dict[str, Any]:
@@ -85,7 +78,6 @@ class _FieldError(Exception):
 
 def _parsed(line: bytes) -> Any:
     """Raises `ValueError` for what is no JSON, `RecursionError` for what is nested too deep."""
-    line = line.removeprefix(b"\xef\xbb\xbf")
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:  # Python's own writer makes NaN, and halves of characters

@@ -1,0 +1,102 @@
+"""Reading JSON Lines: what a line is, for every file of them.
+
+A line ends at its line feed. Blank lines are counted and passed over; a byte order mark before a
+line is no part of it. A last line without a line feed may have been torn off in writing: whether it
+counts is up to the reader of the file. One line is in memory at a time, and none of more than
+`LINE_BYTES`.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from manifests.problem import first_problem
+
+LINE_BYTES = 64 * 2**20
+"""Longest line that is read; a run writes none of a quarter of it."""
+
+_MARK = b"\xef\xbb\xbf"
+_T = TypeVar("_T")
+
+
+class JsonLinesError(Exception):
+    """The file can't be read; the text names it, the line, and the reason."""
+
+
+class Line(NamedTuple):
+    """A line that is not blank, without its line feed. `number` counts from 1, `offset` is where it
+    begins in the file, `is_ended` says whether a line feed follows.
+    """
+
+    file: Path
+    number: int
+    offset: int
+    text: bytes
+    is_ended: bool
+
+    def error(self, reason: str) -> JsonLinesError:
+        return JsonLinesError(f"{self.file}:{self.number}: {reason}")
+
+
+def lines(file: Path) -> Iterator[Line]:
+    """All lines, the last one also where it does not end. Raises `JsonLinesError`."""
+    number = offset = 0
+    try:
+        with file.open("rb") as opened:
+            while text := opened.readline(LINE_BYTES):
+                number += 1
+                is_ended = text.endswith(b"\n")
+                line = Line(file, number, offset, _bare(text), is_ended)
+                if len(text) == LINE_BYTES and not is_ended:
+                    raise line.error(f"a line is over {LINE_BYTES} bytes")
+                if line.text.strip():
+                    yield line
+                offset += len(text)
+    except OSError as error:
+        raise JsonLinesError(f"{file}: {error.strerror}") from error
+
+
+def line_at(file: Path, offset: int) -> bytes:
+    """The text of the line that begins at `offset`. Raises `OSError`."""
+    with file.open("rb") as opened:
+        opened.seek(offset)
+        return _bare(opened.readline(LINE_BYTES))
+
+
+def ended_lines(file: Path) -> Iterator[Line]:
+    """The lines of a file that a run appends to: a last one that does not end is not written yet,
+    or was torn. Raises `JsonLinesError`.
+    """
+    return (line for line in lines(file) if line.is_ended)
+
+
+def records(file: Path, kind: TypeAdapter[_T]) -> Iterator[tuple[_T, Line]]:
+    """What `ended_lines` hold, typed. Raises `JsonLinesError`."""
+    for line in ended_lines(file):
+        try:
+            record = kind.validate_json(line.text)
+        except ValidationError as error:
+            raise line.error(f"not a record: {first_problem(error)}") from error
+        yield record, line
+
+
+def values(file: Path, loads: Callable[[bytes], _T]) -> Iterator[tuple[_T, Line]]:
+    """What `loads` makes of each line of a file that anybody wrote, whose last line may want its
+    line feed, and is left out where it was torn. Raises `JsonLinesError`.
+
+    `loads` raises `ValueError` for what is not JSON, `RecursionError` for what is nested too deep.
+    """
+    for line in lines(file):
+        try:
+            value = loads(line.text)
+        except (ValueError, RecursionError) as error:
+            if line.number > 1 and not line.is_ended:
+                return
+            raise line.error(f"not JSON: {error}") from error
+        yield value, line
+
+
+def _bare(text: bytes) -> bytes:
+    return text.removeprefix(_MARK).removesuffix(b"\n")
