@@ -65,7 +65,7 @@ class Run:
         """Raises `RunDirectoryError` and `SuiteError`. A torn last line is left out."""
         files = RunFiles.open(path)
         self.about = files.about
-        self.suite = suite_named(files.about.get("suite", ""))
+        self.suite = suite_named(files.about.suite)
         self.rows: dict[str, dict[int, Row]] = {}
         self.tasks: dict[str, tuple[str, str]] = {}
         self.measures = (*self.suite.measures, *SHARED)

@@ -37,7 +37,7 @@ def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
         raise click.UsageError("--out is the run itself; name another place")
     try:
         run = Run.open(run_dir)
-        own = suite_named(run.about.get("suite", "")).exports
+        own = suite_named(run.about.suite).exports
         if form in own:
             episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
         elif form in FORMATS:

@@ -79,7 +79,7 @@ def test_wrong_usage_exits_2() -> None:
 def test_score_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
     done = finbench("score", str(tmp_path))
     assert done.returncode == 1
-    assert "run.json: No such file" in done.stderr
+    assert "holds no run: run.json: No such file" in done.stderr
 
 
 def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
