@@ -20,11 +20,12 @@ from typing import Any, Protocol, TypeVar
 
 from cache import Clock, Entry, Kept
 from gateway import rows
-from gateway.answers import Answers, open_answers
+from gateway.answers import Answers
 from gateway.bind import Binder, BoundCall, InvalidCall, printable
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
+from gateway.opening import open_answers
 from gateway.result import Result
 from gateway.settings import GatewaySettings
 from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError

@@ -3,7 +3,7 @@
 import orjson
 from anyio import to_thread
 
-from cache import Clock, Entry, Row, Snapshot
+from cache import Clock, Entry, Row, Snapshot, SnapshotError
 from cache.row import OK
 from gateway.bind import BoundCall
 from gateway.errors import CallError, ErrorCode
@@ -26,6 +26,15 @@ def row_of_error(
         upstream=upstream,
     )
     return _row(bound, error.code.value, entry)
+
+
+def error_of_row(row: Row, snapshot: Snapshot) -> CallError:
+    """Raises `SnapshotError`."""
+    try:
+        return CallError.from_dict(orjson.loads(row.entry.data))
+    except (KeyError, ValueError) as unread:
+        text = f"{snapshot.path}: the error recorded of {row.tool} is none: {unread}"
+        raise SnapshotError(text) from None
 
 
 async def not_in_snapshot(bound: BoundCall, snapshot: Snapshot) -> CallError:

@@ -1,0 +1,161 @@
+"""Answers from upstream: identical calls that are under way at once share one execution.
+
+An answer is kept, and recorded before it goes out. An error is neither; nor is the answer to a call
+of a transactional tool, which is executed for each caller alone.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import count
+
+from anyio import to_thread
+
+from adapters.adapter import Adapter
+from adapters.akshare import Pool
+from cache import Clock, Entry, Flight, Flights, Kept, Recorder
+from cache.flight import Late
+from gateway.errors import CallError, ErrorCode
+from gateway.execute import execute
+from gateway.kept import KeptAnswers
+from gateway.outcome import Outcome, Wanted
+from gateway.recorded import recorded_now, row_of_answer
+from gateway.settings import GatewaySettings
+from gateway.upstreams.hosts import Hosts
+from manifests import Source
+
+log = logging.getLogger("finport")
+
+PAUSE_S = 5.0
+"""After a refresh has failed, stale answers are given for so long without asking upstream again."""
+
+AT_ONCE = 2**20
+"""Bytes of data that are hashed on the event loop (1 ms a MB); more go to a thread."""
+
+TIMER_S = 0.05
+"""By so much a timer may be early, and an adapter that is out of time may say so."""
+
+REFRESHES = 256
+"""Refreshes behind callers that may be under way at once; the others wait for a later caller."""
+
+
+class Fetcher:
+    """The executions of one event loop."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        adapters: Mapping[Source, Adapter],
+        hosts: Hosts,
+        kept: KeptAnswers,
+        recorder: Recorder | None,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._adapters = adapters
+        self._hosts = hosts
+        self._kept = kept
+        self._recorder = recorder
+        self._clock = clock
+        self._flights: Flights[Outcome] = Flights()
+        self._numbers = count(1)
+
+    @property
+    def under_way(self) -> int:
+        """Executions that have not ended."""
+        return len(self._flights)
+
+    def workers(self) -> dict[str, int]:
+        """How the processes that run AkShare are doing; empty where there are none."""
+        pool = self._adapters.get("akshare")
+        return pool.state() if isinstance(pool, Pool) else {}
+
+    def shut(self) -> None:
+        """Start nothing more."""
+        self._flights.shut()
+
+    async def close(self) -> None:
+        """End all executions; their callers are cancelled."""
+        await self._flights.close()
+
+    async def fetch_alone(self, call: Wanted) -> Outcome:
+        """From upstream, for this caller alone."""
+        return await self._flown(f"{call.bound.key} {next(self._numbers)}", call)
+
+    async def fetch(self, call: Wanted) -> Outcome:
+        """From upstream; callers who want nothing kept fly apart from the others."""
+        key = f"{call.bound.key} not kept" if call.asked.no_store else call.bound.key
+        return await self._flown(key, call)
+
+    async def fetch_or_give_stale(self, call: Wanted, kept: Kept) -> Outcome:
+        """From upstream; what is kept in place of an error that may pass (RFC 5861, section 4)."""
+        attempts = 0
+        try:
+            outcome = await self.fetch(call)
+            attempts = outcome.attempts
+            if outcome.error is None or not outcome.error.retryable:
+                return outcome
+        except Late as late:
+            attempts = late.attempts
+        kept.retry_at = self._clock.passed() + PAUSE_S
+        return Outcome(kept, source="stale", attempts=attempts)
+
+    def refresh(self, call: Wanted, kept: Kept, now: float) -> None:
+        """Fetch a newer answer behind the caller."""
+        if now < kept.retry_at or len(self._flights) >= REFRESHES:
+            return
+
+        async def refresh(flight: Flight[Outcome]) -> Outcome:
+            try:
+                outcome = await self._fly(call, flight)
+            except Exception:
+                log.exception("refreshing %s failed inside the gateway", call.bound.key)
+                outcome = Outcome(error=CallError(ErrorCode.INTERNAL, "the refresh failed"))
+            if outcome.error is not None:
+                kept.retry_at = self._clock.passed() + PAUSE_S
+            return outcome
+
+        deadline = asyncio.get_running_loop().time() + self._settings.deadline_s
+        self._flights.begin(call.bound.key, deadline, refresh)
+
+    async def _flown(self, key: str, call: Wanted) -> Outcome:
+        """What the flight ends with. One that runs out of its last caller's time may say so before
+        that caller does.
+        """
+        outcome = await self._flights.join(key, call.deadline, partial(self._fly, call))
+        error, now = outcome.error, asyncio.get_running_loop().time()
+        if call.hurry is None or error is None or error.code is not ErrorCode.TIMEOUT:
+            return outcome
+        return replace(outcome, error=call.hurry) if now >= call.deadline - TIMER_S else outcome
+
+    async def _fly(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
+        """One execution, as the module promises."""
+        bound, upstream = call.bound, self._settings.upstream
+        plan = bound.plan
+        adapter, host = self._adapters[plan.manifest.source], self._hosts.of(plan.manifest)
+        started = time.perf_counter()
+        answer = await execute(adapter, host, bound, flight, self._settings, call.client)
+        if isinstance(answer, CallError):
+            return Outcome(error=answer, source=upstream, attempts=flight.attempts)
+        make = partial(
+            Entry,
+            data=answer.data,
+            columns=answer.columns,
+            rows=answer.rows,
+            recorded_at=recorded_now(self._clock),
+            latency_ms=round((time.perf_counter() - started) * 1e3, 3),
+            upstream=upstream,
+            tool=plan.manifest.name,
+        )
+        entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
+        if call.asked.no_store or plan.transactional:
+            now = self._clock.passed()
+            kept = Kept(entry, now, fresh_until=now, stored=False)
+        else:
+            kept = self._kept.keep(bound, entry, for_its_handle=self._recorder is not None)
+        if self._recorder is not None and not plan.transactional:
+            await self._recorder.add(row_of_answer(bound, entry))
+        return Outcome(kept, source=upstream, attempts=flight.attempts)
