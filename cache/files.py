@@ -1,70 +1,112 @@
-"""Files and folders are written aside, and put in place whole or not at all.
+"""Files are written aside, and put in place whole or not at all.
 
-Until then what stands under the name stays whole, also where the process is killed or the disk is
-full. A kill may leave a hidden `.part` file beside it, which nothing reads.
+Whenever the process is killed or the disk is full, the old file stands under the name or the new
+one does. A power cut changes nothing about that: the file is on disk before it takes the name, and
+the name is on disk before the caller goes on. A kill may leave a hidden `.part` file beside it,
+which nothing reads.
 """
 
 import ctypes
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 
 
 @contextmanager
-def new_file(out: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """What is written stands under the name `out` when the context ends without an exception.
+def new_file(out: Path, mode: int | None = None) -> Iterator[BinaryIO]:
+    """What is written stands under the name `out` when the context ends without an exception. Until
+    then the file has the name `.name`. Without a `mode` the process's umask says who may read it.
 
     Raises `OSError`; `FileExistsError` rather than touch a file that is there.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
     if out.exists():
         raise FileExistsError(errno.EEXIST, "it exists already; name a new file", str(out))
-    descriptor, part = tempfile.mkstemp(".part", f".{out.name}.", out.parent)
-    try:
-        with _on_disk(descriptor, mode) as file:
-            yield file
-        os.link(part, out)  # fails where another process was faster
+    with _aside(out, mode) as file:
+        yield file
+        _finish(file, mode)
+        os.link(file.name, out)  # fails where another process was faster
         sync_folder(out.parent)
-    finally:
-        os.unlink(part)
 
 
 @contextmanager
-def replaced_file(out: Path) -> Iterator[BinaryIO]:
+def replaced_file(out: Path, mode: int | None = None, *, synced: bool = True) -> Iterator[BinaryIO]:
     """What is written stands in the place of the file `out`, if there is one, when the context ends
-    without an exception. A link to a file stays one, and a file's mode stays as it is.
+    without an exception. A link to a file stays one. The file's owner stays if this process may
+    give files away, and its mode if none is given.
+
+    Not `synced`, nothing waits for the disk, and a power cut may leave an empty file.
 
     Raises `OSError`, for what is no regular file too.
     """
     out = Path(os.path.realpath(out))
-    mode = _mode_of(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, part = tempfile.mkstemp(".part", f".{out.name}.", out.parent)
-    try:
-        with _on_disk(descriptor, mode) as file:
-            yield file
-        os.replace(part, out)
-    except BaseException:
-        os.unlink(part)
-        raise
-    sync_folder(out.parent)
+    before = _regular(out)
+    if mode is None and before is not None:
+        mode = stat.S_IMODE(before.st_mode)
+    with _aside(out, mode) as file:
+        yield file
+        if before is not None:
+            with suppress(OSError):
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+        _finish(file, mode, synced=synced)
+        os.replace(file.name, out)
+        if synced:
+            sync_folder(out.parent)
 
 
 @contextmanager
-def _on_disk(descriptor: int, mode: int) -> Iterator[BinaryIO]:
-    """An open file that is whole on disk when the context ends without an exception."""
-    with os.fdopen(descriptor, "wb") as file:
-        yield file
-        file.flush()
+def _aside(out: Path, mode: int | None) -> Iterator[BinaryIO]:
+    """An open file beside `out`; its name is gone when the context ends."""
+    part = out.with_name(f".{out.name}.{token_hex(4)}.part")
+
+    def made(path: str, flags: int) -> int:
+        try:
+            return os.open(path, flags, 0o666 if mode is None else 0o600)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(out)) from None
+
+    with open(part, "xb", opener=made) as file:
+        try:
+            yield file
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(part)
+
+
+def _finish(file: BinaryIO, mode: int | None, *, synced: bool = True) -> None:
+    file.flush()
+    if mode is not None:
         os.fchmod(file.fileno(), mode)
+    if synced:
         os.fsync(file.fileno())
+
+
+def _regular(out: Path) -> os.stat_result | None:
+    """What is known of the file, if there is one. Raises `OSError` for anything else."""
+    try:
+        found = out.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(out))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(out))
+    return found
+
+
+def sync_folder(folder: Path) -> None:
+    """So that the names of new files outlive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def exchange_folders(one: Path, other: Path) -> None:
@@ -76,27 +118,3 @@ def exchange_folders(one: Path, other: Path) -> None:
     if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(one))
-
-
-def _mode_of(out: Path) -> int:
-    """That of the file, or of one that is newly made. Raises `OSError`."""
-    try:
-        found = out.stat().st_mode
-    except FileNotFoundError:
-        umask = os.umask(0o077)
-        os.umask(umask)
-        return 0o666 & ~umask
-    if stat.S_ISDIR(found):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(out))
-    if not stat.S_ISREG(found):
-        raise OSError(errno.EINVAL, "it is no regular file", str(out))
-    return stat.S_IMODE(found)
-
-
-def sync_folder(folder: Path) -> None:
-    """So that the names of new files outlive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

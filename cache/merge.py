@@ -69,6 +69,7 @@ def merge(
         if not picks:
             raise SnapshotError(f"{', '.join(map(str, sources))}: no row, no snapshot")
         try:
+            out.parent.mkdir(parents=True, exist_ok=True)
             with new_file(out, 0o444) as file:
                 return _write(file, picks, len(conflicts), len(damaged), withheld)
         except FileExistsError:

@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from anyio import to_thread
-
 from bench.judges import Judge
 from bench.record import EpisodeRecord
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Suite
+from cache.files import new_file
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
@@ -137,18 +136,9 @@ async def written(file: Path) -> AsyncIterator[JsonLines]:
     """A new file of records, which has its name once it is whole. Raises `TraceError`, also where
     the name is taken.
     """
-    part = await to_thread.run_sync(_part, file)
     try:
-        async with JsonLines.open(part) as lines:
-            yield lines
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _part(file: Path) -> Path:
-    if file.exists():
-        raise TraceError(f"{file} exists already; name a new file")
-    part = file.with_name(f"{file.name}.part")
-    part.unlink(missing_ok=True)
-    return part
+        with new_file(file) as part:
+            async with JsonLines.open(Path(part.name)) as lines:
+                yield lines
+    except FileExistsError:
+        raise TraceError(f"{file} exists already; name a new file") from None

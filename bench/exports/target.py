@@ -47,6 +47,7 @@ def new_file(out: Path, *, force: bool) -> Iterator[BinaryIO]:
         raise ExportError(f"{out} is no regular file; name another")
     if out.exists() and not force:
         raise ExportError(f"{out} exists already; --force replaces it")
+    out.parent.mkdir(parents=True, exist_ok=True)
     with replaced_file(out) as file:
         yield file
 

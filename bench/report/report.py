@@ -5,7 +5,6 @@ markup in it. Every figure is computed from the files of the run, by the rules o
 """
 
 import base64
-import os
 import re
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,6 +23,7 @@ from bench.runs.digest import run_digest
 from bench.runs.reader import OWN_FILES, Run
 from bench.suites import suite_named
 from bench.suites.suite import SuiteError
+from cache.files import replaced_file
 
 TRAJECTORIES = 1_000
 
@@ -64,10 +64,9 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
     for record in run.records():
         facts.add(record)
     text = page(run.about, facts, run_digest(run_dir)).encode()
-    part = out.with_name(f"{out.name}.part")
     try:
-        part.write_bytes(text)
-        os.replace(part, out)
+        with replaced_file(out) as file:
+            file.write(text)
     except OSError as error:
         raise ReportError(f"{out}: {error.strerror}") from error
     kept = facts.trajectories

@@ -31,6 +31,7 @@ from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
 from bench.runs.resume import COMPARABLE, differences, settle
 from bench.suites import suite_named
+from cache.files import replaced_file
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
@@ -47,7 +48,7 @@ WRITTEN_S = 10.0
 INTERRUPTED, COMPLETE = "interrupted", "complete"
 
 _STREAMS = ("calls", "episodes")
-_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", "metrics.json", "run.part", "metrics.part")
+_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", "metrics.json")
 
 log = logging.getLogger("finport")
 
@@ -199,6 +200,8 @@ class RunDirectory:
                 return
             for name in (*_OF_AN_EMPTY_RUN, "run.json"):
                 (self.path / name).unlink(missing_ok=True)
+            for part in self.path.glob("*.part"):
+                part.unlink()
             self.path.rmdir()
 
     async def save(self) -> None:
@@ -284,7 +287,7 @@ class RunDirectory:
 def _is_empty_run(path: Path) -> bool:
     """Whether nothing is in a folder but what a run leaves that ended before it had begun."""
     return all(
-        file.name in _OF_AN_EMPTY_RUN
+        (file.name in _OF_AN_EMPTY_RUN or file.suffix == ".part")
         and file.is_file()
         and (file.suffix != ".jsonl" or not file.stat().st_size)
         for file in path.iterdir()
@@ -310,13 +313,5 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def _replace(path: Path, text: bytes) -> None:
-    part = path.with_suffix(".part")
-    try:
-        with part.open("wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)  # where the disk is full, it is room
-        raise
+    with replaced_file(path) as file:
+        file.write(text)

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from bench.json_lines import records
 from bench.record import Ending, is_infrastructure
 from bench.runs.about import RunInfo
+from cache.files import replaced_file
 from gateway.trace import end_of_lines
 
 ABANDONED = "abandoned.jsonl"
@@ -134,23 +135,17 @@ def _keep(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> int:
 
 
 def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
-    part = file.with_suffix(".part")
-    try:
-        with part.open("wb") as kept, (file.parent / ABANDONED).open("a+b") as abandoned:
-            before = _cut_to_whole_lines(abandoned)
-            try:
-                for record, line in records(file, kind):
-                    (kept if record.episode in finished else abandoned).write(line.text + b"\n")
-                for written in (abandoned, kept):
-                    written.flush()
-                    os.fsync(written.fileno())
-            except BaseException:
-                os.truncate(abandoned.name, before)  # what is there still stands in the file
-                raise
-        part.replace(file)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with replaced_file(file) as kept, (file.parent / ABANDONED).open("a+b") as abandoned:
+        before = _cut_to_whole_lines(abandoned)
+        try:
+            for record, line in records(file, kind):
+                (kept if record.episode in finished else abandoned).write(line.text + b"\n")
+            for written in (abandoned, kept):
+                written.flush()
+                os.fsync(written.fileno())
+        except BaseException:
+            os.truncate(abandoned.name, before)  # what is there still stands in the file
+            raise
 
 
 def _cut_to_whole_lines(file: BinaryIO) -> int:

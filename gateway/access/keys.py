@@ -9,9 +9,8 @@ import fcntl
 import os
 import re
 import secrets
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from cache.files import sync_folder
+from cache.files import replaced_file
 from gateway.grant import Grant
 from gateway.settings import GatewaySettings, SettingsError
 from manifests.selection import EVERY_TOOL, Selection, SelectionError
@@ -197,27 +196,10 @@ def _changing(path: Path) -> Iterator[list[KeyEntry]]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             entries = [*read(path)]
             yield entries
-            _replace(path, _File(clients=tuple(entries)).model_dump_json(indent=1).encode())
+            with replaced_file(path, 0o600) as file:
+                file.write(_File(clients=tuple(entries)).model_dump_json(indent=1).encode())
     except OSError as error:
         raise SettingsError(f"clients file {path} can't be written: {error.strerror}") from None
-
-
-def _replace(path: Path, text: bytes) -> None:
-    descriptor, part = tempfile.mkstemp(".part", f".{path.name}.", path.parent)  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            with suppress(OSError):  # so that a gateway can go on reading what root has changed
-                before = path.stat()
-                os.fchown(descriptor, before.st_uid, before.st_gid)
-            os.fsync(descriptor)
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
-    sync_folder(path.parent)
 
 
 def _reason(error: ValidationError) -> str:

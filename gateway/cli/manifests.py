@@ -92,6 +92,7 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
         text = orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     if out is not None:
         try:
+            out.parent.mkdir(parents=True, exist_ok=True)
             with replaced_file(out) as file:
                 file.write(text)
         except OSError as error:

@@ -274,7 +274,8 @@ def export(file: Path, form: str, out: Path | None) -> None:
             write_jsonl(opened, _Stdout(), without)
             return
         try:
-            with new_file(out) as made:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with new_file(out, 0o644) as made:
                 (write_jsonl if form == "jsonl" else write_parquet)(opened, made, without)
         except ImportError as error:
             text = "Parquet needs pyarrow: install finport[parquet]"

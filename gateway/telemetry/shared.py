@@ -15,6 +15,8 @@ from typing import Generic, TypeVar
 import orjson
 from pydantic import TypeAdapter
 
+from cache.files import replaced_file
+
 log = logging.getLogger("finport")
 
 STALE_S = 15.0
@@ -68,9 +70,8 @@ class Shared(Generic[R]):
         if self._file is None:
             return False
         try:
-            part = self._file.with_suffix(".part")
-            part.write_bytes(orjson.dumps(record))
-            part.replace(self._file)
+            with replaced_file(self._file, synced=False) as file:  # it ends with its run
+                file.write(orjson.dumps(record))
         except OSError as error:
             if self._is_written:
                 log.warning("metrics can't be shared: %s", error)

@@ -1,6 +1,7 @@
 """Runs that are killed and go on: at the end nothing shows it but the time that it took."""
 
 import asyncio
+import errno
 import json
 import os
 import random
@@ -154,7 +155,8 @@ async def test_a_run_from_which_records_are_moved_away_is_not_complete(tmp_path:
     async with RunDirectory.open(tmp_path, {}) as run:
         run.episodes.put(failed)
         await run.complete({})
-    (tmp_path / "metrics.part").mkdir()
+    (tmp_path / "metrics.json").unlink()
+    (tmp_path / "metrics.json").mkdir()
     with pytest.raises(TraceError, match=r"metrics\.json"):
         async with RunDirectory.open(tmp_path, {}, resume=True, failed_too=True):
             pass
@@ -162,19 +164,26 @@ async def test_a_run_from_which_records_are_moved_away_is_not_complete(tmp_path:
     assert json.loads((tmp_path / "run.json").read_text())["ended"] == "interrupted"
 
 
-def test_records_that_can_not_be_moved_away_stay_where_they_are(tmp_path: Path) -> None:
+def test_records_that_can_not_be_moved_away_stay_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "calls.jsonl").write_text(f"{call('a', '1')}\n{call('gone', '2')}\n")
     (tmp_path / "episodes.jsonl").write_text(episode("a", ("1", True, None)))
     (tmp_path / "abandoned.jsonl").write_text(f"{call('old', '0')}\n" + '{"torn')
-    (tmp_path / "calls.part").mkdir()
     whole = (tmp_path / "calls.jsonl").read_bytes()
-    with pytest.raises(OSError, match="directory"):
-        settle(tmp_path, failed_too=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", no_room)
+        with pytest.raises(OSError, match="No space left"):
+            settle(tmp_path, failed_too=False)
     assert (tmp_path / "calls.jsonl").read_bytes() == whole
-    (tmp_path / "calls.part").rmdir()
+    assert not list(tmp_path.glob("*.part"))
     settle(tmp_path, failed_too=False)
     moved = [record["episode"] for record in lines(str(tmp_path / "abandoned.jsonl"))]
     assert moved == ["old", "gone"], "each once, none glued to what was torn"
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.anyio
@@ -185,18 +194,18 @@ async def test_a_save_that_fails_is_tried_again(
     folder = tmp_path / "run"
     async with RunDirectory.open(folder, {"agent": "a"}) as run:
         before = (folder / "metrics.json").read_bytes()
-        (folder / "metrics.part").mkdir()
-        run.episodes.put(recorded())
-        while run.failed_saves < 3:
-            await asyncio.sleep(0.005)
-        assert run.unsaved is not None
-        assert "metrics.json" in run.unsaved
-        assert (folder / "metrics.json").read_bytes() == before
-        assert len(caplog.records) == 1, "it is told of once"
-        with pytest.raises(TraceError, match=r"metrics\.json"):
-            await run.complete({})
-        assert json.loads((folder / "run.json").read_text())["ended"] == "interrupted"
-        (folder / "metrics.part").rmdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", no_room)
+            run.episodes.put(recorded())
+            while run.failed_saves < 3:
+                await asyncio.sleep(0.005)
+            assert run.unsaved is not None
+            assert "metrics.json" in run.unsaved
+            assert (folder / "metrics.json").read_bytes() == before
+            assert len(caplog.records) == 1, "it is told of once"
+            with pytest.raises(TraceError, match=r"metrics\.json"):
+                await run.complete({})
+            assert json.loads((folder / "run.json").read_text())["ended"] == "interrupted"
         while run.unsaved is not None:
             await asyncio.sleep(0.005)
         await run.complete({"episodes": 1})
@@ -216,32 +225,39 @@ async def test_a_run_of_which_records_are_missing_is_not_complete(tmp_path: Path
             await run.complete({})
 
 
-def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(tmp_path: Path) -> None:
-    (tmp_path / "blocking.py").write_text(
+def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "writing.py").write_text(
         "from pathlib import Path\n"
         "from bench.agents import Turn\n"
         "class Agent:\n"
-        "    name = 'blocking'\n"
+        "    name = 'writing'\n"
         "    async def act(self, episode):\n"
-        "        if not Path('room').exists():\n"
-        "            Path('out/run.part').mkdir(exist_ok=True)\n"
+        "        Path('acted').touch()\n"
         "        return Turn(answer='x')\n"
     )
-    run = ("run", "starter", "--agent", "blocking:Agent", "--top-k", "0", "--upstream", "simulated")
-    failed = finbench(*run, "--out", "out")
+    run = ("run", "starter", "--agent", "writing:Agent", "--top-k", "0", "--upstream", "simulated")
+    replace_ = os.replace
+
+    def replaced(part: str, file: Path) -> None:
+        if file.name == "run.json" and Path("acted").exists():
+            no_room()
+        replace_(part, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replaced)
+        failed = finbench(*run, "--out", "out")
     assert failed.returncode == 1
-    assert "out/run.json: Is a directory; what was finished is in out, --resume goes on" in (
-        failed.stderr
-    )
+    said = "out/run.json: No space left on device; what was finished is in out, --resume goes on"
+    assert said in failed.stderr
     assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
-    Path("out/run.part").rmdir()
-    Path("room").touch()
     done = finbench(*run, "--out", "out", "--resume")
     assert done.returncode == 0, done.stderr
     assert "72 episodes, 72 of them before" in done.stdout
 
 
-@pytest.mark.parametrize("left", [(), ("calls.jsonl", "episodes.jsonl", "run.part")])
+@pytest.mark.parametrize("left", [(), ("calls.jsonl", "episodes.jsonl", ".run.json.0815.part")])
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_was_stopped_before_it_began_stands_in_nobodys_way(
     left: tuple[str, ...], resume: bool

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cache.files import replaced_file
+from cache.files import new_file, replaced_file
 from gateway.cli.main import main as finport
 from manifests.catalog import DATA, read, text_of
 
@@ -83,6 +83,26 @@ def test_a_file_keeps_its_mode_and_a_link_stays_one() -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert Path("fresh").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_file_that_has_secrets_is_nobody_elses_at_any_time() -> None:
+    Path("out").write_text("old")
+    Path("out").chmod(0o644)
+    with replaced_file(Path("out"), 0o600, synced=False) as file:
+        assert Path(file.name).stat().st_mode & 0o777 == 0o600
+        file.write(b"new")
+    assert (Path("out").read_text(), Path("out").stat().st_mode & 0o777) == ("new", 0o600)
+
+
+def test_a_new_file_takes_nobodys_name() -> None:
+    def write() -> None:
+        with new_file(Path("out")) as file:
+            file.write(b"mine")
+            Path("out").write_text("theirs")
+
+    with pytest.raises(FileExistsError):
+        write()
+    assert (Path("out").read_text(), os.listdir()) == ("theirs", ["out"])
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])

@@ -148,7 +148,7 @@ def test_a_full_disk_loses_no_key(file: Path, monkeypatch: pytest.MonkeyPatch) -
 KILLED = """
 import os, sys
 from pathlib import Path
-from gateway import keys
+from gateway.access import keys
 step = sys.argv[2]
 def die(*_):
     os._exit(9)
