@@ -34,7 +34,7 @@ from anyio import to_thread
 
 from adapters.simulator.akshare import PAYLOADS
 from bench.environment import AKTOOLS_PYTHON
-from bench.speed.load import LoadError
+from bench.speed.measurement import MeasurementError
 from bench.speed.servers import server
 from gateway.settings import GatewaySettings
 
@@ -151,7 +151,10 @@ def _ask_aktools(
 
 @dataclass(frozen=True)
 class _Load:
-    """Clients that each keep a connection and ask again as soon as they are answered."""
+    """Clients that each keep a connection and ask again as soon as they are answered.
+
+    `bench/speed/load.py` would neither GET, as AKTools is asked, nor look into the answers.
+    """
 
     upstream: str
     seconds: float
@@ -160,7 +163,7 @@ class _Load:
     async def put_on(self, url: str, ask: Ask) -> dict[str, float]:
         """What they see, after a round in which connections open and workers start.
 
-        Raises `LoadError` if no call is answered.
+        Raises `MeasurementError` if no call is answered.
         """
         asked_before = (await self.upstream_state())["requests"]
         connector = aiohttp.TCPConnector(limit=self.clients)
@@ -175,7 +178,7 @@ class _Load:
         asked = (await self.upstream_state())["requests"] - asked_before
         took_ms = calls.took_ms[warm_up:]
         if not took_ms:
-            raise LoadError(calls.failures[-1])
+            raise MeasurementError(calls.failures[-1])
         centiles = statistics.quantiles(took_ms, n=100)
         return {
             "calls": len(took_ms),

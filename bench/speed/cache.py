@@ -19,6 +19,7 @@ from pathlib import Path
 
 import orjson
 
+from bench.speed.measurement import MeasurementError
 from cache import DiskTier, Entry, Recorder, Row, Snapshot
 from gateway import Gateway, GatewaySettings
 from gateway.memory import rss_bytes
@@ -162,7 +163,7 @@ def snapshot() -> Figures:
             for key in random.Random(1).choices(keys, k=LOOK_UPS):  # noqa: S311 - test data
                 started = time.perf_counter()
                 if opened.get(key) is None:
-                    raise LookupError(key)
+                    raise MeasurementError(f"{key} is not found in the snapshot")
                 look_up_us.add((time.perf_counter() - started) * 1e6)
             started = time.perf_counter()
             log.info("it is verified")

@@ -22,7 +22,8 @@ import aiohttp
 import orjson
 
 from bench.environment import FASTMCP_PYTHON
-from bench.speed.load import LoadError, measure
+from bench.speed.load import measure
+from bench.speed.measurement import MeasurementError
 from bench.speed.servers import served_gateway, server
 
 log = logging.getLogger("finbench.speed")
@@ -158,7 +159,7 @@ async def _batch(url: str, calls: int) -> float:
         async for chunk in response.content.iter_any():
             answered += chunk.count(b"\n")
     if answered != calls:
-        raise LoadError(f"{answered} of {calls} calls of a batch were answered")
+        raise MeasurementError(f"{answered} of {calls} calls of a batch were answered")
     return calls / (time.perf_counter() - started)
 
 
@@ -167,7 +168,7 @@ def _load(folder: Path) -> tuple[Load, str]:
     if wrk is None:
 
         async def by_us(url: str, body: bytes, seconds: float) -> float:
-            return (await measure(url, lambda: body, CONNECTIONS, seconds)).per_s
+            return (await measure(url, lambda: body, CONNECTIONS, seconds)).per_s()
 
         return by_us, "bench/speed/load.py"
 
@@ -184,7 +185,7 @@ def _load(folder: Path) -> tuple[Load, str]:
         )
         text = (await said.communicate())[0].decode()
         if "Non-2xx" in text or "Socket errors" in text or "Requests/sec:" not in text:
-            raise LoadError(text)
+            raise MeasurementError(text)
         return float(text.partition("Requests/sec:")[2].split()[0])
 
     return by_wrk, "wrk"

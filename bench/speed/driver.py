@@ -28,7 +28,8 @@ import anyio
 import orjson
 
 from bench.environment import INSPECT_PYTHON
-from bench.speed.driver_stage import ARGUMENTS, QUESTION, TOOL, MeasurementError
+from bench.speed.driver_stage import ARGUMENTS, QUESTION, TOOL
+from bench.speed.measurement import MeasurementError
 from bench.speed.servers import served_gateway, server
 from gateway import Gateway, GatewaySettings
 

@@ -28,12 +28,12 @@ from bench.speed.driver_stage import (
     UNBOUND_STARTS_PER_S,
     CheckedAgent,
     Figures,
-    MeasurementError,
     Stage,
     costing,
     log_bytes,
     suite,
 )
+from bench.speed.measurement import MeasurementError
 from bench.suites.suite import Task
 from gateway.server.process import raise_file_limit
 from manifests import Manifest

@@ -16,6 +16,7 @@ from bench.agents import Agent, Episode, Turn
 from bench.client import EmbeddedClient, HttpClient, ToolClient
 from bench.runs.directory import RunDirectory
 from bench.runs.run import YOUNG
+from bench.speed.measurement import MeasurementError
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import LabelledCall, Suite, Task
 from gateway import Gateway, GatewaySettings
@@ -36,10 +37,6 @@ TASKS = 1_500
 UNBOUND_STARTS_PER_S = 1_000_000.0
 
 Figures = dict[str, float]
-
-
-class MeasurementError(Exception):
-    """What was measured did not do its work; the text says what was missed."""
 
 
 class CheckedAgent:

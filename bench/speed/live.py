@@ -65,14 +65,15 @@ async def live(seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures:
                 found[name].append(load)
     figures: Figures = {"connections": CONNECTIONS, "answer_bytes": len(ANSWER)}
     for name, loads in found.items():
-        figures[f"{name}_calls_per_s"] = statistics.median(load.per_s for load in loads)
-        figures[f"{name}_p50_ms"] = statistics.median(load.p50_ms for load in loads)
-        figures[f"{name}_p99_ms"] = statistics.median(load.p99_ms for load in loads)
+        figures[f"{name}_calls_per_s"] = statistics.median(load.per_s() for load in loads)
+        figures[f"{name}_p50_ms"] = statistics.median(load.quantile_ms(0.5) for load in loads)
+        figures[f"{name}_p99_ms"] = statistics.median(load.quantile_ms(0.99) for load in loads)
     pairs = [*zip(found["gateway"], found["proxy"], strict=True)]
-    ratios = [ours.per_s / theirs.per_s for ours, theirs in pairs]
+    ratios = [ours.per_s() / theirs.per_s() for ours, theirs in pairs]
     figures["ratio"] = statistics.median(ratios)
     figures["ratio_min"], figures["ratio_max"] = min(ratios), max(ratios)
-    figures["p99_ratio"] = statistics.median(ours.p99_ms / theirs.p99_ms for ours, theirs in pairs)
+    late = [ours.quantile_ms(0.99) / theirs.quantile_ms(0.99) for ours, theirs in pairs]
+    figures["p99_ratio"] = statistics.median(late)
     return figures
 
 

@@ -1,95 +1,167 @@
 """A load generator for keep-alive HTTP/1.1: small enough not to be what is measured.
 
-Each connection sends its next request as soon as an answer is complete. Any answer that is not a
-200 stops the measurement.
+Every connection has one call under way at most, and each call is timed from when it is sent. Calls
+are made as soon as answers are complete (a closed loop), or at a rate, answered or not (an open
+loop).
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
+from bench.speed.measurement import MeasurementError
+
 WARM_UP_S = 0.5
-
-
-class LoadError(Exception):
-    """The server did not answer 200; the text holds the start of what it sent."""
+TICK_S = 0.005
+"""How often an open loop sends the calls that are due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Answers a second, and quantiles of the time that they took, in ms."""
+    """What came of a load: the seconds that answers took, by status, and how many calls were sent,
+    were `unsent` for want of a free connection, or `lost` theirs.
+    """
 
-    per_s: float
-    p50_ms: float
-    p99_ms: float
+    lasted_s: float
+    took_s: dict[str, list[float]]
+    sent: int
+    unsent: int
+    lost: int
+
+    def per_s(self, status: str = "200") -> float:
+        """Answers a second."""
+        return len(self.took_s.get(status, ())) / self.lasted_s
+
+    def quantile_ms(self, q: float, status: str = "200") -> float:
+        """A quantile of the time that answers took; 0 where there were none."""
+        took_s = sorted(self.took_s.get(status, ()))
+        return took_s[int(len(took_s) * q)] * 1e3 if took_s else 0.0
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, head: str, body: Callable[[], bytes]) -> None:
-        self.took_s: list[float] = []
-        self.broken: bytes | None = None
-        self._head = head
-        self._body = body
+    def __init__(self, clients: "Clients") -> None:
+        self.transport: asyncio.Transport
+        self._clients = clients
         self._received = b""
-        self._transport: asyncio.Transport
+        self._sent_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._send()
+        self.transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._clients.lost += 1
+
+    def send(self) -> None:
+        request = self._clients.next_request()
+        self._sent_at = time.perf_counter()
+        self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
         head, separator, body = self._received.partition(b"\r\n\r\n")
         if not separator:
             return
-        if not head.startswith(b"HTTP/1.1 200"):
-            self.broken = self._received[:400]
-            self._transport.close()
-            return
+        status = head[9:12].decode()
+        if status != "200" and not self._clients.first_other:
+            self._clients.first_other = self._received[:400].decode(errors="replace")
         _, _, after = head.lower().partition(b"content-length: ")
         if len(body) >= int(after.partition(b"\r\n")[0]):
             self._received = b""
-            self.took_s.append(time.perf_counter() - self._sent_at)
-            self._send()
+            self._clients.answered(self, status, time.perf_counter() - self._sent_at)
 
-    def close(self) -> None:
-        self._transport.close()
 
-    def _send(self) -> None:
+class Clients:
+    """Connections to one URL that POST what `body` gives. Made by `Clients.open`."""
+
+    def __init__(self, url: str, body: Callable[[], bytes]) -> None:
+        parts = urlsplit(url)
+        self.lost = self._sent = 0
+        self.first_other = ""
+        """The start of the first answer that is not a 200."""
+        self._head = (
+            f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+            "Content-Type: application/json\r\nAccept: */*\r\nContent-Length: %d\r\n\r\n"
+        )
+        self._body = body
+        self._free: list[_Connection] = []
+        self._took_s: defaultdict[str, list[float]] = defaultdict(list)
+        self._ask_again = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str, body: Callable[[], bytes], connections: int
+    ) -> AsyncIterator["Clients"]:
+        """All are connected. Raises `OSError`."""
+        clients, loop, parts = cls(url, body), asyncio.get_running_loop(), urlsplit(url)
+        host, port = parts.hostname or "127.0.0.1", parts.port or 80
+        opened = []
+        try:
+            for _ in range(connections):
+                _, one = await loop.create_connection(lambda: _Connection(clients), host, port)
+                opened.append(one)
+            clients._free = [*opened]
+            yield clients
+        finally:
+            clients._ask_again = False
+            for one in opened:
+                one.transport.abort()
+
+    async def closed_loop(self, seconds: float, warm_up_s: float = WARM_UP_S) -> Load:
+        """Each connection sends its next call as soon as it is answered."""
+        self._ask_again = True
+        while self._free:
+            self._free.pop().send()
+        await asyncio.sleep(warm_up_s)
+        started = self._begin()
+        await asyncio.sleep(seconds)
+        return self._seen(started, unsent=0)
+
+    async def open_loop(self, per_s: float, seconds: float) -> Load:
+        """`per_s` calls a second, answered or not."""
+        unsent, started = 0, self._begin()
+        while (passed := time.perf_counter() - started) < seconds:
+            for _ in range(int(passed * per_s) - self._sent - unsent):
+                if self._free:
+                    self._free.pop().send()
+                else:
+                    unsent += 1
+            await asyncio.sleep(TICK_S)
+        return self._seen(started, unsent)
+
+    def next_request(self) -> bytes:
         body = self._body()
-        self._sent_at = time.perf_counter()
-        self._transport.write((self._head % len(body)).encode() + body)
+        self._sent += 1
+        return (self._head % len(body)).encode() + body
+
+    def answered(self, connection: _Connection, status: str, took_s: float) -> None:
+        self._took_s[status].append(took_s)
+        if self._ask_again:
+            connection.send()
+        else:
+            self._free.append(connection)
+
+    def _begin(self) -> float:
+        self.lost = self._sent = 0
+        self._took_s.clear()
+        return time.perf_counter()
+
+    def _seen(self, started: float, unsent: int) -> Load:
+        lasted_s = time.perf_counter() - started
+        return Load(lasted_s, dict(self._took_s), self._sent, unsent, self.lost)
 
 
 async def measure(url: str, body: Callable[[], bytes], connections: int, seconds: float) -> Load:
-    """Answers to POSTs of what `body` gives. Raises `LoadError`, `OSError`."""
-    parts = urlsplit(url)
-    head = (
-        f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        "Content-Type: application/json\r\nAccept: */*\r\nContent-Length: %d\r\n\r\n"
-    )
-    loop = asyncio.get_running_loop()
-    host, port = parts.hostname or "127.0.0.1", parts.port or 80
-    clients = [
-        (await loop.create_connection(lambda: _Connection(head, body), host, port))[1]
-        for _ in range(connections)
-    ]
-    await asyncio.sleep(WARM_UP_S)
-    for client in clients:
-        client.took_s.clear()
-    started = time.perf_counter()
-    await asyncio.sleep(seconds)
-    measured_s = time.perf_counter() - started
-    took_s = sorted(took for client in clients for took in client.took_s)
-    for client in clients:
-        client.close()
-    for client in clients:
-        if client.broken is not None:
-            raise LoadError(client.broken.decode(errors="replace"))
-    if not took_s:
-        raise LoadError(f"nothing was answered within {seconds:g} s")
-    middle, late = (took_s[int(len(took_s) * q)] * 1e3 for q in (0.5, 0.99))
-    return Load(len(took_s) / measured_s, middle, late)
+    """A closed loop in which every answer is a 200. Raises `MeasurementError`, `OSError`."""
+    async with Clients.open(url, body, connections) as clients:
+        load = await clients.closed_loop(seconds)
+    if clients.first_other:
+        raise MeasurementError(clients.first_other)
+    if not load.per_s():
+        raise MeasurementError(f"nothing was answered within {seconds:g} s")
+    return load

@@ -26,6 +26,7 @@ from aiohttp import web
 from bench.models.client import ModelClient
 from bench.record import ModelCallRecord
 from bench.speed.baselines.bare_server import serve
+from bench.speed.measurement import MeasurementError
 from bench.speed.servers import server
 from manifests import Catalog
 from manifests.export import export
@@ -54,10 +55,6 @@ _COMPLETION = {
 }
 
 _Call = Callable[[], Awaitable[object]]
-
-
-class MeasurementError(Exception):
-    """A call did not bring what the server sends."""
 
 
 async def model_calls(calls: int = CALLS, rounds: int = ROUNDS) -> dict[str, float]:
@@ -119,7 +116,7 @@ async def _ours(
             record = ModelCallRecord(1, "act", MODEL, 0.0, 0.0)
             answer = await model.complete(messages, tools=encoded, record=record)
             if answer.calls[0].arguments != _FUNCTION["arguments"]:
-                raise MeasurementError("our client")
+                raise MeasurementError("our client: not what was sent")
 
         yield call
 
@@ -144,7 +141,9 @@ def _official(
                 )
                 said = answer.choices[0].message.tool_calls[0].function.arguments
                 if said != _FUNCTION["arguments"]:
-                    raise MeasurementError("the official client")
+                    raise MeasurementError(
+                        "the official client does not bring what the server sends"
+                    )
 
             yield call
 

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import orjson
 import uvloop
 
+from bench.speed.measurement import MeasurementError
 from bench.speed.servers import server
 
 log = logging.getLogger("finbench.speed")
@@ -75,6 +76,9 @@ async def strangers(
 
 
 async def _p99_ms(url: str, seconds: float) -> float:
+    """Of calls timed from when they were due; `bench/speed/load.py` times them from when it sends
+    them.
+    """
     parts = urlsplit(url)
     body = orjson.dumps(ARGUMENTS)
     request = (
@@ -96,7 +100,7 @@ async def _p99_ms(url: str, seconds: float) -> float:
             await reader.readexactly(int(after.partition(b"\r\n")[0]))
             took.append(time.perf_counter() - due)
             if not head.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(f"a call was not answered: {head[:200]!r}")
+                raise MeasurementError(f"a call was not answered: {head[:200]!r}")
         writer.close()
 
     async with asyncio.TaskGroup() as group:
@@ -131,7 +135,10 @@ async def _flood(folder: Path, url: str, kind: str) -> AsyncIterator[list[float]
 
 
 class _Stranger(asyncio.Protocol):
-    """A connection that asks again as soon as it is answered; counts answers."""
+    """A connection that asks again as soon as it is answered; counts answers.
+
+    It asks many things at once, and malformed ones: nothing that `bench/speed/load.py` would send.
+    """
 
     def __init__(self, requests: Iterator[bytes], at_once: int, answered: asyncio.Event) -> None:
         self.answers = 0

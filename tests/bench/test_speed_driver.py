@@ -15,7 +15,8 @@ from bench.runs.driver import Driver
 from bench.speed.baselines import inspect_ai
 from bench.speed.driver import Figures, Sizes, flat, many, model_driven, scripted
 from bench.speed.driver_scripted import ANSWER
-from bench.speed.driver_stage import TOOL, CheckedAgent, MeasurementError, Stage, log_bytes, suite
+from bench.speed.driver_stage import TOOL, CheckedAgent, Stage, log_bytes, suite
+from bench.speed.measurement import MeasurementError
 
 pytestmark = pytest.mark.anyio
 
