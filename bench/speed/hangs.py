@@ -64,7 +64,7 @@ async def hangs() -> Figures:
         tasks = [
             asyncio.create_task(_hang(adapter, tool, settings["attempt_timeout_s"]))
             for tool in hanging
-            for _ in range(settings["per_host"])
+            for _ in range(settings["max_concurrency_per_host"])
         ]
         await asyncio.sleep(SETTLE_S)
         log.info("the same beside %d hosts that hang", HANGING)
