@@ -53,30 +53,7 @@ ROUNDS = 2
 TRUSTED, CERTIFICATE, KEY = "trusted.pem", "upstream.pem", "upstream.key"
 
 _OURS = (sys.executable, "-P", "-m")
-_AKTOOLS = """\
-import os, socket, sys, threading
-from urllib.parse import urlsplit, urlunsplit
-import requests.adapters, uvicorn
-
-upstream, send = urlsplit(sys.argv[1]), requests.adapters.HTTPAdapter.send
-
-def send_there(self, request, *args, **kw):
-    request.url = urlunsplit(upstream[:2] + urlsplit(request.url)[2:])
-    return send(self, request, *args, **kw)
-
-requests.adapters.HTTPAdapter.send = send_there
-from aktools.main import app
-
-def end_with_parent():
-    sys.stdin.read()
-    os._exit(0)
-
-threading.Thread(target=end_with_parent, daemon=True).start()
-listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-print("aktools ready on http://127.0.0.1:%d" % listening.getsockname()[1], flush=True)
-sys.stdout = sys.stderr = open(os.devnull, "w")  # it logs every call, and nobody reads it here
-uvicorn.Server(uvicorn.Config(app)).run(sockets=[listening])
-"""
+_AKTOOLS = Path(__file__).parent / "baselines" / "aktools.py"
 
 Figures = dict[str, float | str]
 Ask = Callable[
@@ -127,7 +104,7 @@ async def _beside(folder: Path, load: "_Load", scheme: str, origin: str) -> Figu
         finport = await load.put_on(url, _ask_finport)
     figures: Figures = {f"{scheme}_finport_{name}": value for name, value in finport.items()}
     if python := os.environ.get(AKTOOLS_PYTHON):
-        async with server(folder, python, "-c", _AKTOOLS, origin, **trust) as url:
+        async with server(folder, python, "-P", str(_AKTOOLS), origin, **trust) as url:
             log.info("AKTools, %s, up to about %g s", scheme, load.seconds)
             aktools = await load.put_on(url, _ask_aktools)
         figures |= {f"{scheme}_aktools_{name}": value for name, value in aktools.items()}

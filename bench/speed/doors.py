@@ -35,31 +35,7 @@ ROUND_S = 3.0
 ROUNDS = 5
 BATCH = 100_000
 
-
-_FASTMCP = """\
-import json, os, socket, sys, threading
-import uvicorn
-from fastmcp import FastMCP
-
-data, tuned = json.loads(open(sys.argv[1], "rb").read()), sys.argv[2] == "tuned"
-mcp = FastMCP("bench")
-
-@mcp.tool
-def call_tool(name: str, arguments: dict) -> dict:
-    return data
-
-def end_with_parent():
-    sys.stdin.read()
-    os._exit(0)
-
-threading.Thread(target=end_with_parent, daemon=True).start()
-app = mcp.http_app(stateless_http=True, json_response=tuned)
-listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-print("fastmcp ready on http://127.0.0.1:%d" % listening.getsockname()[1], flush=True)
-sys.stdout = sys.stderr = open(os.devnull, "w")
-loop = "uvloop" if tuned else "asyncio"
-uvicorn.Server(uvicorn.Config(app, loop=loop, log_level="warning")).run(sockets=[listening])
-"""
+_FASTMCP = Path(__file__).parent / "baselines" / "fastmcp.py"
 
 Figures = dict[str, float | str]
 Load = Callable[[str, bytes, float], Awaitable[float]]
@@ -90,7 +66,7 @@ async def doors(
         if python is not None:
             for how in ("installed", "tuned"):
                 (folder / "answer.json").write_bytes(rest)
-                opened = server(folder, python, "-c", _FASTMCP, "answer.json", how)
+                opened = server(folder, python, "-P", str(_FASTMCP), "answer.json", how)
                 fastmcp = await parts.enter_async_context(opened)
                 targets[f"fastmcp_{how}"] = (f"{fastmcp}/mcp", mcp_body)
         load, client = _load(folder)
