@@ -19,10 +19,9 @@ demo: install
 
 # Three parts of the tests run side by side, since they mostly wait: commands and servers as processes
 # of their own; the gateway, caches and manifests; the rest.
-COMMANDS := tests/test_docs.py tests/bench/test_cli.py tests/gateway/test_workers.py \
-  $(wildcard tests/gateway/test_cli*.py)
-WITHIN := $(filter-out $(COMMANDS) tests/gateway/test_page.py tests/gateway/test_openapi.py, \
-  $(wildcard tests/gateway/test_*.py tests/cache/test_*.py tests/manifests/test_*.py))
+COMMANDS := tests/test_docs.py tests/bench/cli tests/gateway/cli tests/gateway/server/test_supervisor.py
+WITHIN := $(filter-out $(COMMANDS) tests/gateway/api/test_page.py tests/gateway/api/test_openapi.py, \
+  $(wildcard tests/gateway/test_*.py tests/gateway/*/test_*.py tests/cache/test_*.py tests/manifests/test_*.py))
 test: lint
 	@logs=$$(mktemp -d); trap 'rm -rf $$logs' EXIT; \
 	$(BIN)/pytest -m "not soak" $(COMMANDS) >$$logs/commands 2>&1 & commands=$$!; \

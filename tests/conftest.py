@@ -25,7 +25,7 @@ from gateway import Gateway, GatewaySettings
 from gateway.server import http
 from gateway.trace import Trace
 from manifests import Catalog
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 # A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

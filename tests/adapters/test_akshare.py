@@ -15,7 +15,7 @@ from adapters.akshare import AkShareAdapter
 from adapters.fault import UpstreamFault
 from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, Manifest, Signature
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 

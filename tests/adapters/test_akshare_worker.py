@@ -25,7 +25,7 @@ from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest
 from tests.adapters.test_connector import CONTINUE, for_ever, server
 from tests.adapters.test_rapidapi import upstream
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ from adapters.rapidapi import RapidApiAdapter
 from adapters.simulator import Fault, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, RapidApiBinding, Signature
 from tests.adapters.test_rapidapi import COINS, SECRET, adapter_for, tool, upstream
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 

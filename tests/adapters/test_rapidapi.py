@@ -18,7 +18,7 @@ from adapters.fault import Limit, UpstreamFault, limits_of, seconds_until
 from adapters.keys import Key, Keys, OneKey
 from adapters.rapidapi import RapidApiAdapter, request_of
 from manifests import ArgumentError, Catalog, Manifest, RapidApiBinding, Signature
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ import pytest
 
 from cache import DiskTier, Entry
 from cache.disk import BytesCache, BytesDisk
-from tests.cache import rows
-from tests.waiting import PATIENCE_S, until
+from tests.support import rows
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -131,7 +131,7 @@ async def test_the_folder_is_bounded(tmp_path: Path) -> None:
 
 
 async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.cache.rows", "fill", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.rows", "fill", str(tmp_path)]
     root = Path(__file__).parents[2]
     said: list[bytes] = []
 

@@ -6,7 +6,7 @@ import pytest
 
 from cache import Flight, Flights
 from cache.flight import Late, Shut
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from cache import DiskTier, Recorder, Snapshot, merge
-from tests.cache import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.anyio
 
 
 def killed(action: str, path: Path, start: int, is_enough: Callable[[int], bool]) -> list[int]:
     """What a writer said before it was killed, upon so many words that are enough."""
-    command = [sys.executable, "-m", "tests.cache.rows", action, str(path), str(start)]
+    command = [sys.executable, "-m", "tests.support.rows", action, str(path), str(start)]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as writer:
         assert writer.stdout is not None

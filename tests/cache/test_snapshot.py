@@ -14,7 +14,7 @@ from cache import Entry, Recorder, Row, Snapshot, SnapshotError, merge
 from cache.blocks import block
 from cache.frame import FrameError
 from cache.snapshot import JOURNAL
-from tests.cache import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from gateway.server import http
 from manifests import Catalog, FreshnessOverride
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Door, Stepping, open_road
-from tests.waiting import PATIENCE_S, Held, until
+from tests.support.waiting import PATIENCE_S, Held, until
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from gateway.trace import JsonLines, TraceError
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import PLANTED_KEY, Road, open_road
-from tests.waiting import EARLY_S, PATIENCE_S, Held, until
+from tests.support.waiting import EARLY_S, PATIENCE_S, Held, until
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from gateway.finder import Limits, ToolFinder
 from gateway.server import http
 from manifests import Catalog, Manifest
 from tests.adapters.test_rapidapi import upstream
-from tests.bench.test_retrieval import embeddings
+from tests.bench.analysis.test_retrieval import embeddings
 from tests.conftest import Door, open_road
 
 pytestmark = pytest.mark.anyio

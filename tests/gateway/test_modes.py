@@ -17,7 +17,7 @@ from gateway.settings import SettingsError
 from manifests import Catalog, Manifest
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import PLANTED_KEY, Road, open_road
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 

@@ -23,8 +23,8 @@ from gateway.trace import BOUND, JsonLines, TraceError
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road
-from tests.gateway.test_cli import served
-from tests.waiting import PATIENCE_S
+from tests.gateway.cli.test_main import served
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.adapters.test_rapidapi import upstream
 from tests.conftest import Road, open_road
-from tests.gateway.test_cli import finport
+from tests.gateway.cli.test_main import finport
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,397 @@
+"""The agent `llm` through the real driver and model client; the model plays prepared answers."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.agents.conversation import read_arguments
+from bench.agents.excerpt import excerpt, whole
+from bench.agents.llm import LlmAgent
+from bench.client import EmbeddedClient, HttpClient, Reply
+from bench.models.client import ModelClient
+from bench.runs.driver import Limits
+from gateway import Gateway, GatewaySettings
+from gateway.server.http import serve
+from gateway.trace import JsonLines
+from manifests import Catalog, Manifest
+from tests.support.played_model import INPUT, OUTPUT, TASK, Outputs, opened, play, playing, says
+from tests.support.waiting import at_little_cost
+
+pytestmark = pytest.mark.anyio
+
+CALL = ("get_coin", {"uuid": "x"})
+
+
+@pytest.fixture
+def tools(catalog: Catalog) -> tuple[Manifest, ...]:
+    return tuple(m for m in catalog if m.name in ("get_coin", "bond_zh_us_rate", "get_quote"))
+
+
+def table(rows: int, width: int = 10) -> bytes:
+    lines = (orjson.dumps({"n": n, "text": "利" * width}) for n in range(rows))
+    return b"[" + b",\n".join(lines) + b"]"
+
+
+async def ended(tmp_path: Path, *answers: Any, **more: Any) -> tuple[dict[str, Any], Any]:
+    """The record of an episode in which the model gives these answers, and the model."""
+    tools, client = more.pop("tools", ()), more.pop("client", None) or Outputs()
+    async with playing(*answers) as played, opened(played) as model:
+        agent = LlmAgent(model, inject=more.pop("inject", True))
+        record = await play(tmp_path, agent, client, tools, more.pop("limits", None))
+    return record, played
+
+
+async def test_calls_are_made_and_their_outputs_go_back(
+    tmp_path: Path, tools: tuple[Manifest, ...]
+) -> None:
+    client = Outputs({"get_coin": b'{"price":7}'})
+    first = says("Let me look.", CALL, ("bond_zh_us_rate", {"start_date": "2024"}))
+    record, played = await ended(tmp_path, first, says("It is 7."), tools=tools, client=client)
+    assert record["ending"] == "answer"
+    assert record["execution_result"] == "It is 7."
+    assert record["response"] == ["Let me look."]
+    assert [(c["step"], c["tool_name"]) for c in record["tool_calls"]] == [
+        (1, "get_coin"),
+        (1, "bond_zh_us_rate"),
+    ]
+    assert client.made[1] == ("bond_zh_us_rate", {"start_date": "2024"})
+    roles = [m["role"] for m in played.messages]
+    assert roles == ["system", "user", "assistant", "tool", "tool"]
+    assert played.messages[1]["content"] == TASK.question
+    assert [m["content"] for m in played.messages[3:]] == ['{"price":7}', '{"ok":1}']
+    assert played.messages[2]["content"] == "Let me look."
+    offered = [tool["function"]["name"] for tool in played.requests[0]["tools"]]
+    assert offered == [tool.name for tool in tools] == record["candidate_tools"]
+    assert played.requests[0]["tools"] == played.requests[1]["tools"]
+    assert all("tool_choice" not in r or r["tool_choice"] == "auto" for r in played.requests)
+
+
+async def test_every_request_to_the_model_is_recorded(tmp_path: Path) -> None:
+    record, played = await ended(tmp_path, says(None, CALL), says(""), says("7"))
+    made = record["model_calls"]
+    assert [(c["step"], c["purpose"]) for c in made] == [(1, "act"), (2, "act"), (2, "final")]
+    assert {c["model"] for c in made} == {"played"}
+    assert [c["finish"] for c in made] == ["tool_calls", "stop", "stop"]
+    assert sum(c["input_tokens"] for c in made) == INPUT * len(played.requests)
+    assert sum(c["output_tokens"] for c in made) == OUTPUT * len(played.requests)
+    assert all(c["elapsed_ms"] > 0 and abs(c["at"] - time.time()) < 60 for c in made)
+
+
+async def test_finance_tags_are_in_the_requests_or_not_at_all(
+    tmp_path: Path, tools: tuple[Manifest, ...]
+) -> None:
+    _, played = await ended(tmp_path / "with", says("7"), tools=tools)
+    assert json.dumps(played.requests[0]["tools"]).count("[timeliness: ") == len(tools)
+    _, played = await ended(tmp_path / "without", says("7"), tools=tools, inject=False)
+    assert len(played.requests[0]["tools"]) == len(tools)
+    assert "timeliness" not in json.dumps(played.requests)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{'uuid': 'x'}", "the arguments are not JSON"),
+        ("[1]", "they must be one JSON object"),
+        ("null", "they must be one JSON object"),
+        ('{"a":' * 300 + "1" + "}" * 300, "nested too deeply"),
+        ('{"uuid": "\\ud800"}', "the arguments are not JSON"),
+    ],
+)
+async def test_arguments_that_are_no_object_go_nowhere(tmp_path: Path, text: str, why: str) -> None:
+    client = Outputs()
+    answers = (says(None, ("get_coin", text), CALL), says("7"))
+    record, played = await ended(tmp_path, *answers, client=client)
+    refused, made = record["tool_calls"]
+    assert client.made == [CALL]
+    assert (refused["code"], refused["fault"], made["ok"]) == ("invalid_arguments", "agent", True)
+    assert why in refused["output"]["error"]
+    assert refused["parameters"] == {"_raw": text[:200]}
+    told = json.loads(played.messages[3]["content"])["error"]
+    assert told["code"] == "invalid_arguments"
+    assert why in told["message"]
+
+
+async def test_an_answer_cut_off_within_arguments_is_not_taken_for_a_call(tmp_path: Path) -> None:
+    client = Outputs()
+    cut = says(None, ("get_coin", '{"uuid": "Qws'), finish="length")
+    bare = says(None, ("get_coin", ""), finish="length")
+    record, _ = await ended(tmp_path, cut, bare, says("7"), client=client)
+    assert client.made == []
+    assert {c["code"] for c in record["tool_calls"]} == {"invalid_arguments"}
+    assert "cut off at its length" in record["tool_calls"][0]["output"]["error"]
+    assert record["model_calls"][0]["finish"] == "length"
+    assert record["ending"] == "answer"
+
+
+async def test_no_text_at_all_means_no_arguments(tmp_path: Path) -> None:
+    client = Outputs()
+    await ended(tmp_path, says(None, ("get_coin", "")), says("7"), client=client)
+    assert client.made == [("get_coin", {})]
+
+
+def test_no_credential_is_kept_of_arguments_that_could_not_be_read() -> None:
+    for text in (
+        '{"api_key": "planted", "uuid": "x"',
+        "{'headers': {'X-RapidAPI-Key': 'planted'}, 'uuid': 'x'}",
+        "token=planted uuid=x",
+        '{"uuid": "x", "password": "a \\" planted',
+        "uuid: x, Authorization: Bearer planted",
+    ):
+        arguments, problem = read_arguments(text)
+        assert problem is not None
+        assert "planted" not in f"{arguments} {problem}"
+        assert "uuid" in arguments["_raw"]
+    with at_little_cost(0.1):
+        read_arguments("a" * 1_000_000 + "{")
+
+
+async def test_an_unknown_tool_is_let_out_and_the_nearest_names_come_back(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path / "c", akshare_workers=1)
+    wrong = says(None, ("functions.get_coins", {"uuid": "x"}))
+    async with Gateway.open(settings, catalog=catalog) as gateway:
+        answers = (wrong, says(None, CALL), says("7"))
+        record, played = await ended(tmp_path, *answers, client=EmbeddedClient(gateway))
+    unknown, known = record["tool_calls"]
+    assert unknown["tool_name"] == "functions.get_coins"
+    assert (unknown["code"], known["ok"]) == ("unknown_tool", True)
+    told = json.loads(played.messages[3]["content"])["error"]
+    assert told["code"] == "unknown_tool"
+    assert "get_coin" in told["message"]
+    assert played.messages[2]["tool_calls"][0]["function"]["name"] == "functions_get_coins"
+
+
+async def test_ids_that_are_missing_or_repeated_are_made_unique(tmp_path: Path) -> None:
+    round_ = says(None, CALL, CALL, CALL)
+    for call in round_["tool_calls"]:
+        call["id"] = "same"
+    round_["tool_calls"][2]["id"] = ""
+    record, played = await ended(tmp_path, round_, round_, says("7"))
+    assert record["error"] is None, "the endpoint checks ids itself"
+    ids = [call["id"] for m in played.messages for call in m.get("tool_calls", ())]
+    assert len(set(ids)) == 6
+
+
+async def test_a_refusal_is_an_ending_of_its_own(tmp_path: Path) -> None:
+    refusal = says(None, refusal="I can't help with that.")
+    record, _ = await ended(tmp_path / "a", refusal)
+    assert (record["ending"], record["execution_result"]) == ("refusal", "I can't help with that.")
+    assert record["error"] is None
+    filtered = says("Well,", CALL, finish="content_filter")
+    record, _ = await ended(tmp_path / "b", filtered)
+    assert (record["ending"], record["execution_result"]) == ("refusal", "Well,")
+    assert record["tool_calls"] == []
+
+
+async def test_nothing_is_asked_about_once_more(
+    tmp_path: Path, tools: tuple[Manifest, ...]
+) -> None:
+    record, played = await ended(tmp_path / "a", says(" \n"), says("7"), tools=tools)
+    assert (record["ending"], record["execution_result"]) == ("answer", "7")
+    again = played.requests[1]
+    assert again["tool_choice"] == "none"
+    assert again["tools"] == played.requests[0]["tools"]
+    assert again["messages"][-1]["role"] == "user"
+    assert again["messages"][-1]["content"].startswith(TASK.question)
+    assert "final answer" in again["messages"][-1]["content"]
+    record, played = await ended(tmp_path / "b", says(None, CALL), says(None), says(""))
+    assert (record["ending"], record["execution_result"]) == ("empty", "")
+    assert record["error"] is None
+    assert len(played.requests) == 3
+
+
+async def test_a_model_that_calls_when_asked_for_an_answer_is_followed(tmp_path: Path) -> None:
+    client = Outputs()
+    record, _ = await ended(tmp_path, says(None), says(None, CALL), says("7"), client=client)
+    assert client.made == [CALL]
+    assert record["execution_result"] == "7"
+
+
+async def test_without_rounds_left_the_model_is_asked_for_its_answer(
+    tmp_path: Path, tools: tuple[Manifest, ...]
+) -> None:
+    limits = Limits(rounds=2)
+    twice = (says(None, CALL), says(None, CALL))
+    more = {"limits": limits, "tools": tools}
+    record, played = await ended(tmp_path / "a", *twice, says("7"), **more)
+    assert (record["ending"], record["execution_result"]) == ("answer", "7")
+    assert [c["purpose"] for c in record["model_calls"]] == ["act", "act", "final"]
+    assert [r.get("tool_choice") for r in played.requests][-1] == "none"
+    assert "final answer" in played.messages[-1]["content"]
+    record, _ = await ended(tmp_path / "b", *twice, says("", CALL), **more)
+    assert (record["ending"], len(record["tool_calls"])) == ("rounds", 2)
+    record, _ = await ended(tmp_path / "c", says("7"), limits=Limits(rounds=0))
+    assert (record["ending"], record["model_calls"][0]["purpose"]) == ("answer", "final")
+
+
+async def test_a_model_out_of_reach_ends_the_episode_and_is_recorded(tmp_path: Path) -> None:
+    async with playing() as played:
+        gone = played.url
+    async with ModelClient.open(gone, "m", "planted-model-key", retries=0) as model:
+        record = await play(tmp_path, LlmAgent(model), Outputs())
+    assert record["ending"] == "model_error"
+    assert record["error"].startswith("model: ")
+    (made,) = record["model_calls"]
+    assert made["error"]
+    assert made["elapsed_ms"] > 0
+    assert "planted" not in json.dumps(record)
+
+
+async def test_a_refused_request_leaves_what_was_done_before(tmp_path: Path) -> None:
+    record, _ = await ended(tmp_path, says("Looking.", CALL), 400)
+    assert record["ending"] == "model_error"
+    assert record["response"] == ["Looking."]
+    assert [bool(c["error"]) for c in record["model_calls"]] == [False, True]
+    assert len(record["tool_calls"]) == 1
+
+
+async def test_a_long_table_is_cut_by_rows_and_what_was_read_is_recorded(tmp_path: Path) -> None:
+    client = Outputs({"get_coin": table(900), "bond_zh_us_rate": b"[" + b"1," * 5_000 + b"1]"})
+    asked = says(None, ("t", {}), CALL, ("bond_zh_us_rate", {}))
+    record, played = await ended(tmp_path, asked, says("7"), client=client)
+    short, rows, text = record["tool_calls"]
+    assert short["observed"] is None
+    read = [m["content"] for m in played.messages[3:]]
+    assert read[1:] == [rows["observed"], text["observed"]]
+    assert all(len(one) <= 500 for one in read)
+    kept, _, note = rows["observed"].rpartition("\n(the first ")
+    assert note == f"{len(json.loads(kept))} of 900 rows)"
+    assert len(json.loads(kept)) > 10
+    assert text["observed"].endswith("(cut here; the whole has 10003 bytes)")
+
+
+async def test_a_failed_call_is_told_with_its_code(tmp_path: Path) -> None:
+    failed = Reply(False, "c", code="timeout", fault="tool", message="no answer in 60 s")
+    _, played = await ended(
+        tmp_path, says(None, CALL), says("7"), client=Outputs({"get_coin": failed})
+    )
+    told = json.loads(played.messages[3]["content"])
+    assert told == {"error": {"code": "timeout", "message": "no answer in 60 s"}}
+
+
+def one_line(rows: int) -> bytes:
+    return orjson.dumps([{"n": n, "more": {"text": "},{" * 3}} for n in range(rows)])
+
+
+def outputs() -> Iterator[tuple[bytes, str]]:
+    yield table(40), "of 40 rows)"
+    yield table(40, 490), "bytes)"
+    yield one_line(30), "of 30 rows)"
+    yield one_line(20_000), "of the rows in 788891 bytes)"
+    yield b'[{"a":' * 2_000, "bytes)"
+    yield orjson.dumps({"text": '\\"},\n{' * 300}), "bytes)"
+    yield orjson.dumps("汉" * 600), "bytes)"
+
+
+@pytest.mark.parametrize("most", [500, 2_000])
+def test_an_excerpt_fits_and_holds_whole_rows(most: int) -> None:
+    for data, note in outputs():
+        text = excerpt(data, most)
+        assert len(text) <= most
+        if whole(data, most) is not None:
+            assert text == data.decode()
+            continue
+        assert text.endswith(note) or most > 500
+        if "(the first " in text:
+            kept, _, said = text.rpartition("\n(the first ")
+            rows = json.loads(kept)
+            assert rows == json.loads(data)[: len(rows)]
+            assert said.startswith(f"{len(rows)} of ")
+            shorter = len(json.dumps(json.loads(data)[len(rows)], ensure_ascii=False))
+            assert len(text) + shorter > most - 64, "one more row would not have fitted"
+
+
+def series(rows: int, width: int = 3, *, rises: bool = True) -> bytes:
+    days = (str(date(2000, 1, 1) + timedelta(days=n)) for n in range(rows))
+    lines = [orjson.dumps({"日期": day, "n": n, "x": "x" * width}) for n, day in enumerate(days)]
+    return b"[" + b",\n".join(lines if rises else lines[::-1]) + b"]"
+
+
+@pytest.mark.parametrize("most", [500, 2_000])
+@pytest.mark.parametrize("rows", [60, 100, 20_000])
+def test_an_excerpt_of_a_series_has_its_newest_rows(rows: int, most: int) -> None:
+    for rises in (True, False):
+        data = series(rows, rises=rises)
+        text = excerpt(data, most)
+        kept, _, note = text.rpartition("\n(")
+        shown = json.loads(kept)
+        newest = json.loads(data)[-len(shown) :] if rises else json.loads(data)[: len(shown)]
+        assert shown == newest
+        assert shown[-1 if rises else 0]["n"] == rows - 1
+        of = f"{rows} rows" if rows <= 100 else "more than "
+        assert note.startswith(f"the {'last' if rises else 'first'} {len(shown)} of {of}")
+        assert most - 64 - 50 < len(text) <= most
+
+
+@pytest.mark.parametrize(
+    ("data", "part", "note"),
+    [
+        (series(100), (400, 500), "rows {first}-500 of 500"),
+        (series(100, rises=False), (0, 500), "rows 1-{shown} of 500"),
+        (table(100), (0, 500), "rows 1-{shown} of 500"),
+        (series(3), (497, 500), "rows 498-500 of 500"),
+        (series(3), (0, 500), "rows 1-3 of 500"),
+        (table(1), (0, 2), "rows 1-1 of 2"),
+    ],
+)
+def test_an_excerpt_of_a_shortened_table_says_which_rows_of_the_whole_it_has(
+    data: bytes, part: tuple[int, int], note: str
+) -> None:
+    text = excerpt(data, 500, part)
+    kept, _, said = text.rpartition("\n(")
+    shown = len(json.loads(kept))
+    assert said == note.format(shown=shown, first=501 - shown) + ")"
+    assert len(text) <= 500
+    assert whole(data, 500, part) is None
+
+
+def test_of_a_series_of_wide_rows_the_newest_is_begun() -> None:
+    text = excerpt(series(5, 600), 500)
+    assert text.startswith('[{"日期":"2000-01-05"')
+    assert text.endswith("(cut here; the whole has 3190 bytes)")
+
+
+async def test_a_model_reads_the_newest_rows_of_a_series_and_that_it_was_cut(
+    tmp_path: Path,
+) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path / "c", akshare_workers=1)
+    asked = says(None, ("bond_zh_us_rate", {"start_date": "20240101"}))
+    seen: list[str] = []
+    async with (
+        Gateway.open(settings) as gateway,
+        serve(gateway) as url,
+        JsonLines.open(tmp_path / "calls.jsonl") as trace,
+        HttpClient.open(url, trace) as far,
+    ):
+        for client in (EmbeddedClient(gateway), far):
+            _, played = await ended(tmp_path / str(len(seen)), asked, says("7"), client=client)
+            seen.append(played.messages[3]["content"])
+    kept, _, note = seen[0].rpartition("\n(")
+    rows = json.loads(kept)
+    assert note == f"rows {501 - len(rows)}-500 of 500)"
+    assert rows[-1]["日期"] == "2026-06-30"
+
+
+def test_the_bound_is_in_characters_not_in_bytes() -> None:
+    data = orjson.dumps("汉" * 498)
+    assert whole(data, 500) == excerpt(data, 500) == data.decode()
+    assert whole(data, 499) is None
+
+
+def test_megabytes_are_cut_within_the_time_that_the_event_loop_has() -> None:
+    big = b"[" + b",\n".join([table(1)[1:-1]] * 300_000) + b"]"
+    assert len(big) > 10 * 2**20
+    assert "more than" in excerpt(big, 500)
+    took = []
+    for _ in range(5):
+        before = time.thread_time()
+        excerpt(big, 500)
+        took.append(time.thread_time() - before)
+    assert min(took) < 0.005

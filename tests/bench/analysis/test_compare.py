@@ -1,0 +1,334 @@
+"""`finbench compare`: which tasks flipped, and how sure one can be that it was not chance."""
+
+import json
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.analysis.compare import Run, compare
+from bench.analysis.paired import NORMAL_FROM, bootstrap, mcnemar
+from bench.cli.main import main
+from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord, ToolVerdict
+from tests.support.waiting import at_little_cost
+
+TASKS = 295
+ABOUT = {"suite": "known", "suite_digest": "d1", "agent": "llm", "judge": "rules", "seed": 0}
+
+
+def call(step: int = 1, code: str | None = None, fault: str | None = None) -> ToolCallRecord:
+    return ToolCallRecord(
+        step=step,
+        tool_name="get_coin",
+        parameters={"uuid": "a"},
+        output={"error": "no"} if code else "42",
+        ok=code is None,
+        code=code,
+        fault=fault,
+        source=None if code else "live",
+        call_id="",
+        elapsed_ms=5.0,
+    )
+
+
+def episode(
+    number: int, *calls: ToolCallRecord, repeat: int = 0, scores: Iterable[float] = (), **more: Any
+) -> EpisodeRecord:
+    """One that passes if its last call does."""
+    task = f"task_{number}"
+    return EpisodeRecord(
+        episode=f"{task}.{repeat}",
+        id=task,
+        repeat=repeat,
+        source_dataset="known",
+        category=f"category {number % 3}",
+        question=f"What is the price of coin {number}?",
+        setting="llm",
+        ground_truth="42",
+        candidate_tools=["get_coin"],
+        labelled_tools=["get_coin"],
+        started_at=1_700_000_000.0 + number,
+        elapsed_ms=1_000.0,
+        tool_calls=list(calls),
+        execution_result="42",
+        judgement=Judgement("rules", "numeric", list(scores)),
+        **more,
+    )
+
+
+def failing(number: int, code: str = "invalid_arguments", fault: str = "agent") -> EpisodeRecord:
+    return episode(number, call(), call(2, code, fault))
+
+
+def write_run(path: Path, episodes: Iterable[EpisodeRecord], /, **about: Any) -> Path:
+    path.mkdir()
+    (path / "run.json").write_bytes(orjson.dumps({**ABOUT, "ended": "complete", **about}))
+    (path / "episodes.jsonl").write_bytes(
+        b"".join(orjson.dumps(e, option=orjson.OPT_APPEND_NEWLINE) for e in episodes)
+    )
+    (path / "calls.jsonl").touch()
+    return path
+
+
+def compared(
+    a: Iterable[EpisodeRecord], b: Iterable[EpisodeRecord], tmp_path: Path, **options: Any
+) -> dict[str, Any]:
+    runs = Run(write_run(tmp_path / "a", a)), Run(write_run(tmp_path / "b", b))
+    return compare(*runs, **{"resamples": 2_000, **options})
+
+
+def finbench(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)])
+
+
+def known() -> list[EpisodeRecord]:
+    """295 tasks of which every third fails."""
+    return [episode(n, call()) if n % 3 else failing(n) for n in range(TASKS)]
+
+
+@pytest.mark.parametrize(("lost", "won", "p"), [(5, 0, 0.0625), (4, 1, 0.375), (0, 5, 0.0625)])
+def test_the_tasks_that_flipped_are_named_and_weighed(
+    tmp_path: Path, lost: int, won: int, p: float
+) -> None:
+    after = known()
+    to_fail, to_pass = (1, 2, 4, 5, 7)[:lost], (0, 3, 6, 9, 12)[:won]
+    for n in to_fail:
+        after[n] = failing(n, "unknown_tool")
+    for n in to_pass:
+        after[n] = episode(n, call())
+    result = compared(known(), after, tmp_path)
+    flips = {flip["id"]: (flip["flip"], flip["a"], flip["b"]) for flip in result["flips"]}
+    assert flips == {
+        **{f"task_{n}": ("pass to fail", "answer", "answer, unknown_tool") for n in to_fail},
+        **{f"task_{n}": ("fail to pass", "answer, invalid_arguments", "answer") for n in to_pass},
+    }
+    first = result["flips"][0]
+    assert (first["category"], first["infrastructure"]) == (f"category {first['id'][5:]}", False)
+    assert first["question"] == f"What is the price of coin {first['id'][5:]}?"
+    tesr = result["metrics"]["TESR"]
+    assert tesr["p"] == p
+    assert (tesr["only_a"], tesr["only_b"], tesr["tasks"]) == (lost, won, TASKS)
+    assert tesr["both"] + tesr["neither"] == TASKS - 5
+    assert tesr["difference"] == pytest.approx((won - lost) / TASKS, abs=1e-6)
+    low, high = tesr["interval"]
+    assert low <= tesr["difference"] <= high
+    assert high - low < 0.04
+    assert result["tasks"] == {"common": TASKS, "only_a": [], "only_b": []}
+    assert result["settings"] == []
+
+
+def test_a_run_is_like_itself(tmp_path: Path) -> None:
+    result = compared(known(), known(), tmp_path)
+    assert result["flips"] == []
+    for name, found in result["metrics"].items():
+        if found["tasks"]:
+            assert (found["difference"], found["interval"]) == (0, [0, 0]), name
+            assert found.get("p", 1) == 1
+    assert result["metrics"]["TIR"]["a"] == 1
+    assert result["metrics"]["TMR"] == {
+        "tasks": 0,
+        "a": None,
+        "b": None,
+        "difference": None,
+        "interval": None,
+        "both": 0,
+        "only_a": 0,
+        "only_b": 0,
+        "neither": 0,
+        "p": None,
+    }
+
+
+def test_a_flip_through_infrastructure_is_told_apart(tmp_path: Path) -> None:
+    after = known()
+    after[1] = failing(1, "quota_exhausted", "quota")
+    after[2] = failing(2, "overloaded", "gateway")
+    after[4] = episode(4, ending="model_error", error="model: gone")
+    after[5] = failing(5)
+    result = compared(known(), after, tmp_path)
+    flips = {flip["id"]: (flip["infrastructure"], flip["b"]) for flip in result["flips"]}
+    assert flips == {
+        "task_1": (True, "answer, quota_exhausted"),
+        "task_2": (True, "answer, overloaded"),
+        "task_4": (True, "model_error, no call"),
+        "task_5": (False, "answer, invalid_arguments"),
+    }
+    whole, net = (result["metrics"][name] for name in ("TESR", "TESR_net"))
+    assert (whole["only_a"], whole["tasks"]) == (4, TASKS)
+    assert (net["only_a"], net["tasks"]) == (1, TASKS - 3)
+    assert (whole["p"], net["p"]) == (0.125, 1)
+    assert (result["metrics"]["TIR"]["only_a"], result["metrics"]["TIR_net"]["only_a"]) == (1, 0)
+
+
+def test_repeats_of_a_task_stay_together(tmp_path: Path) -> None:
+    """Task 0 passes 2 of 3 times, then 1 of 3; task 1 once of twice, which is not most."""
+
+    def runs(*passed: tuple[int, int, bool]) -> list[EpisodeRecord]:
+        return [
+            replace(episode(n, call()) if ok else failing(n), repeat=repeat)
+            for n, repeat, ok in passed
+        ]
+
+    a = runs((0, 0, True), (0, 1, True), (0, 2, False), (1, 0, True), (1, 1, False))
+    b = runs((0, 0, True), (0, 1, False), (0, 2, False), (1, 0, True), (1, 1, False), (1, 2, True))
+    result = compared(a, b, tmp_path)
+    assert result["episodes"] == {"common": 5, "only_a": 0, "only_b": 1}
+    tesr = result["metrics"]["TESR"]
+    assert tesr["a"] == pytest.approx((2 / 3 + 1 / 2) / 2, abs=1e-6)
+    assert tesr["b"] == pytest.approx((1 / 3 + 1 / 2) / 2, abs=1e-6)
+    assert (tesr["both"], tesr["only_a"], tesr["only_b"], tesr["neither"]) == (0, 1, 0, 1)
+    (flip,) = result["flips"]
+    assert (flip["a"], flip["b"]) == ("2/3 answer", "1/3 answer, invalid_arguments")
+
+
+def test_scores_and_marks_count_where_both_were_judged(tmp_path: Path) -> None:
+    def judged(n: int, scores: list[float], timeliness: bool | None) -> EpisodeRecord:
+        found = episode(n, call(), scores=scores)
+        assert found.judgement is not None
+        found.judgement.tools = [ToolVerdict("get_coin", timeliness=timeliness)]
+        return found
+
+    a = [judged(0, [1, 1, 0.5], True), judged(1, [0.5], True), judged(2, [], None)]
+    b = [judged(0, [0, 0.5, 0], False), judged(1, [1], True), judged(2, [1], False)]
+    metrics = compared(a, b, tmp_path)["metrics"]
+    soft = metrics["SoftScore"]
+    assert soft["tasks"] == 2
+    assert soft["difference"] == pytest.approx(((0.5 - 2.5) / 3 + 0.5) / 2, abs=1e-6)
+    assert soft["interval"] == [pytest.approx(-2 / 3, abs=1e-6), 0.5]
+    assert (metrics["TMR"]["tasks"], metrics["TMR"]["only_b"], metrics["TMR"]["p"]) == (2, 1, 1)
+    assert metrics["IMR"]["tasks"] == 0
+
+
+def test_what_it_took_is_compared(tmp_path: Path) -> None:
+    def costly(n: int, extra: int) -> EpisodeRecord:
+        asked = ModelCallRecord(1, "act", "m", 0.0, 1.0, input_tokens=100 + extra, output_tokens=9)
+        calls = [call(step) for step in range(1, 2 + extra)]
+        found = episode(n, *calls, model_calls=[asked])
+        return replace(found, elapsed_ms=1_000.0 * (1 + extra))
+
+    a, b = ([costly(n, extra * (n % 2)) for n in range(100)] for extra in (0, 2))
+    metrics = compared(a, b, tmp_path, only=["tokens", "calls", "rounds", "wall_s"])["metrics"]
+    assert list(metrics) == ["calls", "rounds", "tokens", "wall_s"]
+    for name, difference in (("tokens", 1), ("calls", 1), ("rounds", 1), ("wall_s", 1)):
+        assert metrics[name]["difference"] == pytest.approx(difference), name
+        low, high = metrics[name]["interval"]
+        assert 0.7 < low < 1 < high < 1.3
+    assert metrics["tokens"]["a"] == 109
+
+
+def test_tasks_of_one_run_only_and_settings_that_differ_are_told(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [episode(n, call()) for n in range(20)])
+    other = [replace(episode(n, call()), question="[red]宏观[/red] <img>") for n in range(2, 30)]
+    other[0] = failing(2)
+    write_run(tmp_path / "b", other, suite_digest="d2", top_k=20, judge="llm:x", model="[bold]m")
+    done = finbench(tmp_path / "a", tmp_path / "b", "--resamples", 200)
+    assert done.exit_code == 0, done.output
+    assert "tasks in both: 18" in done.output
+    assert "tasks only in A: 2: task_0, task_1" in done.output
+    assert "tasks only in B: 10: task_20, task_21" in done.output
+    assert "not alike: tasks of the same id may differ (suite_digest)" in done.output
+    assert "scores and marks come from different judges (judge)" in done.output
+    assert "agents were offered other tools (top_k)" in done.output
+    assert "[bold]m" in done.output
+    assert "pass to fail: 1, without infrastructure 1" in done.output
+    assert "fail to pass: 0" in done.output
+
+    chosen = ("--json", "--metric", "TESR", "--seed", 7, "--resamples", 500)
+    first, second = (finbench(tmp_path / "a", tmp_path / "b", *chosen).stdout for _ in range(2))
+    assert first == second
+    result = json.loads(first)
+    assert list(result["metrics"]) == ["TESR", "TESR_net"]
+    assert (result["seed"], result["resamples"]) == (7, 500)
+    assert result["tasks"]["only_b"] == sorted(f"task_{n}" for n in range(20, 30))
+    assert {s["name"]: s["b"] for s in result["settings"]} == {
+        "suite_digest": "d2",
+        "top_k": 20,
+        "judge": "llm:x",
+        "model": "[bold]m",
+    }
+
+
+def test_what_is_no_run_and_what_is_torn(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", known(), ended="interrupted")
+    with (run / "episodes.jsonl").open("ab") as file:
+        file.write(b'{"episode": "task_9')
+    assert sum(map(len, Run(run).rows.values())) == TASKS
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    refused = finbench(run, empty)
+    assert (refused.exit_code, "holds no run: run.json" in refused.output) == (1, True)
+    assert finbench(run, tmp_path / "missing").exit_code == 2
+    wrong = finbench(run, run, "--metric", "F1")
+    assert (wrong.exit_code, "there are: TESR, TIR" in wrong.output) == (2, True)
+    with (run / "episodes.jsonl").open("ab") as file:
+        file.write(b'"}\n')
+    refused = finbench(run, run)
+    assert (refused.exit_code, "episodes.jsonl:296: not a record: " in refused.output) == (1, True)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemar_is_the_binomial_test(only_a: int, only_b: int) -> None:
+    """The two-sided binomial test by its definition: all outcomes no more likely than this one."""
+    n = only_a + only_b
+    as_odd = (comb(n, k) for k in range(n + 1) if comb(n, k) <= comb(n, only_a))
+    p = mcnemar(only_a, only_b)
+    assert p == pytest.approx(float(Fraction(sum(as_odd), 2**n)), rel=1e-12)
+    assert 0 < p <= 1
+    assert p == mcnemar(only_b, only_a)
+
+
+@given(st.integers(1_001, 3_000), st.integers(0, 200))
+@settings(max_examples=10)
+def test_mcnemar_of_many_is_as_exact(n: int, off: int) -> None:
+    fewer = max(n // 2 - off, 0)
+    tail = Fraction(2 * sum(comb(n, k) for k in range(fewer + 1)), 2**n)
+    assert mcnemar(fewer, n - fewer) == pytest.approx(min(1.0, float(tail)), rel=1e-9)
+
+
+def test_an_interval_holds_what_it_should() -> None:
+    """Of 200 samples with mean 0.1, about 95 % have it in their interval."""
+    rng = random.Random(1)
+    held = 0
+    for _ in range(200):
+        column = [float(rng.random() < 0.1) for _ in range(80)]
+        (interval,) = bootstrap([column], 200, seed=0)
+        assert interval is not None
+        held += interval[0] <= 0.1 <= interval[1]
+    assert 175 <= held <= 199
+
+
+def test_columns_do_not_change_each_other_and_the_seed_decides() -> None:
+    rng = random.Random(2)
+    a = [rng.gauss(0, 1) for _ in range(50)]
+    b: list[float | None] = [None if n % 5 == 0 else value for n, value in enumerate(a)]
+    both = bootstrap([a, b, [None] * 50, [3.0] * 50], 1_000, seed=4)
+    assert both == [*bootstrap([a], 1_000, 4), *bootstrap([b], 1_000, 4), None, (3.0, 3.0)]
+    assert both[0] != bootstrap([a], 1_000, seed=5)[0]
+    assert both[0] != both[1]
+    assert bootstrap([], 1_000, 0) == []
+    assert bootstrap([[]], 1_000, 0) == [None]
+
+
+def test_many_tasks_have_the_interval_of_the_normal_distribution() -> None:
+    rng = random.Random(3)
+    column = [rng.gauss(1, 2) for _ in range(NORMAL_FROM)]
+    (by_normal,) = bootstrap([column], 1_000, 0)
+    (by_draws,) = bootstrap([column[:-1]], 1_000, 0)
+    assert by_normal is not None
+    assert by_draws == pytest.approx(by_normal, abs=0.02)
+
+
+def test_ten_thousand_resamples_take_no_time_to_speak_of() -> None:
+    rng = random.Random(4)
+    columns = [[rng.random() for _ in range(TASKS)] for _ in range(3)]
+    with at_little_cost(10):
+        bootstrap(columns, 10_000, 0)

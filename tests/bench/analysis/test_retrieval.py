@@ -1,0 +1,92 @@
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from aiohttp import web
+
+from adapters.embeddings import EndpointEmbedder
+from adapters.fault import UpstreamFault
+from bench.analysis.retrieval import DatasetError, dense_variants, measure, read_questions, variants
+from bench.suites import BUILT_IN
+from manifests import Catalog
+from manifests.dense import DenseIndex, fused
+from tests.adapters.test_rapidapi import upstream
+
+QUESTIONS = Path(__file__).parents[4] / "shared" / "datasets" / "fintoolbench" / "questions.jsonl"
+
+
+@pytest.mark.skipif(not QUESTIONS.is_file(), reason="the FinToolBench questions are not here")
+def test_recall_at_20_of_the_published_questions_is_at_least_030(catalog: Catalog) -> None:
+    questions = read_questions(QUESTIONS)
+    results = {name: measure(s, questions) for name, s in variants(catalog).items()}
+    best = results["embedded default"]
+    assert best["questions"] == 295
+    assert best["recall@20"] >= 0.30
+    assert best["recall@5"] < best["recall@20"] < best["recall@50"]
+    for name, result in results.items():
+        assert result["recall@20"] <= best["recall@20"], name
+
+
+def test_recall_is_counted_by_the_labels(tmp_path: Path, catalog: Catalog) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(
+        '{"query": "Chinese and US treasury yields", "tools": [{"name": "bond_zh_us_rate"},'
+        ' {"name": "no_such_tool"}]}\n'
+        '{"question": "zzzzz", "select_tools": ["bond_zh_us_rate"]}\n'
+    )
+    result = measure(catalog.search.rank, read_questions(file))
+    assert (result["recall@20"], result["micro_recall@20"]) == (0.25, 0.3333)
+
+
+def test_our_own_questions_are_found(catalog: Catalog) -> None:
+    result = measure(catalog.search.rank, read_questions(BUILT_IN / "starter.jsonl"))
+    assert result["recall@20"] > 0.8
+
+
+@pytest.mark.parametrize("text", ["{", '{"question": "x"}', '{"tools": ["a"]}', "3", ""])
+def test_a_file_without_labels_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(text)
+    with pytest.raises(DatasetError, match=r"mine\.jsonl"):
+        read_questions(file)
+
+
+async def embeddings(request: web.Request) -> web.Response:
+    """An OpenAI-compatible endpoint whose vectors count hashed words."""
+    asked = await request.json()
+    if request.headers.get("Authorization") != "Bearer k":
+        return web.Response(status=401)
+    data = []
+    for index, text in enumerate(asked["input"]):
+        vector = [0.0] * 256
+        for word in text.lower().split():
+            vector[crc32(word.encode()) % 256] += 1.0
+        data.append({"index": index, "object": "embedding", "embedding": vector})
+    return web.json_response({"object": "list", "data": data[::-1], "model": asked["model"]})
+
+
+@pytest.mark.anyio
+async def test_dense_and_hybrid_rankings_come_from_an_endpoint(catalog: Catalog) -> None:
+    questions = read_questions(BUILT_IN / "starter.jsonl")
+    async with upstream(embeddings) as url:
+        embedder = EndpointEmbedder(url, "words", "k")
+        ranks = await dense_variants(catalog, questions, embedder)
+        with pytest.raises(UpstreamFault, match="answered 401"):
+            await EndpointEmbedder(url, "words").embed(["x"])
+    dense, hybrid = (measure(ranks[name], questions) for name in ("dense", "hybrid"))
+    assert 0.1 < dense["recall@20"] < hybrid["recall@20"]
+    with pytest.raises(UpstreamFault, match="on the way to the embeddings endpoint"):
+        await EndpointEmbedder("http://127.0.0.1:1", "words").embed(["x"])
+
+
+def test_reciprocal_rank_fusion_is_as_published() -> None:
+    one, two = [("a", 9.0), ("b", 8.0)], [("b", 0.9), ("c", 0.8)]
+    ranking = fused((one, two), 3)
+    assert [name for name, _ in ranking] == ["b", "a", "c"]
+    assert [score for _, score in ranking] == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
+
+
+def test_the_nearest_vector_comes_first_whatever_its_length() -> None:
+    index = DenseIndex([("far", (0.0, 1.0)), ("near", (5.0, 0.1)), ("null", (0.0, 0.0))])
+    assert [name for name, _ in index.rank((1.0, 0.0), 3)] == ["near", "far", "null"]
+    assert index.rank((1.0, 0.0), 3, allowed={"far"}) == [("far", 0.0)]

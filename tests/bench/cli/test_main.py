@@ -1,0 +1,172 @@
+"""`finbench` as a user runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench.cli.main import main
+from tests.support.waiting import PATIENCE_S, block_until
+
+FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
+
+
+def finbench_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
+    return subprocess.run(
+        [*FINBENCH, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def finbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in this process, which saves its start."""
+    done = CliRunner(env={"FINPORT_CACHE_DIR": "cache"}).invoke(main, arguments)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def processes(mark: Path) -> set[str]:
+    """Every process that was started with `mark` as its folder for temporary files."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if f"TMPDIR={mark}".encode() in environment.split(b"\0"):
+            found.add(f"{folder.name} {command}")
+    return found
+
+
+def test_run_streams_into_files_that_score_reads(tmp_path: Path) -> None:
+    done = finbench_process(
+        *("run", "starter", "--upstream", "simulated", "--out", "out", "--seed", "3"),
+        *("--episodes", "100", "--concurrency", "50"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "episodes 100/100" in done.stdout
+    assert "TESR" in done.stdout
+    files = {file.name for file in (tmp_path / "out").iterdir()}
+    assert files == {"calls.jsonl", "episodes.jsonl", "run.json", "metrics.json"}
+    about = json.loads((tmp_path / "out/run.json").read_text())
+    assert (about["suite"], about["seed"], about["agent_is_simulated"]) == ("starter", 3, True)
+    scored = json.loads(finbench("score", "out", "--json").stdout)
+    assert (scored.pop("digest"), scored.pop("snapshot")) == (about["digest"], None)
+    assert scored == json.loads((tmp_path / "out/metrics.json").read_text())
+    with (tmp_path / "out/calls.jsonl").open("a") as calls:
+        calls.write((tmp_path / "out/calls.jsonl").read_text().splitlines()[0] + "\n")
+    changed = finbench("score", "out")
+    assert changed.returncode == 1
+    assert "the files are not those that the run left" in changed.stderr
+    assert scored["episodes"] == 100
+    again = finbench("run", "starter", "--upstream", "simulated", "--out", "out")
+    assert again.returncode == 1
+    assert "already holds something" in again.stderr
+
+
+def test_wrong_usage_exits_2() -> None:
+    assert "there are: fintoolbench, starter" in finbench("run", "nothing").stderr
+    assert finbench("run", "nothing").returncode == 2
+    assert finbench("run", "starter", "--no-call-rate", "2").returncode == 2
+    assert finbench("speed", "nothing").returncode == 2
+
+
+def test_score_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
+    done = finbench("score", str(tmp_path))
+    assert done.returncode == 1
+    assert "holds no run: run.json: No such file" in done.stderr
+
+
+def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = finbench_process("demo", "--episodes", "150", "--concurrency", "100", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("upstreams are simulated")
+    for figure in ("cache hit rate", "calls/s", "slowest tools", "most failing tools", "lag p99"):
+        assert figure in done.stdout
+    assert "run directory: out" in done.stdout
+    assert processes(tmp_path) == set()
+    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert metrics["episodes"] == 150
+    assert "live" not in metrics["traffic"]["sources"]
+    about = json.loads((tmp_path / "out/run.json").read_text())
+    assert (about["upstream"], about["ended"]) == ("simulated", "complete")
+    assert about["most_in_flight"] == 100
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    command = [*FINBENCH, "demo", "--out", "out", "--episodes", "1000000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    episodes = tmp_path / "out" / "episodes.jsonl"
+    block_until(lambda: episodes.exists() and episodes.stat().st_size > 50_000)
+    process.send_signal(how)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert "Traceback" not in stderr
+    block_until(lambda: not processes(tmp_path))
+    scored = json.loads(finbench("score", "out", "--json").stdout)
+    assert 0 < scored["episodes"] < 1_000_000
+    del scored["digest"], scored["snapshot"]
+    if how == signal.SIGINT:
+        assert scored == json.loads((tmp_path / "out/metrics.json").read_text())
+    assert json.loads((tmp_path / "out/run.json").read_text())["ended"] == "interrupted"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nothing", "ftp://x", "http://[", ""])
+def test_a_gateway_that_does_not_answer_is_an_error_and_no_result(url: str) -> None:
+    done = finbench("run", "starter", "--gateway", url, "--out", "out")
+    assert done.returncode == 1
+    assert "no gateway answers at" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_ends_the_run_with_one_clear_line() -> None:
+    code = (
+        "import resource, signal;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000));"
+        "from bench.cli.main import main; main()"
+    )
+    arguments = ("run", "starter", "--upstream", "simulated", "--episodes", "2000", "--out", "out")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("finbench: ")
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(finbench("score", "out", "--json").stdout)["episodes"] > 0
+
+
+def test_seed_and_rates_are_those_asked_for(tmp_path: Path) -> None:
+    calm = ("--no-call-rate", "0", "--wrong-tool-rate", "0", "--bad-arguments-rate", "0")
+    common = ("run", "starter", "--upstream", "simulated", "--json")
+    quiet = json.loads(finbench(*common, *calm, "--out", "a").stdout)
+    assert (quiet["TIR"], quiet["TESR"], quiet["CER"]) == (1.0, 1.0, 1.0)
+    idle = json.loads(finbench(*common, "--no-call-rate", "1", "--out", "b").stdout)
+    assert (idle["TIR"], idle["CER"]) == (0.0, None)
+    scripts = []
+    for out, seed in (("c", "1"), ("d", "1"), ("e", "2")):
+        finbench(*common, "--seed", seed, "--out", out)
+        lines = (tmp_path / out / "episodes.jsonl").read_text().splitlines()
+        episodes = [json.loads(line) for line in lines]
+        scripts.append(
+            {e["episode"]: [(c["tool_name"], c["ok"]) for c in e["tool_calls"]] for e in episodes}
+        )
+    assert scripts[0] == scripts[1] != scripts[2]

@@ -1,0 +1,386 @@
+"""Runs that are killed and go on: at the end nothing shows it but the time that it took."""
+
+import asyncio
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.runs.directory import RunDirectory, RunDirectoryError
+from bench.runs.resume import settle
+from gateway.trace import TraceError
+from tests.bench.cli.test_main import FINBENCH, finbench
+from tests.bench.metrics.test_metrics import episode as recorded
+from tests.support.waiting import PATIENCE_S, block_until
+
+SNAPSHOT = ("--snapshot", "s.snap")
+
+
+def lines(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def counted(out: str) -> dict[str, Any]:
+    """Its metrics, but for times."""
+    metrics: dict[str, Any] = json.loads(Path(out, "metrics.json").read_text())
+    for timed in ("latency_ms", "slowest", "most_failing"):
+        del metrics["traffic"][timed]
+    return metrics
+
+
+def recorded_bytes(out: str) -> int:
+    return sum(file.stat().st_size for file in Path(out).glob("[ce]*s.jsonl"))
+
+
+def kill_when_grown(out: str, by: float, *command: str) -> None:
+    """Kill a run once its records are so many bytes more than they were, wherever it then is."""
+    before = recorded_bytes(out)
+    process = subprocess.Popen(
+        [*FINBENCH, *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
+    )
+    block_until(lambda: process.poll() is not None or recorded_bytes(out) > before + by)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("episodes", "kills"), [(288, 2), pytest.param(5_000, 30, marks=pytest.mark.soak)]
+)
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
+    episodes: int, kills: int
+) -> None:
+    common = ("run", "starter", "--episodes", str(episodes), "--seed", "7", *SNAPSHOT)
+    recorded = finbench(*common, "--mode", "record", "--upstream", "simulated", "--out", "r")
+    assert recorded.returncode == 0, recorded.stderr
+    offline = (*common, "--mode", "offline")
+    assert finbench(*offline, "--out", "whole").returncode == 0
+
+    slow = (
+        *offline,
+        "--think-s",
+        "0.05",
+        "--concurrency",
+        str(max(episodes // 100, 14)),
+        "--out",
+        "cut",
+    )
+    luck, most = random.Random(episodes), recorded_bytes("whole") / kills
+    for number in range(kills):
+        again = ("--resume",) if number else ()
+        kill_when_grown("cut", luck.uniform(0, 0.9 * most), *slow, *again)
+    done = finbench(*slow, "--resume")
+    assert done.returncode == 0, done.stderr
+
+    names = [record["episode"] for record in lines("cut/episodes.jsonl")]
+    assert len(names) == len(set(names)) == episodes
+    about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("cut", "whole"))
+    assert about["digest"] == whole["digest"]
+    assert kills // 2 < about["parts"] <= kills + 1, "a part that was killed as it began is none"
+    assert counted("cut") == counted("whole")
+    if Path("cut/abandoned.jsonl").exists():
+        print(f"{kills} kills, {len(lines('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
+
+
+LIMITED = """
+import resource, sys
+most = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+from bench.cli.main import main
+main()
+"""
+
+
+def on_a_full_disk(most: int, *command: str) -> subprocess.CompletedProcess[str]:
+    """The command where no file grows over `most` bytes; it ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED, str(most), *command],
+        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
+    run = ("run", "starter", "--episodes", "144", *SNAPSHOT)
+    recorded = finbench(*run, "--mode", "record", "--upstream", "simulated", "--out", "r")
+    assert recorded.returncode == 0, recorded.stderr
+    assert finbench(*run, "--mode", "offline", "--out", "whole").returncode == 0
+    offline = (*run, "--mode", "offline", "--out", "out")
+
+    nothing = on_a_full_disk(100, *offline)  # less than run.json
+    assert nothing.returncode == 1
+    assert "File too large; nothing was finished, so nothing is left" in nothing.stderr
+    assert not Path("out").exists()
+
+    some = on_a_full_disk(40_000, *offline)
+    assert some.returncode != 0
+    assert "what was finished is in out, --resume goes on" in some.stderr
+    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+
+    finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
+    less = on_a_full_disk(10_000, *offline, "--resume")
+    assert less.returncode != 0
+    assert "Traceback" not in nothing.stderr + some.stderr + less.stderr
+    for name, text in finished.items():
+        assert Path(f"out/{name}.jsonl").read_bytes().startswith(text)
+
+    done = finbench(*offline, "--resume")
+    assert done.returncode == 0, done.stderr
+    about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("out", "whole"))
+    assert (about["ended"], about["digest"]) == ("complete", whole["digest"])
+    assert not list(Path("out").glob("*.part"))
+
+
+def whole_lines(file: str) -> bytes:
+    text = Path(file).read_bytes()
+    return text[: text.rfind(b"\n") + 1]
+
+
+@pytest.mark.anyio
+async def test_a_run_from_which_records_are_moved_away_is_not_complete(tmp_path: Path) -> None:
+    failed = replace(recorded(), error="model: gone", ending="model_error")
+    async with RunDirectory.open(tmp_path, {}) as run:
+        run.episodes.put(failed)
+        await run.complete({})
+    (tmp_path / "metrics.json").unlink()
+    (tmp_path / "metrics.json").mkdir()
+    with pytest.raises(TraceError, match=r"metrics\.json"):
+        async with RunDirectory.open(tmp_path, {}, resume=True, failed_too=True):
+            pass
+    assert (tmp_path / "episodes.jsonl").read_bytes() == b""
+    assert json.loads((tmp_path / "run.json").read_text())["ended"] == "interrupted"
+
+
+def test_records_that_can_not_be_moved_away_stay_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "calls.jsonl").write_text(f"{call('a', '1')}\n{call('gone', '2')}\n")
+    (tmp_path / "episodes.jsonl").write_text(episode("a", ("1", True, None)))
+    (tmp_path / "abandoned.jsonl").write_text(f"{call('old', '0')}\n" + '{"torn')
+    whole = (tmp_path / "calls.jsonl").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", no_room)
+        with pytest.raises(OSError, match="No space left"):
+            settle(tmp_path, failed_too=False)
+    assert (tmp_path / "calls.jsonl").read_bytes() == whole
+    assert not list(tmp_path.glob("*.part"))
+    settle(tmp_path, failed_too=False)
+    moved = [record["episode"] for record in lines(str(tmp_path / "abandoned.jsonl"))]
+    assert moved == ["old", "gone"], "each once, none glued to what was torn"
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.anyio
+async def test_a_save_that_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("bench.runs.directory.METRICS_EVERY_S", 0.01)
+    folder = tmp_path / "run"
+    async with RunDirectory.open(folder, {"agent": "a"}) as run:
+        before = (folder / "metrics.json").read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", no_room)
+            run.episodes.put(recorded())
+            while run.failed_saves < 3:
+                await asyncio.sleep(0.005)
+            assert run.unsaved is not None
+            assert "metrics.json" in run.unsaved
+            assert (folder / "metrics.json").read_bytes() == before
+            assert len(caplog.records) == 1, "it is told of once"
+            with pytest.raises(TraceError, match=r"metrics\.json"):
+                await run.complete({})
+            assert json.loads((folder / "run.json").read_text())["ended"] == "interrupted"
+        while run.unsaved is not None:
+            await asyncio.sleep(0.005)
+        await run.complete({"episodes": 1})
+        about = json.loads((folder / "run.json").read_text())
+        assert (about["ended"], about["episodes"]) == ("complete", 1)
+        assert about["failed_saves"] >= 3
+    assert json.loads((folder / "metrics.json").read_text())["episodes"] == 1
+
+
+@pytest.mark.anyio
+async def test_a_run_of_which_records_are_missing_is_not_complete(tmp_path: Path) -> None:
+    async with RunDirectory.open(tmp_path / "run", {}) as run:
+        run.episodes.put(recorded())
+        await run.save()
+        (tmp_path / "run/episodes.jsonl").write_bytes(b"")
+        with pytest.raises(TraceError, match=r"episodes\.jsonl holds 0 of 1 records"):
+            await run.complete({})
+
+
+def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "writing.py").write_text(
+        "from pathlib import Path\n"
+        "from bench.agents import Turn\n"
+        "class Agent:\n"
+        "    name = 'writing'\n"
+        "    async def act(self, episode):\n"
+        "        Path('acted').touch()\n"
+        "        return Turn(answer='x')\n"
+    )
+    run = ("run", "starter", "--agent", "writing:Agent", "--top-k", "0", "--upstream", "simulated")
+    replace_ = os.replace
+
+    def replaced(part: str, file: Path) -> None:
+        if file.name == "run.json" and Path("acted").exists():
+            no_room()
+        replace_(part, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replaced)
+        failed = finbench(*run, "--out", "out")
+    assert failed.returncode == 1
+    said = "out/run.json: No space left on device; what was finished is in out, --resume goes on"
+    assert said in failed.stderr
+    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+    done = finbench(*run, "--out", "out", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "72 episodes, 72 of them before" in done.stdout
+
+
+@pytest.mark.parametrize("left", [(), ("calls.jsonl", "episodes.jsonl", ".run.json.0815.part")])
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_was_stopped_before_it_began_stands_in_nobodys_way(
+    left: tuple[str, ...], resume: bool
+) -> None:
+    Path("out").mkdir()
+    for name in left:
+        Path("out", name).touch()
+    run = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out", "out")
+    done = finbench(*run, *(("--resume",) if resume else ()))
+    assert done.returncode == 0, done.stderr
+
+
+def test_records_without_their_settings_do_not_go_on() -> None:
+    run = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out", "out")
+    assert finbench(*run).returncode == 0
+    for text in (None, "", '{"agent": "scri'):
+        Path("out/run.json").unlink(missing_ok=True)
+        if text is not None:
+            Path("out/run.json").write_text(text)
+        refused = finbench(*run, "--resume")
+        assert refused.returncode == 1
+        assert "run.json: " in refused.stderr
+        assert len(lines("out/episodes.jsonl")) == 2
+
+
+def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
+    run = ("run", "starter", "--upstream", "simulated", "--out", "out", "--episodes", "8")
+    assert finbench(*run).returncode == 0
+    before = (tmp_path / "out/run.json").read_bytes()
+    refused = finbench(*run, "--resume", "--seed", "3", "--think-s", "0.1")
+    assert refused.returncode == 1
+    assert "seed was 0 and is 3; think_s was 0.0 and is 0.1" in refused.stderr
+    assert json.loads(before)["seed"] == json.loads(Path("out/run.json").read_text())["seed"]
+    limited = finbench(*run, "--resume", "--max-rounds", "2")
+    assert "would not compare: limits.rounds was 5 and is 2\n" in limited.stderr
+    more = finbench("run", "starter", *run[2:6], "--episodes", "12", "--resume")
+    assert more.returncode == 0, more.stderr
+    assert "12 episodes, 8 of them before, " in more.stdout
+    fewer = finbench("run", "starter", *run[2:6], "--episodes", "3", "--resume")
+    assert "12 episodes, 12 of them before" in fewer.stdout
+    assert len(lines("out/episodes.jsonl")) == 12
+
+
+@pytest.mark.anyio
+async def test_a_part_that_ends_before_it_knows_forgets_nothing(tmp_path: Path) -> None:
+    async with RunDirectory.open(tmp_path / "run", {"agent": "a", "upstream": "simulated"}) as run:
+        run.episodes.put(recorded())
+    for _ in range(2):
+        with pytest.raises(OSError, match="no gateway"):
+            async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resume=True):
+                raise OSError("no gateway")
+    async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resume=True) as run:
+        run.about = run.about.updated({"upstream": "live"})
+        with pytest.raises(RunDirectoryError, match="upstream was 'simulated' and is 'live'"):
+            run.check_comparable()
+    assert json.loads((tmp_path / "run/run.json").read_text())["parts"] == 3
+
+
+@pytest.mark.anyio
+async def test_a_run_whose_every_episode_is_owed_again_is_still_a_run(tmp_path: Path) -> None:
+    failed = replace(recorded(), error="model: gone", ending="model_error")
+    async with RunDirectory.open(tmp_path / "run", {}) as run:
+        run.episodes.put(failed)
+    for _ in range(2):
+        with pytest.raises(OSError, match="stopped at once"):
+            async with RunDirectory.open(tmp_path / "run", {}, resume=True, failed_too=True):
+                raise OSError("stopped at once")
+
+
+def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
+    run = ("run", "starter", "--upstream", "simulated", "--think-s", "600", "--out", "out")
+    process = subprocess.Popen(
+        [*FINBENCH, *run],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
+    )
+    try:
+        block_until(lambda: Path("out/run.json").exists())
+        refused = finbench(*run, "--resume")
+        assert (refused.returncode, refused.stderr) == (
+            1,
+            "finbench: another process writes to out\n",
+        )
+    finally:
+        process.kill()
+        process.wait()
+    for options in (("--resume",), ("--failed-too", "--out", "x")):
+        assert finbench("run", "starter", *options).returncode == 2
+    gone = finbench("run", "starter", "--resume", "--out", "nowhere")
+    assert gone.returncode == 1
+    assert "nowhere" in gone.stderr
+
+
+def call(episode: str, call_id: str) -> str:
+    return json.dumps({"episode": episode, "call_id": call_id})
+
+
+def episode(name: str, *calls: tuple[str, bool, str | None], torn: bool = False) -> str:
+    made = [{"call_id": id_, "step": 1, "ok": ok, "fault": fault} for id_, ok, fault in calls]
+    text = json.dumps({"episode": name, "tool_calls": made})
+    return text[: len(text) // 2] if torn else text + "\n"
+
+
+@pytest.mark.parametrize(("failed_too", "finished"), [(False, ["a", "b", "f"]), (True, ["a", "f"])])
+def test_what_is_not_finished_is_moved_away(
+    tmp_path: Path, failed_too: bool, finished: list[str]
+) -> None:
+    (tmp_path / "calls.jsonl").write_text(
+        "".join(f"{call(*c)}\n" for c in (("a", "1"), ("b", "2"), ("d", "3"), ("f", "4")))
+        + call("e", "5")[:9]
+    )
+    (tmp_path / "episodes.jsonl").write_text(
+        episode("a", ("1", True, None), ("", False, "agent"))  # a call that never came
+        + episode("b", ("2", False, "quota"))
+        + episode("c", ("9", True, None))  # the record of its call is not on disk
+        + episode("f", ("4", False, "tool"))
+        + episode("d", ("3", True, None), torn=True)
+    )
+    settled = settle(tmp_path, failed_too=failed_too)
+    assert settled.finished == set(finished)
+    for name in ("calls", "episodes"):
+        left = lines(str(tmp_path / f"{name}.jsonl"))
+        assert [record["episode"] for record in left] == finished
+    assert len(lines(str(tmp_path / "abandoned.jsonl"))) == settled.abandoned
+    again = settle(tmp_path, failed_too=failed_too)
+    assert (again.finished, again.abandoned) == (set(finished), 0)

@@ -1,0 +1,327 @@
+"""The batch door, over real sockets: many calls in one request."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from gateway.access.keys import add
+from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import Door
+from tests.gateway.api.test_mcp import open_door, play, under_way
+from tests.gateway.api.test_openapi import serving
+from tests.support.waiting import PATIENCE_S, settled, until
+
+pytestmark = pytest.mark.anyio
+
+
+HIST: dict[str, Any] = {"tool": "stock_zh_a_hist", "arguments": {"symbol": "600519"}}
+
+
+def coin(uuid: str, id_: object = None) -> dict[str, Any]:
+    call = {"tool": "get_coin", "arguments": {"uuid": uuid}}
+    return call if id_ is None else {"id": id_, **call}
+
+
+def lines(calls: Iterable[object]) -> bytes:
+    return b"".join(json.dumps(call).encode() + b"\n" for call in calls)
+
+
+async def batch(
+    door: Door, body: bytes, query: str = "", **headers: str
+) -> tuple[int, list[dict[str, Any]]]:
+    """The status, and what is on each line of the answer."""
+    url = f"{door.url}/v1/calls{query}"
+    async with door.client.post(url, data=BytesIO(body), headers=headers) as got:
+        text = await got.read()
+        if got.status == 200:
+            assert got.content_type == "application/x-ndjson"
+            assert text == b"" or text.endswith(b"\n")
+        return got.status, [json.loads(line) for line in text.splitlines()]
+
+
+async def test_calls_are_answered_by_their_ids(door: Door) -> None:
+    calls = [coin("a", "first"), coin("b", 2), coin("c"), coin("d", ""), coin("e", None)]
+    expected = {"first": "a", 2: "b", 3: "c", "": "d", 5: "e"}
+    array = json.dumps(calls, indent=1).encode()
+    for body in (lines(calls), lines(calls)[:-1], b"\n \r\n" + lines(calls) + b"\n\n", array):
+        status, answers = await batch(door, body)
+        assert status == 200
+        assert {a["id"]: a["data"]["symbol"] for a in answers} == expected
+        assert all(a["ok"] and a["provenance"]["call_id"] for a in answers)
+    for nothing in (b"", b"\n\n", b"[]", b" [\n] "):
+        assert await batch(door, nothing) == (200, [])
+
+
+async def test_answers_come_as_calls_complete(door: Door) -> None:
+    await door.call("get_coin", {"uuid": "known"})
+    play(door.road, latency_s=0.3)
+    calls = [coin("slow"), coin("known"), coin("slow"), coin("known")]
+    _, answers = await batch(door, lines(calls))
+    assert [a["id"] for a in answers[:2]] == [2, 4]
+    assert {a["id"] for a in answers[2:]} == {1, 3}
+    assert [a["provenance"]["source"] for a in answers] == ["cached", "cached", "live", "live"]
+    assert door.road.double.requests.total() == 2  # both slow ones shared a flight
+
+
+async def test_a_bad_line_is_told_of_and_the_others_go_on(door: Door) -> None:
+    deep = b'{"id": "deep", "tool": "get_coin", "arguments": {"uuid": %b}}\n' % (
+        b"[" * 300 + b"]" * 300
+    )
+    wrong: tuple[tuple[bytes, object, str], ...] = (
+        (b"{\n", 2, "invalid_request"),
+        (b"\xff\n", 3, "invalid_request"),
+        (b"[]\n", 4, "invalid_request"),
+        (b'"get_coin"\n', 5, "invalid_request"),
+        (b'{"id": "x"}\n', "x", "invalid_request"),
+        (b'{"id": "y", "tool": 5}\n', "y", "invalid_request"),
+        (b'{"id": "z", "tool": "get_coin", "args": {}}\n', "z", "invalid_request"),
+        (b'{"id": [1], "tool": "get_coin"}\n', 9, "invalid_request"),
+        (b'{"id": true, "tool": "get_coin"}\n', 10, "invalid_request"),
+        (b'{"id": 1.5, "tool": "get_coin"}\n', 11, "invalid_request"),
+        (b'{"id": "n", "tool": "get_coin", "arguments": [1]}\n', "n", "invalid_request"),
+        (b'{"id": "u", "tool": "get_coins"}\n', "u", "unknown_tool"),
+        (b'{"id": "m", "tool": "get_coin"}\n', "m", "invalid_arguments"),
+        (deep, "deep", "invalid_arguments"),
+    )
+    body = lines([coin("a")]) + b"".join(line for line, _, _ in wrong) + lines([coin("b", "end")])
+    status, answers = await batch(door, body)
+    found = {a["id"]: a for a in answers}
+    assert (status, len(answers)) == (200, len(wrong) + 2)
+    assert found[1]["ok"]
+    assert found["end"]["ok"]
+    assert {id_: found[id_]["error"]["code"] for _, id_, _ in wrong} == {
+        id_: code for _, id_, code in wrong
+    }
+    array = b'[{"tool": "get_coin", "arguments": {"uuid": "a"}}, 5, ' + deep + b"]"
+    _, answers = await batch(door, array)
+    assert {a["id"]: a["ok"] for a in answers} == {1: True, 2: False, "deep": False}
+
+
+async def test_a_line_too_long_ends_what_is_read(door: Door) -> None:
+    body = lines([coin("a")]) + b" " * (2**20 + 1) + lines([coin("b")])
+    status, answers = await batch(door, body)
+    assert status == 200
+    assert {a["id"] for a in answers} == {1, None}
+    (late,) = [a for a in answers if a["id"] is None]
+    assert late["error"]["code"] == "too_large"
+    padded = lines([coin("a")])[:-1] + b" " * (2**20 - 100) + b"\n" + lines([coin("b")])
+    _, answers = await batch(door, padded)
+    assert [a["ok"] for a in answers] == [True, True]
+
+
+REFUSED: tuple[tuple[bytes, str, dict[str, str], int, str], ...] = (
+    (b"{}", "?concurrency=0", {}, 400, "invalid_request"),
+    (b"{}", "?concurrency=1001", {}, 400, "invalid_request"),
+    (b"{}", "?max_rows=x", {}, 400, "invalid_request"),
+    (b"{}", "?rows=1", {}, 400, "invalid_request"),
+    (b"{}", "", {"Cache-Control": "max-age=x"}, 400, "invalid_request"),
+    (b"[1", "", {}, 400, "invalid_request"),
+    (b"[1\n2]", "", {}, 400, "invalid_request"),
+    (b"{}", "", {"Content-Type": "application/json"}, 400, "invalid_request"),
+    (b"[" + b" " * 2**20 + b"]", "", {}, 413, "too_large"),
+    (b" " * (2**20 + 1), "", {}, 413, "too_large"),
+    (b"no gzip", "", {"Content-Encoding": "gzip"}, 400, "invalid_request"),
+)
+
+
+async def test_what_is_no_batch_is_refused_as_a_whole(door: Door) -> None:
+    for body, query, headers, status, code in REFUSED:
+        got, (problem,) = await batch(door, body, query, **headers)
+        assert (got, problem["error"]["code"]) == (status, code), (body[:40], query)
+        assert (await batch(door, lines([coin("a")])))[0] == 200
+
+
+async def test_the_query_and_the_head_ask_the_same_of_all_calls(door: Door) -> None:
+    _, (answer,) = await batch(door, lines([HIST]), "?max_rows=2")
+    assert (len(answer["data"]), answer["truncated"]) == (2, True)
+    _, (answer,) = await batch(door, lines([HIST]), **{"Cache-Control": "only-if-cached"})
+    assert answer["provenance"]["source"] == "cached"
+    _, answers = await batch(door, lines([coin("a"), coin("b")]), "?timeout_s=0.000001")
+    assert [a["error"]["code"] for a in answers] == ["timeout"] * 2
+
+
+async def test_so_many_calls_are_under_way_at_once_and_no_more(door: Door) -> None:
+    play(door.road, hang_rate=1.0)
+    body = lines(coin(f"c{n}") for n in range(50))
+    waiting = asyncio.create_task(batch(door, body, "?concurrency=7&timeout_s=60"))
+    await under_way(door.road, 7)
+    await asyncio.sleep(0.1)
+    assert door.road.gateway.answers.under_way == 7
+    waiting.cancel()
+    await under_way(door.road, 0)
+
+
+async def test_answers_are_read_while_calls_are_sent(door: Door) -> None:
+    turns: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def body() -> AsyncIterator[bytes]:
+        while (uuid := await turns.get()) is not None:
+            for half in (lines([coin(uuid)])[:20], lines([coin(uuid)])[20:]):
+                yield half
+                await asyncio.sleep(0.005)
+
+    turns.put_nowait("c0")
+    url = f"{door.url}/v1/calls"
+    async with asyncio.timeout(PATIENCE_S), door.client.post(url, data=body()) as got:
+        for n in range(20):
+            answer = json.loads(await got.content.readline())
+            assert (answer["id"], answer["data"]["symbol"]) == (n + 1, f"c{n}")
+            turns.put_nowait(f"c{n + 1}" if n < 19 else None)
+        assert await got.content.read() == b""
+
+
+async def test_a_client_that_goes_away_ends_only_what_it_alone_wanted(door: Door) -> None:
+    play(door.road, hang_rate=1.0)
+    other = asyncio.create_task(door.call("get_coin", {"uuid": "shared"}))
+    await under_way(door.road, 1)
+    waiting = asyncio.create_task(batch(door, lines([coin("shared"), coin("mine"), coin("own")])))
+    await under_way(door.road, 3)
+    waiting.cancel()
+    await under_way(door.road, 1)
+    await until(lambda: door.road.gateway.outcomes == {"cancelled": 3})
+    assert not other.done()
+    other.cancel()
+    await under_way(door.road, 0)
+    play(door.road)
+    assert (await batch(door, lines([coin("mine")])))[1][0]["ok"]
+
+
+async def test_a_client_that_does_not_read_is_not_read_from(door: Door) -> None:
+    _, whole = await door.call(HIST["tool"], HIST["arguments"])
+    host, port = door.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /v1/calls HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    block = lines([HIST] * 500)
+    writer.write(head.encode() + b"".join([b"%x\r\n%b\r\n" % (len(block), block)] * 40))
+    outcomes = door.road.gateway.outcomes
+    await until(lambda: outcomes["cached"])
+    made = await settled(lambda: outcomes["cached"])
+    assert made * len(json.dumps(whole)) < 24 * 2**20  # what sockets hold
+    assert made < 8_000
+    assert (await door.call("get_coin", {"uuid": "x"}))[0] == 200  # others are served meanwhile
+    writer.write(b"0\r\n\r\n")
+    answered, end = 0, b""
+    while not end.endswith(b"\r\n0\r\n\r\n"):
+        text = end + await reader.read(2**20)
+        answered += text.count(b'{"id":') - end.count(b'{"id":')
+        end = text[-16:]
+    assert answered == 20_000
+    assert outcomes["cached"] == 20_000
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_client_that_goes_away_amid_its_answers_is_no_error(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    await door.call(HIST["tool"], HIST["arguments"])
+    for _ in range(3):
+        connector = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(connector=connector) as leaving:
+            got = await leaving.post(f"{door.url}/v1/calls", data=BytesIO(lines([HIST] * 5_000)))
+            await got.content.readline()
+            got.close()
+    made = await settled(lambda: door.road.gateway.outcomes["cached"])
+    assert made < 12_000
+    assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
+
+
+async def test_limits_of_a_client_are_waited_for(catalog: Catalog, tmp_path: Path) -> None:
+    key, _ = add(tmp_path / "clients.json", "few", per_second=40, at_once=3)
+    head = {"Authorization": f"Bearer {key}"}
+    at_once = most = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await until(lambda: most == 3)
+        await asyncio.sleep(0.005)
+        at_once -= 1
+        return web.json_response({"a": 1})
+
+    settings = {"clients_file": tmp_path / "clients.json"}
+    async with (
+        upstream(handler) as url,
+        open_door(catalog, tmp_path, rapidapi_base_url=url, **settings) as door,
+    ):
+        body = lines(coin(f"c{n}") for n in range(70))
+        started = time.perf_counter()
+        _, answers = await batch(door, body, **head)
+        assert time.perf_counter() - started > 30 / 40  # 40 at once, the others 40 a second
+        assert most == 3
+    assert len(answers) == 70
+    assert all(answer["ok"] for answer in answers)
+
+
+async def test_a_batch_has_no_more_rights_than_its_calls(catalog: Catalog, tmp_path: Path) -> None:
+    async with open_door(catalog, tmp_path, api_keys=("one-key-0123456789",)) as door:
+        status, (problem,) = await batch(door, lines([coin("a")]))
+        assert (status, problem["error"]["code"]) == (401, "unauthorized")
+        head = {"Authorization": "Bearer one-key-0123456789"}
+        off = next(m for m in catalog if m.intent_type == "transactional" and not m.unavailable)
+        calls = [coin("a"), {"tool": off.name, "arguments": off.sample()}]
+        _, answers = await batch(door, lines(calls), **head)
+        found = {a["id"]: a for a in answers}
+        assert found[1]["ok"]
+        assert found[2]["error"]["code"] == "forbidden"
+
+
+def memory(process: int, name: str) -> int:
+    """Bytes, by a line of the process's status: VmRSS now, VmHWM at most."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if name in line)
+
+
+async def many(url: str, calls: int) -> tuple[float, int]:
+    """Seconds for so many calls of 500 kinds in one request, and how many were answered well."""
+
+    async def body() -> AsyncIterator[bytes]:
+        for start in range(0, calls, 500):
+            yield lines(coin(f"c{n % 500}", n) for n in range(start, start + 500))
+
+    seen, good, started = bytearray(calls), 0, time.perf_counter()
+    timeout = aiohttp.ClientTimeout(600)
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as client,
+        client.post(f"{url}/v1/calls", data=body()) as got,
+    ):
+        async for line in got.content:
+            answer = json.loads(line)
+            seen[answer["id"]] += 1
+            good += answer["ok"] and answer["data"]["symbol"] == f"c{answer['id'] % 500}"
+    assert set(seen) == {1}
+    return time.perf_counter() - started, good
+
+
+async def test_five_thousand_calls_take_no_more_memory_than_five_hundred(tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, url):
+        await many(url, 500)
+        before = memory(process, "VmHWM")
+        _, good = await many(url, 5_000)
+        assert good == 5_000
+        assert memory(process, "VmHWM") - before < 16 * 2**20
+
+
+@pytest.mark.soak
+async def test_a_hundred_thousand_calls_in_one_request(tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, url):
+        await many(url, 5_000)
+        before = memory(process, "VmHWM")
+        took_s, good = await many(url, 100_000)
+        peak = memory(process, "VmHWM")
+    print(  # noqa: T201
+        f"\n100,000 calls in one request: {100_000 / took_s:,.0f} calls/s, the server's peak of "
+        f"memory {before / 2**20:.1f} MiB before, {peak / 2**20:.1f} MiB after"
+    )
+    assert good == 100_000
+    assert peak - before < 16 * 2**20

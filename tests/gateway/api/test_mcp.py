@@ -1,0 +1,879 @@
+"""MCP over HTTP: by the official client in both of its eras, and by messages as they travel."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import httpx2
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool
+
+from adapters.simulator import Faults
+from gateway.api import mcp
+from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY
+from gateway.server import http
+from gateway.trace import JsonLines
+from manifests import Catalog, Selection
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import Door, Road, open_road
+from tests.support.waiting import PATIENCE_S, Held, until
+
+pytestmark = pytest.mark.anyio
+
+ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
+COIN = {"name": "get_coin", "arguments": {"uuid": "x"}}
+META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+BOTH = "application/json, text/event-stream"
+
+
+def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:
+    message = {"jsonrpc": "2.0", "id": id_, "method": method}
+    return message if params is None else message | {"params": params}
+
+
+def stateless(method: str, **params: object) -> tuple[dict[str, Any], dict[str, str]]:
+    """A request of revision 2026-07-28, and the headers that go with it."""
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    if isinstance(name := params.get("name"), str):
+        headers["Mcp-Name"] = name
+    return request(method, {**params, "_meta": META}), headers
+
+
+async def post(
+    door: Door, message: object, headers: Mapping[str, str] | None = None, query: str = ""
+) -> tuple[int, Any]:
+    """The status and the JSON that answer a message; a text is sent as it is."""
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    url = f"{door.url}/mcp{query}"
+    head = {"Accept": BOTH, **(headers or {})}
+    async with door.client.post(url, data=BytesIO(body), headers=head) as got:
+        text = await got.read()
+        nothing = "application/octet-stream" if got.status == 202 else "text/event-stream"
+        assert got.content_type == ("application/json" if text else nothing)
+        return got.status, json.loads(text) if text else None
+
+
+async def session(door: Door, revision: str = "2025-11-25") -> dict[str, str]:
+    """The headers of a client that has shaken hands."""
+    params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t"}}
+    hello = request("initialize", params)
+    async with door.client.post(f"{door.url}/mcp", json=hello) as got:
+        assert (await got.json())["result"]["protocolVersion"] == revision
+        session_id = got.headers["Mcp-Session-Id"]
+    return {"Mcp-Session-Id": session_id, "MCP-Protocol-Version": revision}
+
+
+def said(result: CallToolResult) -> dict[str, Any]:
+    """What the text of a result says."""
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    decoded: dict[str, Any] = json.loads(content.text)
+    return decoded
+
+
+def play(road: Road, **faults: Any) -> None:
+    """From now on the upstream behaves so."""
+    object.__setattr__(road.double, "faults", Faults(**faults))
+
+
+async def under_way(road: Road, number: int) -> None:
+    """Until so many executions are under way upstream."""
+    await until(lambda: road.gateway.answers.under_way == number)
+
+
+@asynccontextmanager
+async def open_door(catalog: Catalog, folder: Path, **given_: Any) -> AsyncIterator[Door]:
+    async with (
+        open_road(catalog, folder, **given_) as road,
+        http.serve(road.gateway) as url,
+        aiohttp.ClientSession() as client,
+    ):
+        yield Door(url, road, client)
+
+
+async def every_tool(client: Client) -> list[Tool]:
+    """All pages of a client's list."""
+    page = await client.list_tools()
+    tools = list(page.tools)
+    while page.next_cursor is not None:
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+@ERAS
+async def test_a_client_finds_reads_and_calls_a_tool(door: Door, era: str) -> None:
+    async with Client(f"{door.url}/mcp", mode=era) as client:
+        assert client.protocol_version == {"auto": "2026-07-28", "legacy": "2025-11-25"}[era]
+        assert client.server_info is not None
+        assert (client.server_info.name, client.server_info.title) == ("finport", "Finport")
+        assert "search_tools" in (client.instructions or "")
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert list(listed) == ["search_tools", "describe_tool", "call_tool", "read_result"]
+
+        question = {"query": "可转债 转股价值分析", "domain": "bond", "limit": 3}
+        found = await client.call_tool("search_tools", question)
+        assert found.structured_content is not None
+        names = [tool["name"] for tool in found.structured_content["tools"]]
+        assert len(names) == 3
+        assert "bond_zh_cov_value_analysis" in names
+
+        described = await client.call_tool("describe_tool", {"name": "stock_zh_a_hist"})
+        assert described.structured_content is not None
+        schema, sample = (described.structured_content[k] for k in ("input_schema", "sample"))
+        Draft202012Validator(schema).validate(sample)
+
+        order = {"name": "stock_zh_a_hist", "arguments": sample, "max_rows": 2}
+        called = await client.call_tool("call_tool", order)
+        assert not called.is_error
+        assert called.structured_content == said(called)
+        assert len(called.structured_content["data"]) == 2
+        assert called.structured_content["truncated"] is True
+
+
+@ERAS
+async def test_all_752_callable_tools_are_listed_on_one_page(
+    catalog: Catalog, tmp_path: Path, era: str
+) -> None:
+    async with (
+        open_door(catalog, tmp_path, allow_transactional=True) as door,
+        Client(f"{door.url}/mcp?tools=all", mode=era) as client,
+    ):
+        page = await client.list_tools()
+    tools = [tool for tool in page.tools if tool.name != "read_result"]
+    assert page.next_cursor is None
+    assert {tool.name for tool in tools} == {m.name for m in catalog if m.unavailable is None}
+    assert len(tools) == 752
+    for tool in tools:
+        Draft202012Validator.check_schema(tool.input_schema)
+        assert tool.output_schema == tools[0].output_schema
+
+
+async def test_pages_are_as_long_as_is_asked_for(door: Door, catalog: Catalog) -> None:
+    bonds = Selection.parse("domain:bond")
+    bonds_offered = [m.name for m in catalog if m in bonds and m.unavailable is None]
+    names = ["read_result", *bonds_offered]
+    for size in (1, 10, len(names), 1_000):
+        listed = list[str]()
+        params: dict[str, str] | None = {}
+        while params is not None:
+            query = f"?tools=domain:bond&page_size={size}"
+            _, answer = await post(door, request("tools/list", params), query=query)
+            page = [tool["name"] for tool in answer["result"]["tools"]]
+            listed += page
+            cursor = answer["result"].get("nextCursor")
+            assert len(page) == size or cursor is None
+            params = {"cursor": cursor} if cursor else None
+        assert listed == names
+    _, answer = await post(door, request("tools/list"), query="?page_size=2")
+    assert len(answer["result"]["tools"]) == 2
+    for wrong in ("0", "-1", "x", "1", "99999999", "999999999", str(len(names))):
+        _, answer = await post(door, request("tools/list", {"cursor": wrong}))
+        assert answer["error"]["code"] == -32602, wrong
+
+
+@pytest.mark.parametrize("schema", ["short", "full", "none"])
+async def test_every_answer_fits_the_schema_that_is_listed(
+    door: Door, catalog: Catalog, schema: str
+) -> None:
+    url = f"{door.url}/mcp?tools=source:rapidapi&output_schema={schema}"
+    async with Client(url) as client:  # which checks what it gets
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        del tools["read_result"]
+        (size,) = {len(json.dumps(tool.output_schema)) for tool in tools.values()}
+        assert size in {"short": range(200, 500), "full": range(1_000, 3_000), "none": (4,)}[schema]
+        kinds = set()
+        for name in sorted(tools)[::8]:
+            manifest = catalog.get(name)
+            assert manifest is not None
+            called = await client.call_tool(name, dict(manifest.sample()))
+            assert called.structured_content is not None
+            kinds.add(type(called.structured_content["data"]))
+            if schema != "none":
+                output = tools[name].output_schema
+                assert output is not None
+                Draft202012Validator(output).validate(called.structured_content)
+        assert kinds >= {dict}
+
+
+async def test_what_may_set_something_off_is_not_offered_until_it_is_allowed(
+    door: Door, catalog: Catalog
+) -> None:
+    async with Client(f"{door.url}/mcp?tools=all") as client:
+        names = {tool.name for tool in await every_tool(client)}
+    withheld = {m.name for m in catalog if m.unavailable is None} - names
+    assert withheld == {m.name for m in catalog if m.intent_type == "transactional"}
+    assert withheld
+
+
+@ERAS
+async def test_a_selection_offers_its_tools_themselves(
+    door: Door, catalog: Catalog, era: str
+) -> None:
+    bonds = Selection.parse("domain:bond")
+    async with Client(f"{door.url}/mcp?tools=domain:bond&max_rows=3", mode=era) as client:
+        tools = {tool.name: tool for tool in await every_tool(client)}
+        offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
+        assert set(tools) == offered | {"read_result"}
+        manifest = catalog.get("bond_zh_us_rate")
+        assert manifest is not None
+        called = await client.call_tool(manifest.name, manifest.sample())
+        assert called.structured_content is not None
+        assert len(called.structured_content["data"]) == 3
+        schema = tools["bond_zh_us_rate"].output_schema
+        assert schema is not None
+        Draft202012Validator(schema).validate(called.structured_content)
+        for stranger in ("get_coin", "search_tools"):
+            with pytest.raises(MCPError, match="Unknown tool") as caught:
+                await client.call_tool(stranger, {})
+            assert caught.value.code == INVALID_PARAMS
+
+
+@ERAS
+async def test_what_a_model_can_put_right_is_a_result_and_the_rest_an_error(
+    door: Door, era: str
+) -> None:
+    async with Client(f"{door.url}/mcp", mode=era) as client:
+        for name, arguments, code, word in (
+            ("call_tool", {"name": "get_coin", "arguments": {}}, "invalid_arguments", "uuid"),
+            ("call_tool", {"name": "get_coins_"}, "unknown_tool", "did you mean"),
+            ("call_tool", {"name": "get_qhkc_index"}, "unavailable", "unavailable"),
+            ("call_tool", {"arguments": {}}, "invalid_arguments", "name"),
+            ("call_tool", {"name": "get_coin", "rows": 1}, "invalid_arguments", "rows"),
+            ("call_tool", {"name": "get_coin", "arguments": 5}, "invalid_arguments", "dictionary"),
+            ("call_tool", {"name": "get_coin", "arguments": "{"}, "invalid_arguments", "no JSON"),
+            ("call_tool", {"name": "get_coin", "arguments": "[]"}, "invalid_arguments", "object"),
+            ("search_tools", {"query": "x", "domain": "stocks"}, "invalid_arguments", "domain"),
+            ("describe_tool", {"name": "get_coinz"}, "unknown_tool", "get_coinz"),
+        ):
+            failed = await client.call_tool(name, arguments)
+            assert failed.is_error
+            assert failed.structured_content is None
+            error = said(failed)["error"]
+            assert error["code"] == code
+            assert error["fault"] == ("tool" if code == "unavailable" else "agent")
+            assert word in error["message"]
+        with pytest.raises(MCPError, match="no page begins"):
+            await client.list_tools(cursor="nowhere")
+        with pytest.raises(MCPError, match="Unknown tool: nothing"):
+            await client.call_tool("nothing", {})
+
+
+WAYS_TO_GIVE: tuple[dict[str, Any], ...] = (
+    {"arguments": {"uuid": "x"}},
+    {"arguments": '{"uuid": "x"}'},
+    {"arguments": {"uuid": "x"}, "max_rows": None},
+    {"uuid": "x"},
+    {"uuid": "x", "max_rows": 5},
+    {"uuid": "x", "arguments": None},
+    {"uuid": "x", "arguments": {}},
+    {"uuid": "x", "arguments": "{}"},
+)
+
+
+async def test_call_tool_takes_arguments_as_models_give_them(door: Door) -> None:
+    for given_ in WAYS_TO_GIVE:
+        params = {"name": "call_tool", "arguments": {"name": "get_coin", **given_}}
+        _, answer = await post(door, request("tools/call", params))
+        assert answer["result"]["structuredContent"]["data"]["symbol"] == "x", given_
+    for nothing in ({}, {"arguments": None}, {"arguments": "null"}, {"arguments": "{}"}):
+        given_ = {"name": "rates", **nothing}
+        _, answer = await post(
+            door, request("tools/call", {"name": "call_tool", "arguments": given_})
+        )
+        assert answer["result"]["structuredContent"]["ok"] is True, nothing
+
+
+async def test_what_call_tool_would_have_to_guess_is_refused_and_recorded(door: Door) -> None:
+    priced = {"name": "get_coin_price_difference"}  # it takes an argument `name` itself
+    for given_, words in (
+        ({"name": "get_coin", "uuid": "x", "arguments": {"uuid": "y"}}, "beside arguments"),
+        ({**priced, "symbol": "BTC"}, "an argument name too"),
+    ):
+        before = door.road.gateway.outcomes["invalid_arguments"]
+        _, answer = await post(
+            door, request("tools/call", {"name": "call_tool", "arguments": given_})
+        )
+        error = json.loads(answer["result"]["content"][0]["text"])["error"]
+        assert error["code"] == "invalid_arguments"
+        assert words in error["message"]
+        assert "give all in arguments" in error["message"]
+        assert door.road.gateway.outcomes["invalid_arguments"] == before + 1
+
+
+@ERAS
+async def test_a_tool_that_was_found_is_told_to_be_called_through_call_tool(
+    door: Door, era: str
+) -> None:
+    async with Client(f"{door.url}/mcp", mode=era) as client:
+        for given_ in ({"uuid": "x"}, {}, {"uuid": ["x"]}):
+            direct = await client.call_tool("get_coin", given_)
+            assert direct.is_error
+            error = said(direct)["error"]
+            assert (error["code"], error["fault"]) == ("invalid_request", "agent")
+            assert "call_tool" in error["message"]
+            called = await client.call_tool("call_tool", error["details"]["call_tool"])
+            assert not called.is_error
+        assert door.road.gateway.outcomes["invalid_request"] == 3
+        with pytest.raises(MCPError, match=r"Unknown tool: get_cion; did you mean .*get_coin"):
+            await client.call_tool("get_cion", {})
+    async with Client(f"{door.url}/mcp?tools=domain:bond", mode=era) as client:
+        with pytest.raises(MCPError, match="bond_us_zh_rate; did you mean ") as caught:
+            await client.call_tool("bond_us_zh_rate", {})
+        near = caught.value.error.data["nearest"]
+        assert "bond_zh_us_rate" in near
+        assert all(name.startswith("bond") for name in near)
+
+
+async def test_a_text_that_only_its_caller_may_see_is_not_recorded(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    path = tmp_path / "calls.jsonl"
+    async with (
+        JsonLines.open(path) as trace,
+        open_door(catalog, tmp_path, trace=trace) as door,
+    ):
+        params = {"name": "get_coin", "arguments": {"uuid": "a-secret-uuid"}}
+        _, answer = await post(door, request("tools/call", params))
+        assert "a-secret-uuid" in answer["result"]["content"][0]["text"]
+    (record,) = map(json.loads, path.read_text().splitlines())
+    assert (record["tool"], record["code"]) == ("get_coin", "invalid_request")
+    assert "a-secret-uuid" not in path.read_text()
+
+
+@ERAS
+async def test_tools_say_what_they_do_and_the_server_who_it_is(
+    catalog: Catalog, tmp_path: Path, era: str
+) -> None:
+    for allowed in (False, True):
+        folder = tmp_path / str(allowed)
+        async with (
+            open_door(catalog, folder, allow_transactional=allowed) as door,
+            Client(f"{door.url}/mcp", mode=era) as client,
+        ):
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert [tool.title for tool in tools.values()] == [
+                *("Search tools", "Describe tool", "Call tool", "Read result")
+            ]
+            for name, tool in tools.items():
+                hints = tool.annotations
+                assert hints is not None
+                changes = allowed and name == "call_tool"
+                assert hints.title == tool.title
+                assert hints.read_only_hint is hints.idempotent_hint is (not changes)
+                assert hints.destructive_hint is changes
+                assert hints.open_world_hint is (name == "call_tool")
+            server = client.server_info
+            assert server is not None
+            assert server.website_url == f"{door.url}/"
+            assert server.icons is not None
+            (icon,) = server.icons
+            kind, _, encoded = icon.src.partition(",")
+            assert kind == "data:image/svg+xml;base64"
+            assert base64.b64decode(encoded).startswith(b"<svg")
+    async with open_door(catalog, tmp_path) as door:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}}
+        _, answer = await post(door, request("initialize", params), {"X-Forwarded-Proto": "https"})
+        website = answer["result"]["serverInfo"]["websiteUrl"]
+        assert website == door.url.replace("http://", "https://") + "/"
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_older_clients_shake_hands_and_call(
+    door: Door, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", revision)
+    async with Client(f"{door.url}/mcp", mode="legacy") as client:
+        assert client.protocol_version == revision
+        called = await client.call_tool("call_tool", COIN)
+        assert said(called)["ok"] is True
+        with pytest.warns(match="ping is removed"):
+            await client.send_ping()
+
+
+@ERAS
+async def test_a_slow_call_is_told_of_while_it_goes_on(
+    catalog: Catalog, tmp_path: Path, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
+    held = Held()
+    heard: list[tuple[float, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert total is None
+        heard.append((progress, message))
+        if len(heard) == 3:
+            held.released.set()
+
+    async with (
+        upstream(held.handle) as url,
+        open_door(catalog, tmp_path, rapidapi_base_url=url) as door,
+        Client(f"{door.url}/mcp", mode=era) as client,
+    ):
+        slow = await client.call_tool("call_tool", COIN, progress_callback=hear)
+        assert slow.structured_content == said(slow)
+        assert len(heard) >= 3
+        assert [p for p, _ in heard] == sorted(p for p, _ in heard)
+        assert heard[0][1]
+        heard.clear()
+        monkeypatch.setattr(mcp, "PROGRESS_S", PATIENCE_S)
+        await client.call_tool("call_tool", COIN, progress_callback=hear)
+        assert heard == []
+
+
+@ERAS
+async def test_a_client_that_cancels_ends_the_work_upstream(door: Door, era: str) -> None:
+    play(door.road, hang_rate=1.0)
+    async with Client(f"{door.url}/mcp", mode=era) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "call_tool", COIN)
+            await under_way(door.road, 1)
+            group.cancel_scope.cancel()
+        await under_way(door.road, 0)
+        play(door.road)
+        assert not (await client.call_tool("call_tool", COIN)).is_error
+    assert door.road.gateway.outcomes == {"cancelled": 1, "live": 1}
+
+
+@pytest.mark.parametrize("hears", [False, True], ids=["json", "events"])
+@ERAS
+async def test_a_client_leaves_quietly_while_a_call_is_under_way(
+    door: Door,
+    era: str,
+    hears: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An answer to a cancelled call would meet a client that reads no more, and breaks there. So
+    would a second notification, at a moment that nobody chooses: there is one.
+    """
+    play(door.road, hang_rate=1.0)
+    heard = asyncio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert progress
+        assert (total, bool(message)) == (None, True)
+        heard.set()
+
+    async def visit() -> None:
+        async with Client(f"{door.url}/mcp", mode=era) as client:
+            await client.call_tool("call_tool", COIN, progress_callback=hear if hears else None)
+
+    for _ in range(5):
+        heard.clear()
+        monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
+        visiting = asyncio.create_task(visit())
+        await under_way(door.road, 1)
+        monkeypatch.setattr(mcp, "PROGRESS_S", PATIENCE_S)
+        if hears:
+            await heard.wait()
+        visiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await visiting
+        await under_way(door.road, 0)
+    assert door.road.gateway.outcomes == {"cancelled": 5}
+    assert not [r for r in caplog.records if r.levelname == "ERROR"]
+
+
+async def test_a_connection_that_closes_ends_the_work_upstream(
+    door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    play(door.road, hang_rate=1.0)
+    call = request("tools/call", {"name": "call_tool", "arguments": COIN})
+    streaming = request("tools/call", {**call["params"], "_meta": {"progressToken": 7}})
+    for message in (call, streaming, [call]):
+        waiting = asyncio.create_task(post(door, message))
+        await under_way(door.road, 1)
+        waiting.cancel()
+        await under_way(door.road, 0)
+    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
+    got = await door.client.post(f"{door.url}/mcp", json=streaming, headers={"Accept": BOTH})
+    assert b"notifications/progress" in await got.content.readuntil(b"\n\n")
+    got.close()
+    await under_way(door.road, 0)
+    assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
+
+
+async def test_a_cancelled_stream_ends_without_an_answer_and_its_connection_lives_on(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
+    play(door.road, hang_rate=1.0)
+    head = await session(door)
+    params = {"name": "call_tool", "arguments": COIN, "_meta": {"progressToken": "t"}}
+    call = request("tools/call", params, "a")
+    async with door.client.post(
+        f"{door.url}/mcp", json=call, headers={**head, "Accept": BOTH}
+    ) as got:
+        assert got.content_type == "text/event-stream"
+        assert got.headers.keys() >= {"X-Request-Id", "X-Content-Type-Options", "Cache-Control"}
+        assert got.headers.getall("Server") == ["finport"]
+        first = await got.content.readuntil(b"\n\n")
+        assert b"notifications/progress" in first
+        await _cancel(door, head, "a")
+        rest = await got.text()
+    told = [json.loads(line[6:]) for line in rest.splitlines() if line.startswith("data: ")]
+    assert all(message["method"] == "notifications/progress" for message in told)
+    await under_way(door.road, 0)
+    assert await post(door, request("ping"), head) == (200, request_answer({}))
+
+
+async def test_only_the_session_that_asked_can_cancel_by_notification(door: Door) -> None:
+    play(door.road, hang_rate=1.0)
+    mine, other = await session(door), await session(door)
+    call = request("tools/call", {"name": "call_tool", "arguments": COIN}, 5)
+    waiting = asyncio.create_task(post(door, call, mine))
+    await under_way(door.road, 1)
+    for stranger in (other, {}, mine | {"Mcp-Session-Id": "0" * 32}):
+        await _cancel(door, stranger, 5)
+    await _cancel(door, mine, "5")  # another id than 5
+    await asyncio.sleep(0.05)
+    assert door.road.gateway.answers.under_way == 1
+    await _cancel(door, mine, 5)
+    assert await waiting == (200, None)
+    await under_way(door.road, 0)
+    await _cancel(door, mine, 5)  # nothing is left of it
+
+
+async def test_a_cancelled_client_that_takes_no_events_is_told_so(door: Door) -> None:
+    play(door.road, hang_rate=1.0)
+    head = await session(door) | {"Accept": "application/json"}
+    call = request("tools/call", {"name": "call_tool", "arguments": COIN}, 5)
+    waiting = asyncio.create_task(post(door, call, head))
+    await under_way(door.road, 1)
+    await _cancel(door, head, 5)
+    status, answer = await waiting
+    assert (status, answer["id"], answer["error"]["code"]) == (200, 5, -32600)
+
+
+async def _cancel(door: Door, head: Mapping[str, str], id_: str | int) -> None:
+    note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}}
+    assert await post(door, note, head) == (202, None)
+
+
+def request_answer(result: object, id_: object = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id_, "result": result}
+
+
+@pytest.mark.parametrize("allowing", ["2024-11-05", "2025-03-26"])
+async def test_the_first_revisions_may_send_arrays(door: Door, allowing: str) -> None:
+    head = await session(door, allowing)
+    several = [
+        request("ping", id_=1),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        request("tools/call", {"name": "call_tool", "arguments": COIN}, "b"),
+        request("nothing", id_=3),
+        request("tools/list", [], 4),
+        17,
+    ]
+    status, answers = await post(door, several, head)
+    assert status == 200
+    assert [a["id"] for a in answers] == [1, "b", 3, 4, None]
+    assert [a.get("error", {}).get("code") for a in answers] == [
+        *(None, None, -32601, -32602, -32600),
+    ]
+    assert answers[1]["result"]["structuredContent"]["ok"] is True
+    notes = [{"jsonrpc": "2.0", "method": "notifications/initialized"}] * 2
+    assert await post(door, notes, head) == (202, None)
+    for array in ([], [request("ping")] * 65):
+        status, answer = await post(door, array, head)
+        assert (status, answer["error"]["code"], answer["id"]) == (400, -32600, None)
+    for revision in ("2025-06-18", "2025-11-25", "2026-07-28"):
+        status, answer = await post(door, several, {"MCP-Protocol-Version": revision})
+        assert (status, answer["error"]["code"], answer["id"]) == (400, -32600, None)
+
+
+ERRORS: tuple[tuple[object, int, int, object], ...] = (
+    (b"", 400, -32700, None),
+    (b"{'id': 1}", 400, -32700, None),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping"', 400, -32700, None),
+    (b"[" * 100_000, 400, -32700, None),
+    (b"\xff\xfe", 400, -32700, None),
+    (b'"ping"', 400, -32600, None),
+    (b"null", 400, -32600, None),
+    ({}, 400, -32600, None),
+    ({"id": 1, "method": "ping"}, 400, -32600, 1),
+    ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, 400, -32600, 1),
+    ({"jsonrpc": "2.0", "id": 1}, 400, -32600, 1),
+    ({"jsonrpc": "2.0", "id": 1, "method": 5}, 400, -32600, 1),
+    (request("ping", id_=None), 400, -32600, None),
+    (request("ping", id_=1.5), 400, -32600, None),
+    (request("ping", id_=True), 400, -32600, None),
+    (request("ping", id_={"a": 1}), 400, -32600, None),
+    (request("ping", [], "x"), 400, -32602, "x"),
+    (request("nothing"), 200, -32601, 1),
+    (request("resources/list"), 200, -32601, 1),
+    (request("server/discover"), 200, -32601, 1),
+    (request("tools/call"), 200, -32602, 1),
+    (request("tools/call", {"name": 5}), 200, -32602, 1),
+    (request("tools/call", {"name": "call_tool", "arguments": []}), 200, -32602, 1),
+    (request("tools/call", {"name": "nothing"}), 200, -32602, 1),
+    (request("tools/list", {"cursor": 1}), 200, -32602, 1),
+    (request("tools/list", {"cursor": "1"}), 200, -32602, 1),
+    (request("initialize"), 200, -32602, 1),
+    (stateless("tools/list")[0], 400, -32020, 1),
+)
+
+
+async def test_every_error_has_its_code_and_its_id(door: Door) -> None:
+    for message, status, code, id_ in ERRORS:
+        got, answer = await post(door, message)
+        assert (got, answer["error"]["code"], answer["id"]) == (status, code, id_), message
+        assert answer["jsonrpc"] == "2.0"
+        assert isinstance(answer["error"]["message"], str)
+
+
+async def test_what_needs_no_answer_gets_none(door: Door) -> None:
+    for message in (
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": 5},
+        {"jsonrpc": "2.0", "method": "tools/call"},
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": ""}},
+    ):
+        assert await post(door, message) == (202, None)
+
+
+async def test_a_stateless_request_says_the_same_in_its_head(door: Door) -> None:
+    list_, list_head = stateless("tools/list")
+    call, call_head = stateless("tools/call", name="call_tool", arguments=COIN)
+    status, answer = await post(door, list_, list_head)
+    assert (status, len(answer["result"]["tools"])) == (200, 4)
+    assert answer["result"]["resultType"] == "complete"
+    assert answer["result"]["ttlMs"] > 0
+    encoded = call_head | {"Mcp-Name": "=?base64?Y2FsbF90b29s?="}
+    for head in (call_head, encoded):
+        status, answer = await post(door, call, head)
+        assert (status, answer["result"]["structuredContent"]["ok"]) == (200, True)
+    for name in ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"):
+        without = {k: v for k, v in call_head.items() if k != name}
+        for head in (without, call_head | {name: "2025-11-25"}, call_head | {name: "=?base64?_?="}):
+            status, answer = await post(door, call, head)
+            code = (
+                -32022 if head.get(name) == "=?base64?_?=" and name.startswith("MCP-") else -32020
+            )
+            assert (status, answer["error"]["code"], answer["id"]) == (400, code, 1), head
+    status, answer = await post(door, request("tools/list"), list_head)
+    assert (status, answer["error"]["code"]) == (400, -32020)
+
+
+async def test_a_stateless_request_has_the_form_of_its_revision(door: Door) -> None:
+    for method, meta, status, code in (
+        ("server/discover", META, 200, None),
+        ("tools/list", META, 200, None),
+        ("initialize", META, 404, -32601),
+        ("ping", META, 404, -32601),
+        ("nothing", META, 404, -32601),
+        ("tools/call", META, 400, -32602),
+        ("tools/list", {REVISION_KEY: "2026-07-28"}, 400, -32602),
+    ):
+        message = request(method, {"_meta": meta})
+        head = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+        if method == "tools/call":
+            message["params"]["name"], head["Mcp-Name"] = "nothing", "nothing"
+        got, answer = await post(door, message, head)
+        assert (got, answer.get("error", {}).get("code")) == (status, code), method
+    message = request("tools/list", {"_meta": META | {REVISION_KEY: "2030-01-01"}})
+    for head in ({}, {"MCP-Protocol-Version": "2030-01-01", "Mcp-Method": "tools/list"}):
+        got, answer = await post(door, message, head)
+        assert got == 400
+        assert answer["error"]["code"] == (-32022 if head else -32020)
+    assert answer["error"]["data"]["requested"] == "2030-01-01"
+    assert answer["error"]["data"]["supported"] == [
+        *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"),
+    ]
+
+
+async def test_what_is_asked_for_over_http(door: Door) -> None:
+    ping = request("ping")
+    for accept in ("*/*", "application/*", "application/json", BOTH, "text/html, */*;q=0.1"):
+        assert await post(door, ping, {"Accept": accept}) == (200, request_answer({}))
+    for content_type in ("application/json; charset=utf-8", "text/plain", ""):
+        assert await post(door, ping, {"Content-Type": content_type}) == (200, request_answer({}))
+
+
+REFUSED: tuple[tuple[dict[str, str], str, int, str], ...] = (
+    ({"Accept": "text/html"}, "", 406, "not_acceptable"),
+    ({"Accept": "text/event-stream"}, "", 406, "not_acceptable"),
+    ({}, "?tools=nonsense", 400, "invalid_request"),
+    ({}, "?tools=domain:stocks", 400, "invalid_request"),
+    ({}, "?tools=names:get_coin,get_cion", 400, "invalid_request"),
+    ({}, "?tools=", 400, "invalid_request"),
+    ({}, "?max_rows=0", 400, "invalid_request"),
+    ({}, "?page_size=0", 400, "invalid_request"),
+    ({}, "?page_size=1001", 400, "invalid_request"),
+    ({}, "?output_schema=long", 400, "invalid_request"),
+    ({}, "?rows=1", 400, "invalid_request"),
+)
+
+
+async def test_a_refusal_is_an_error_of_the_protocol(door: Door) -> None:
+    for headers, query, status, code in REFUSED:
+        got, answer = await post(door, request("ping", id_="a"), headers, query)
+        assert (got, answer["id"], answer["error"]["code"]) == (status, "a", -32010), query
+        said = answer["error"]["data"]
+        assert (said["code"], said["fault"], said["retryable"]) == (code, "agent", False)
+        assert said["message"] == answer["error"]["message"]
+    for body in (b" " * (2**20 + 1), b'{"id":"' + b"x" * 2**20 + b'"}'):
+        got, answer = await post(door, body)
+        assert (got, answer["id"], answer["error"]["data"]["code"]) == (413, None, "too_large")
+
+
+async def test_a_refusal_by_the_head_alone_has_no_id(door: Door) -> None:
+    origin = {"Origin": door.url}
+    for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
+        got, answer = await post(door, request("ping"), headers)
+        assert (got, answer["id"], answer["error"]["data"]["code"]) == (403, None, "forbidden")
+    for method in ("GET", "DELETE", "PUT", "PATCH"):
+        for head in ({}, origin):  # with an Origin it passes the router
+            url = f"{door.url}/mcp"
+            async with door.client.request(method, url, headers=head) as refused:
+                assert refused.status == 405
+                assert "POST" in refused.headers["Allow"]
+                answer = await refused.json()
+                assert answer["error"]["code"] == -32010
+                assert answer["error"]["data"]["code"] == "method_not_allowed"
+
+
+@ERAS
+async def test_a_client_with_a_wrong_key_is_told_the_reason(
+    catalog: Catalog, tmp_path: Path, era: str
+) -> None:
+    from gateway.access.keys import add
+
+    add(tmp_path / "clients.json", "b")
+    async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
+        url = f"{door.url}/mcp"
+        head = {"Authorization": "Bearer wrong"}
+        async with httpx2.AsyncClient(headers=head) as http_client:
+            reason = pytest.RaisesExc(MCPError, match="this key is not known, or was revoked")
+            with pytest.RaisesGroup(reason, flatten_subgroups=True):
+                async with Client(streamable_http_client(url, http_client=http_client), mode=era):
+                    pass
+        async with door.client.post(url, json=request("ping")) as got:
+            assert got.status == 401
+            assert "Bearer" in got.headers["WWW-Authenticate"]
+            answer = await got.json()
+        assert answer["error"]["data"]["code"] == "unauthorized"
+        assert "Bearer KEY" in answer["error"]["message"]
+
+
+async def test_what_is_nested_too_deeply_is_wrong_like_any_other_argument(door: Door) -> None:
+    for depth in (100, 300, 1000):
+        deep = b"[" * depth + b"]" * depth
+        call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool",'
+        call += b'"arguments":{"name":"get_coin","arguments":{"uuid":%b}}}}' % deep
+        status, answer = await post(door, call)
+        assert status == 200
+        error = json.loads(answer["result"]["content"][0]["text"])["error"]
+        assert error["code"] == "invalid_arguments"
+
+
+async def test_a_key_says_which_tools_are_offered_and_how_often(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    from gateway.access.keys import add
+
+    bonds = Selection.parse("domain:bond")
+    key, _ = add(tmp_path / "clients.json", "b", tools=bonds, per_second=0.001)
+    head = {"Authorization": f"Bearer {key}"}
+    async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
+        status, problem = await post(door, request("tools/list"))
+        assert (status, problem["error"]["data"]["code"]) == (401, "unauthorized")
+        _, answer = await post(door, request("tools/list"), head, "?tools=all")
+        names = {tool["name"] for tool in answer["result"]["tools"]}
+        offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
+        assert names == offered | {"read_result"}
+        search = {"name": "search_tools", "arguments": {"query": "bitcoin price", "limit": 50}}
+        _, answer = await post(door, request("tools/call", search), head)
+        found = answer["result"]["structuredContent"]["tools"]
+        assert {tool["name"] for tool in found} <= names
+        for code in ("rate_limited",) * 2:
+            _, answer = await post(door, request("tools/call", search), head)
+            assert answer["result"]["isError"] is True
+            assert json.loads(answer["result"]["content"][0]["text"])["error"]["code"] == code
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+names = st.sampled_from(
+    ["call_tool", "describe_tool", "search_tools", "read_result", "get_coin", "cn_us_rate", ""]
+)
+arguments = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": names | json_values,
+        "arguments": st.fixed_dictionaries({}, optional={"uuid": json_values})
+        | json_values
+        | json_values.map(json.dumps),
+        "uuid": json_values,
+        "query": st.text(max_size=20) | json_values,
+        "limit": json_values,
+        "max_rows": json_values,
+        "handle": st.text(max_size=20) | json_values,
+        "offset": json_values,
+        "columns": json_values,
+    },
+)
+methods = ["tools/call", "tools/list", "initialize", "ping", "server/discover", "notifications/x"]
+params = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": names | json_values,
+        "arguments": arguments | json_values,
+        "cursor": json_values,
+        "protocolVersion": json_values,
+        "_meta": st.just(META)
+        | st.dictionaries(st.sampled_from([*META, "progressToken"]), json_values),
+    },
+)
+messages = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0"), "method": st.sampled_from(methods)},
+    optional={"id": st.integers() | json_values, "params": params | json_values},
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    message=messages | st.lists(messages, max_size=4) | json_values,
+    head=st.sampled_from([{}, {"MCP-Protocol-Version": "2026-07-28"}]),
+    query=st.sampled_from(["", "?tools=all", "?tools=names:get_coin"]),
+)
+async def test_any_json_is_answered_in_the_words_of_the_protocol(
+    door: Door, message: Any, head: dict[str, str], query: str
+) -> None:
+    if head and isinstance(message, dict) and isinstance(message.get("method"), str):
+        head = head | {"Mcp-Method": message["method"]}
+        if isinstance(message.get("params"), dict):
+            name = message["params"].get("name")
+            head |= {"Mcp-Name": name} if isinstance(name, str) and name.isidentifier() else {}
+    status, answer = await post(door, message, head, query)
+    if status == 202:
+        assert answer is None
+        return
+    assert status in (200, 400, 404)
+    for each in answer if isinstance(answer, list) else [answer]:
+        assert each["jsonrpc"] == "2.0"
+        assert ("result" in each) != ("error" in each)
+        if "error" in each:
+            assert each["error"]["code"] in (-32700, -32600, -32601, -32602, -32020, -32022)
+    if isinstance(answer, dict) and isinstance(message, dict) and "result" in answer:
+        assert answer["id"] == message["id"]

@@ -1,0 +1,407 @@
+"""`finport mcp`: MCP over standard input and output, as a process and in one."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from adapters.simulator import Faults
+from gateway.access.guard import Caller
+from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY, Visitor
+from gateway.api.mcp_stdio import McpStdio
+from gateway.api.mcp_tools import Listing, OutputSchema
+from gateway.cli.mcp import OUTPUT_SCHEMAS
+from manifests import Catalog
+from tests.adapters.test_rapidapi import upstream
+from tests.conftest import Road, open_road
+from tests.support.waiting import PATIENCE_S, Held, until
+
+FINPORT_MCP = ("-m", "gateway.cli.main", "mcp", "--upstream", "simulated")
+COIN = {"name": "get_coin", "arguments": {"uuid": "x"}}
+META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+
+
+def call(id_: object = 1, **params: object) -> dict[str, Any]:
+    given = {"name": "call_tool", "arguments": COIN, **params}
+    return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": given}
+
+
+def cancel(id_: object) -> dict[str, Any]:
+    params = {"requestId": id_}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
+def lines(*messages: object) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+def started(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, *FINPORT_MCP, *options],
+        env={**os.environ, "FINPORT_CACHE_DIR": str(folder), "FINPORT_DRAIN_S": "600"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def decoded(output: bytes) -> dict[object, Any]:
+    """Each line is a message of the protocol; by id."""
+    messages = [json.loads(line) for line in output.splitlines()]
+    assert all(message["jsonrpc"] == "2.0" for message in messages)
+    return {message.get("id"): message for message in messages}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_client_starts_it_finds_a_tool_and_calls_it(tmp_path: Path, era: str) -> None:
+    options = ["--tools", "source:rapidapi;domain:crypto", "--simulated-latency-s", "1.3"]
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=[*FINPORT_MCP, *(options if era == "auto" else [])],
+        env={**os.environ, "FINPORT_CACHE_DIR": str(tmp_path)},
+    )
+    heard: list[float] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert total is None
+        assert message
+        heard.append(progress)
+
+    with anyio.fail_after(60):
+        async with Client(server, mode=era) as client:
+            assert client.protocol_version == {"auto": "2026-07-28", "legacy": "2025-11-25"}[era]
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            if era == "legacy":
+                assert names == ["search_tools", "describe_tool", "call_tool", "read_result"]
+                called = await client.call_tool("call_tool", COIN)
+            else:
+                assert "get_coin" in names
+                called = await client.call_tool("get_coin", {"uuid": "x"}, progress_callback=hear)
+                assert heard[0] == 1.0
+            assert called.structured_content is not None
+            assert called.structured_content["data"]["symbol"] == "x"
+
+
+def test_the_end_of_input_ends_it_when_all_is_answered(tmp_path: Path) -> None:
+    process = started(tmp_path, "--simulated-latency-s", "0.5", "--max-rows", "2")
+    table = {"name": "coins_get_analysis", "arguments": {"pair_id": 1}}
+    ping = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+    output, log = process.communicate(lines(call(1), call(2, arguments=table), ping)[:-1], 60)
+    assert process.returncode == 0
+    assert next(iter(decoded(output))) == "p"
+    answers = decoded(output)
+    assert answers["p"]["result"] == {}
+    assert answers[1]["result"]["structuredContent"]["data"]["symbol"] == "x"
+    assert len(answers[2]["result"]["structuredContent"]["data"]) == 2
+    assert b"Traceback" not in log
+
+
+def test_only_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
+    """What else is printed, be it by a process that it starts, goes to standard error."""
+    code = (
+        "import subprocess, sys, os\n"
+        "from gateway import Gateway\n"
+        "from gateway.cli.main import main\n"
+        "call = Gateway.call\n"
+        "async def loud(*args):\n"
+        "    print('printed'); subprocess.run(['echo', 'by a child']); os.write(1, b'written')\n"
+        "    assert sys.stdin.read() == '' and subprocess.run(['cat']).returncode == 0\n"
+        "    return await call(*args)\n"
+        "Gateway.call = loud\n"
+        "sys.argv = ['finport', 'mcp', '--upstream', 'simulated']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=lines(call()),
+        env={**os.environ, "FINPORT_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert [*decoded(done.stdout)] == [1]
+    assert decoded(done.stdout)[1]["result"]["isError"] is False
+    for text in (b"printed", b"by a child", b"written"):
+        assert text in done.stderr
+
+
+def test_options_say_how_tools_are_listed(tmp_path: Path) -> None:
+    process = started(
+        tmp_path, "--tools", "domain:bond", "--page-size", "3", "--output-schema", "none"
+    )
+    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t"}}
+    hello = {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    output, _ = process.communicate(lines(hello, listing), 60)
+    answers = decoded(output)
+    assert answers["hello"]["result"]["protocolVersion"] == "2024-11-05"
+    assert "websiteUrl" not in answers["hello"]["result"]["serverInfo"]
+    assert answers[1]["result"]["nextCursor"] == "3"
+    tools = answers[1]["result"]["tools"]
+    assert len(tools) == 3
+    assert not any("outputSchema" in tool for tool in tools)
+
+
+def test_the_command_line_knows_every_output_schema() -> None:
+    assert get_args(OutputSchema) == OUTPUT_SCHEMAS
+    assert (Listing().page_size, Listing().output_schema) == (1_000, OUTPUT_SCHEMAS[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    process = started(tmp_path, "--simulated-hang-rate", "1")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    process.stdin.write(lines(call(2), ping))
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == 1
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == 0
+    output, log = process.communicate()
+    assert output == b""
+    assert b"Traceback" not in log
+
+
+def test_a_signal_ends_it_while_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    process.stdin.write(lines(*(listing | {"id": n} for n in range(500))))
+    process.stdin.flush()
+    process.stdout.read(1)
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 0
+    process.communicate()
+
+
+def test_it_ends_quietly_when_nobody_reads_it(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdin.write(lines(*(call(n) for n in range(100))))
+    process.stdin.flush()
+    assert process.wait(PATIENCE_S) == 0
+    assert process.stderr is not None
+    assert b"Traceback" not in process.stderr.read()
+    process.stdin.close()
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--tools", "domain:stocks"), "no domain is named 'stocks'"),
+        (("--tools", "names:get_cion"), "no tool is named 'get_cion'; did you mean"),
+        (("--tools", ""), "tools are selected by"),
+        (("--page-size", "0"), "page-size"),
+        (("--output-schema", "long"), "output-schema"),
+        (("--max-rows", "0"), "max-rows"),
+        (("--mode", "offline"), "needs a snapshot"),
+    ],
+)
+def test_wrong_options_are_usage_errors(
+    tmp_path: Path, options: tuple[str, ...], text: str
+) -> None:
+    process = started(tmp_path, *options)
+    output, log = process.communicate(timeout=60)
+    assert (process.returncode, output) == (2, b"")
+    assert text in log.decode()
+
+
+@dataclass
+class Pipe:
+    """A client of a door in this process."""
+
+    road: Road
+    input: int
+    output: asyncio.StreamReader
+    serving: "asyncio.Task[None]"
+
+    def send(self, *messages: object) -> None:
+        text = b"".join(m if isinstance(m, bytes) else lines(m) for m in messages)
+        assert os.write(self.input, text) == len(text)
+
+    async def send_all(self, text: bytes) -> None:
+        """More than a pipe holds."""
+
+        def write() -> None:
+            with os.fdopen(os.dup(self.input), "wb") as end:
+                end.write(text)
+
+        await anyio.to_thread.run_sync(write)
+
+    async def read(self) -> dict[str, Any]:
+        line = await asyncio.wait_for(self.output.readline(), PATIENCE_S)
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    async def read_some(self, number: int) -> dict[object, Any]:
+        return {message["id"]: message for message in [await self.read() for _ in range(number)]}
+
+
+@asynccontextmanager
+async def opened(road: Road) -> AsyncIterator[Pipe]:
+    theirs, ours = os.pipe(), os.pipe()
+    reader = asyncio.StreamReader(limit=2**22)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours[0], "rb")
+    )
+    door = McpStdio(road.gateway, Visitor(Caller()), theirs[0], ours[1])
+    pipe = Pipe(road, theirs[1], reader, asyncio.create_task(door.serve()))
+    try:
+        yield pipe
+    finally:
+        os.close(theirs[1])
+        await asyncio.wait({pipe.serving}, timeout=PATIENCE_S)
+        assert pipe.serving.done()
+        transport.close()
+        for end in (theirs[0], ours[1]):
+            os.close(end)
+    pipe.serving.result()
+
+
+@pytest.fixture
+async def pipe(road: Road) -> AsyncIterator[Pipe]:
+    async with opened(road) as it:
+        yield it
+
+
+def play(road: Road, **faults: Any) -> None:
+    object.__setattr__(road.double, "faults", Faults(**faults))
+
+
+async def under_way(road: Road, number: int) -> None:
+    await until(lambda: road.gateway.answers.under_way == number)
+
+
+@pytest.mark.anyio
+async def test_a_notification_ends_the_work_upstream(pipe: Pipe) -> None:
+    play(pipe.road, hang_rate=1.0)
+    for id_ in (7, "seven"):
+        pipe.send(call(id_))
+        await under_way(pipe.road, 1)
+        pipe.send(cancel(f"{id_}!"), cancel(id_))
+        await under_way(pipe.road, 0)
+    play(pipe.road)
+    pipe.send(call(8), cancel(8), {"jsonrpc": "2.0", "id": 9, "method": "ping"})
+    assert (await pipe.read())["id"] == 9  # the call ended before it had begun
+    pipe.send(call(8))
+    answer = await pipe.read()
+    assert (answer["id"], answer["result"]["isError"]) == (8, False)
+
+
+@pytest.mark.anyio
+async def test_requests_are_answered_side_by_side(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.api.mcp.PROGRESS_S", 0.05)
+    held = Held()
+    async with (
+        upstream(held.handle) as url,
+        open_road(catalog, tmp_path, rapidapi_base_url=url) as road,
+        opened(road) as pipe,
+    ):
+        pipe.send(
+            call("slow", _meta={"progressToken": 0}),
+            call("slow"),  # an id that is in use
+            {"jsonrpc": "2.0", "id": "new", "method": "server/discover", "params": {"_meta": META}},
+            {"jsonrpc": "2.0", "id": "none", "method": "nothing"},
+        )
+        told, answers = list[dict[str, Any]](), dict[object, Any]()
+        while len(told) < 3 or len(answers) < 3:
+            message = await pipe.read()
+            if "method" in message:
+                told.append(message)
+            else:
+                answers[message["id"]] = message
+        assert answers["slow"]["error"]["code"] == -32600
+        assert answers["new"]["result"]["resultType"] == "complete"
+        assert answers["none"]["error"]["code"] == -32601
+        assert {m["method"] for m in told} == {"notifications/progress"}
+        assert {m["params"]["progressToken"] for m in told} == {0}
+        held.released.set()
+        last = await pipe.read()
+        while "method" in last:
+            last = await pipe.read()
+        assert last["id"] == "slow"
+        assert last["result"]["structuredContent"]["ok"] is True
+
+
+@pytest.mark.anyio
+async def test_what_cannot_be_read_is_told_and_the_rest_answered(pipe: Pipe) -> None:
+    ping = {"jsonrpc": "2.0", "method": "ping"}
+    wrong: Iterable[tuple[object, object, int]] = (
+        (b"{\n", None, -32700),
+        (b"\xff\n", None, -32700),
+        (17, None, -32600),
+        ([], None, -32600),
+        ([ping | {"id": 1}], None, -32600),
+        (ping | {"id": None}, None, -32600),
+        (ping | {"id": 2, "params": [1]}, 2, -32602),
+        (ping | {"id": 3, "params": {"_meta": {REVISION_KEY: "2026-07-28"}}}, 3, -32602),
+        (ping | {"id": 4, "params": {"_meta": META | {REVISION_KEY: "2030-01-01"}}}, 4, -32022),
+        (ping | {"id": 5, "params": {"_meta": META}}, 5, -32601),
+        (call(6, name="get_cion"), 6, -32602),
+    )
+    for message, id_, code in wrong:
+        pipe.send(message)
+        answer = await pipe.read()
+        assert (answer["id"], answer["error"]["code"]) == (id_, code), message
+    pipe.send(b"\n \n\r\n", ping, {"jsonrpc": "2.0", "id": 1, "result": {}}, ping | {"id": "end"})
+    assert await pipe.read() == {"jsonrpc": "2.0", "id": "end", "result": {}}
+
+
+@pytest.mark.anyio
+async def test_a_line_too_long_is_one_error_whatever_stands_in_it(pipe: Pipe) -> None:
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    tail = b" " * (2**20 - 10) + lines(ping | {"id": "hidden"})
+    for text in (tail + lines(ping), b'"' + b"x" * 2**22 + b'"\n' + lines(ping)):
+        await pipe.send_all(text)
+        first, second = await pipe.read(), await pipe.read()
+        assert (first["id"], first["error"]["code"]) == (None, -32600)
+        assert "over 1048576 bytes" in first["error"]["message"]
+        assert second == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    padded = lines(ping)[:-1] + b" " * (2**20 - len(lines(ping))) + b"\n"
+    await pipe.send_all(padded)
+    assert (await pipe.read())["result"] == {}
+
+
+@pytest.mark.anyio
+async def test_what_hangs_at_the_end_of_input_ends_with_the_drain_time(road: Road) -> None:
+    road.gateway.settings.drain_s = 0.3
+    play(road, hang_rate=1.0)
+    async with opened(road) as pipe:
+        pipe.send(call(1), call(2, arguments={"name": "get_coin", "arguments": {"uuid": "y"}}))
+        await under_way(road, 2)
+    await under_way(road, 0)
+
+
+@pytest.mark.anyio
+async def test_many_requests_at_once_are_all_answered(pipe: Pipe) -> None:
+    messages = [
+        call(n, arguments={"name": "get_coin", "arguments": {"uuid": f"c{n % 50}"}})
+        for n in range(2_000)
+    ]
+    sending = asyncio.create_task(pipe.send_all(lines(*messages)))
+    answers = await pipe.read_some(2_000)
+    await sending
+    assert {*answers} == {*range(2_000)}
+    for n, answer in answers.items():
+        assert isinstance(n, int)
+        assert answer["result"]["structuredContent"]["data"]["symbol"] == f"c{n % 50}"

@@ -1,0 +1,125 @@
+"""What a client says it accepts is what it gets, by RFC 9110's qualities."""
+
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as plain_text
+
+from tests.conftest import Door
+from tests.gateway.api.test_mcp import request
+
+pytestmark = pytest.mark.anyio
+
+PING = request("ping")
+
+
+async def coding(door: Door, path: str, *accepted: str) -> str | None:
+    headers = CIMultiDict([("Accept-Encoding", text) for text in accepted])
+    async with door.client.get(
+        door.url + path, headers=headers, skip_auto_headers=("Accept-Encoding",)
+    ) as got:
+        assert (await got.json(content_type=None)) is not None
+        assert got.status == 200
+        return got.headers.get("Content-Encoding")
+
+
+CODINGS: list[tuple[tuple[str, ...], str | None, str | None]] = [
+    ((), None, None),
+    (("",), None, None),
+    (("gzip",), "gzip", None),
+    (("GZip;Q=0.001",), "gzip", None),
+    (("x-gzip",), "gzip", None),
+    (("br;q=1, *;q=0.1",), "gzip", None),
+    (("br", "gzip;q=0.5"), "gzip", None),
+    (("gzip;q=0",), None, None),
+    (("gzip; q=0.000, deflate",), None, None),
+    (("gzip;q=0, *",), None, None),
+    (("*;q=0",), None, None),
+    (("notgzip",), None, None),
+    (("gzip;q=0.5, identity",), None, None),
+    (("gzip;q=nonsense",), None, None),
+    (("identity;q=0, gzip",), "gzip", "gzip"),
+    (("gzip, *;q=0",), "gzip", "gzip"),
+    (("identity;q=0",), None, None),
+]
+"""What is accepted, and how a long and a short answer to that are coded."""
+
+
+async def test_an_answer_is_coded_as_its_client_accepts(door: Door) -> None:
+    found = [
+        (
+            accepted,
+            await coding(door, "/v1/tools?limit=1000", *accepted),
+            await coding(door, "/v1/tools?limit=1", *accepted),
+        )
+        for accepted, _, _ in CODINGS
+    ]
+    assert found == CODINGS
+
+
+async def test_mcp_is_spoken_with_those_who_accept_json(door: Door) -> None:
+    expected = {
+        "application/json": 200,
+        "text/html, application/*;q=0.1": 200,
+        "*/*;q=0.1": 200,
+        "application/json;q=0, text/event-stream": 406,
+        "application/json;q=0, */*": 406,
+        "*/*;q=0": 406,
+        "application/jsonl": 406,
+    }
+    found = {}
+    for accepted in expected:
+        headers = {"Accept": accepted}
+        async with door.client.post(f"{door.url}/mcp", json=PING, headers=headers) as got:
+            found[accepted] = got.status
+    assert found == expected
+
+
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+PLAIN, OPEN = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("accept", "given"),
+    [
+        ((), PLAIN),
+        (("*/*",), PLAIN),
+        (("text/plain",), PLAIN),
+        (("application/json",), PLAIN),
+        ((PROMETHEUS_2,), OPEN),
+        ((PROMETHEUS_3,), OPEN),
+        (("application/openmetrics-text",), OPEN),
+        (('Application/OpenMetrics-Text; Version="1.0.0"; charset=utf-8',), OPEN),
+        (("application/openmetrics-text", "text/plain"), OPEN),
+        (("text/plain", "application/openmetrics-text;q=0.9"), PLAIN),
+        (("application/openmetrics-text;q=0.4, text/*;q=0.5",), PLAIN),
+        (("application/openmetrics-text;q=0.4, text/plain;q=0.3, */*;q=0.5",), OPEN),
+        (("application/openmetrics-text;q=0",), PLAIN),
+        (("application/openmetrics-text;q=nonsense",), PLAIN),
+        (("application/openmetrics-text;version=0.0.1",), PLAIN),
+        (("application/openmetrics-text;version=2.0.0",), PLAIN),
+        (("application/openmetrics-text;version=0.0.1, text/plain;q=0.1",), PLAIN),
+    ],
+)
+async def test_figures_come_in_the_format_that_is_asked_for(
+    door: Door, accept: tuple[str, ...], given: str
+) -> None:
+    headers = CIMultiDict([("Accept", text) for text in accept])
+    async with door.client.get(
+        f"{door.url}/metrics", headers=headers, skip_auto_headers=("Accept",)
+    ) as got:
+        text = await got.text()
+    assert got.headers["Content-Type"] == f"{given}; charset=utf-8"
+    parsed: Any = openmetrics if given == OPEN else plain_text
+    assert "finport_loop_lag_seconds" in {family.name for family in parsed(text)}
+    assert text.endswith("# EOF\n") == (given == OPEN)

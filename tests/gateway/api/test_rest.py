@@ -1,0 +1,225 @@
+"""The REST door, over a real socket."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gateway.server import http
+from gateway.trace import JsonLines
+from manifests import Catalog
+from tests.conftest import Door, open_road
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+DEEP = b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}"
+HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
+
+
+async def test_a_call_answers_with_the_envelope(door: Door) -> None:
+    status, first = await door.call("stock_zh_a_hist", HIST)
+    _, second = await door.call("stock_zh_a_hist", HIST)
+    assert status == 200
+    assert list(first) == [
+        *("ok", "tool", "data", "columns", "rows", "truncated", "offset", "shown"),
+        *("handle", "provenance"),
+    ]
+    assert (first["ok"], first["tool"], first["rows"]) == (True, "stock_zh_a_hist", 23)
+    assert first["columns"][0] == "日期"
+    assert first["data"][0]["日期"] == "2024-01-01"
+    assert set(first["provenance"]) == {
+        *("source", "upstream", "age_s", "snapshot", "digest", "attempts"),
+        *("elapsed_ms", "call_id"),
+    }
+    assert first["provenance"]["source"] == "live"
+    assert second["provenance"]["source"] == "cached"
+    assert second["data"] == first["data"]
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("nocache", "did you mean no-cache?"),
+        ("max-age=5, max-age=9", "max-age stands there with two values"),
+        ("max-age", "max-age needs whole seconds"),
+    ],
+)
+async def test_a_directive_that_means_nothing_is_refused(
+    door: Door, header: str, told: str
+) -> None:
+    for path in ("/v1/tools/get_coin", "/v1/calls"):
+        head = {"Cache-Control": header}
+        async with door.client.post(f"{door.url}{path}", data=b"{}", headers=head) as got:
+            error = (await got.json())["error"]
+            assert (got.status, error["code"]) == (400, "invalid_request")
+            assert told in error["message"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "no-cache",
+        "max-age=0",
+        "no-cache, no-store, must-revalidate",
+        "max-age=259200",
+        "no-transform",
+        "",
+    ],
+)
+async def test_what_clients_and_proxies_send_is_taken(door: Door, header: str) -> None:
+    head = {"Cache-Control": header, "Pragma": "no-cache"}
+    url = f"{door.url}/v1/tools/get_coin"
+    async with door.client.post(url, data=b'{"uuid":"x"}', headers=head) as got:
+        assert got.status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("limt=5", "query has no 'limt'; did you mean limit?; it takes q, source"),
+        ("zzz=5", "query has no 'zzz'; it takes q, source"),
+        ("limit=x", "query limit: Input should be a valid integer"),
+        ("domain=bnod", "query domain: Input should be 'equity'"),
+    ],
+)
+async def test_a_query_that_is_wrong_is_told_what_would_be_right(
+    door: Door, query: str, told: str
+) -> None:
+    async with door.client.get(f"{door.url}/v1/tools?{query}") as got:
+        assert got.status == 400
+        message = (await got.json())["error"]["message"]
+    assert message.startswith(told)
+    assert ("it takes" in message) == ("it takes" in told)
+
+
+async def test_the_query_asks_for_rows_and_a_deadline(door: Door) -> None:
+    _, envelope = await door.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
+    assert (len(envelope["data"]), envelope["truncated"]) == (2, True)
+    url = f"{door.url}/v1/results/{envelope['handle']}?offset=21&limit=10"
+    async with door.client.get(url) as response:
+        page = await response.json()
+    assert (page["rows"], page["offset"], len(page["data"])) == (23, 21, 2)
+    _, late = await door.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
+    assert (late["error"]["code"], late["error"]["fault"]) == ("timeout", "agent")
+    assert "the caller's own limit of 1e-06 s was too short" in late["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("POST", "/v1/tools/nothing", b"{}", 404, "unknown_tool"),
+        ("POST", "/v1/tools/get_qhkc_index", b"{}", 410, "unavailable"),
+        ("POST", "/v1/tools/get_coin", b"{}", 422, "invalid_arguments"),
+        ("POST", "/v1/tools/get_coin", b"", 422, "invalid_arguments"),
+        ("POST", "/v1/tools/get_coin", b"{'a'}", 400, "invalid_request"),
+        ("POST", "/v1/tools/get_coin", b"[1]", 400, "invalid_request"),
+        ("POST", "/v1/tools/get_coin", b"[" * 100_000, 400, "invalid_request"),
+        ("POST", "/v1/tools/get_coin", b" " * (2**20 + 1), 413, "too_large"),
+        ("POST", "/v1/tools/get_coin?rows=1", b"{}", 400, "invalid_request"),
+        ("PUT", "/v1/tools/get_coin", b"{}", 405, "method_not_allowed"),
+        ("DELETE", "/v1/tools/get_coin", b"", 405, "method_not_allowed"),
+        ("GET", "/v1/tools/nothing", b"", 404, "unknown_tool"),
+        ("GET", "/v1/tools?domain=stocks", b"", 400, "invalid_request"),
+        ("GET", "/v1/tools?limit=0", b"", 400, "invalid_request"),
+        ("GET", "/v1/results/0123", b"", 404, "not_found"),
+        ("GET", "/nowhere", b"", 404, "not_found"),
+        ("POST", "/v1/tools", b"{}", 405, "method_not_allowed"),
+        ("POST", "/healthz", b"{}", 405, "method_not_allowed"),
+        (
+            "POST",
+            "/v1/tools/get_coin",
+            b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}",
+            422,
+            "invalid_arguments",
+        ),
+    ],
+)
+async def test_bad_requests_get_a_typed_json_error(
+    door: Door, method: str, path: str, body: bytes, status: int, code: str
+) -> None:
+    async with door.client.request(method, door.url + path, data=BytesIO(body)) as response:
+        assert response.status == status
+        assert response.content_type == "application/json"
+        text = await response.text()
+    envelope = json.loads(text)
+    assert envelope["ok"] is False
+    error = envelope["error"]
+    assert error["code"] == code
+    assert set(error) == {"code", "message", "fault", "retryable", "retry_after_s", "details"}
+    assert "Traceback" not in text
+    if status == 405:
+        assert response.headers["Allow"].startswith("GET, HEAD")
+
+
+async def test_what_fails_at_the_door_is_in_the_trace(
+    catalog: Catalog, tmp_path: Path, json_lines: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    async with (
+        JsonLines.open(tmp_path / "trace.jsonl") as trace,
+        open_road(catalog, tmp_path, trace=trace) as road,
+        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        aiohttp.ClientSession() as client,
+    ):
+        tool = f"{url}/v1/tools/get_coin"
+        for method, body in (("POST", b"{"), ("POST", b" " * (2**20 + 1))):
+            await (await client.request(method, tool, data=BytesIO(body))).read()
+        await (await client.post(f"{tool}?rows=1")).read()
+        headers = {"Content-Encoding": "gzip"}
+        answer = await client.post(tool, data=b"not gzip", headers=headers)
+        assert (await answer.json())["error"]["code"] == "invalid_request"
+    codes = [record["code"] for record in json_lines("trace.jsonl")]
+    assert codes == [
+        *("invalid_request", "too_large", "invalid_request", "invalid_request"),
+    ]
+
+
+async def test_the_catalogue_is_listed_in_pages(door: Door) -> None:
+    names: list[str] = []
+    cursor: str | None = "0"
+    while cursor is not None:
+        url = f"{door.url}/v1/tools?limit=300&cursor={cursor}"
+        async with door.client.get(url) as response:
+            page = await response.json()
+        names += [tool["name"] for tool in page["tools"]]
+        cursor = page["next_cursor"]
+    assert page["total"] == len(names) == len(set(names)) == 754, "760 less 6 without a grant"
+    async with door.client.get(f"{door.url}/v1/tools?domain=esg") as response:
+        found = await response.json()
+    assert [tool["name"] for tool in found["tools"]] == ["index_eri"]
+
+
+async def test_a_manifest_is_shown_with_a_sample_call_that_works(door: Door) -> None:
+    async with door.client.get(f"{door.url}/v1/tools/get_coin") as response:
+        manifest: dict[str, Any] = await response.json()
+    assert manifest["source"] == "rapidapi"
+    assert manifest["binding"]["path"] == "/coin/{uuid}"
+    status, _ = await door.call("get_coin", manifest["sample"])
+    assert status == 200
+
+
+async def test_health_counts_what_calls_ended_as(door: Door) -> None:
+    await door.call("get_coin", {"uuid": "x"})
+    await door.call("get_coin", {"uuid": "x"})
+    await door.call("get_coin", {})
+    async with door.client.get(f"{door.url}/healthz") as response:
+        health = await response.json()
+    assert (health["status"], health["tools"]) == ("ok", 760)
+    assert health["calls"] == {"live": 1, "cached": 1, "invalid_arguments": 1}
+    assert health["peak_rss_bytes"] > 0
+    assert health["workers"] == {"wanted": 1, "alive": 1}
+    assert health["version"] == version("finport")
+
+
+async def test_a_client_that_goes_away_ends_its_call(door: Door) -> None:
+    object.__setattr__(door.road.double, "faults", type(door.road.double.faults)(hang_rate=1.0))
+    call = asyncio.create_task(door.call("get_coin", {"uuid": "x"}))
+    await until(lambda: door.road.gateway.answers.under_way)
+    call.cancel()
+    await until(lambda: not door.road.gateway.answers.under_way)

@@ -1,0 +1,175 @@
+"""`finport` as a user runs it: a process, its output, its exit code."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import PATIENCE_S, block_until
+
+FINPORT = (sys.executable, "-m", "gateway.cli.main")
+
+
+def finport(
+    *arguments: str, cache: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "FINPORT_CACHE_DIR": str(cache or "unused"), **environment}
+    return subprocess.run(
+        [*FINPORT, *arguments], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@contextmanager
+def served(cache: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(
+        [*FINPORT, "serve", "--port", "0", "--upstream", "simulated", *options],
+        env={**os.environ, "FINPORT_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("finport ready on http://127.0.0.1:"), line
+        yield process, line.split()[-1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def post(url: str, body: bytes) -> dict[str, object]:
+    with urllib.request.urlopen(url, body, timeout=30) as response:
+        envelope: dict[str, object] = json.load(response)
+        return envelope
+
+
+def test_validate_counts_what_is_there() -> None:
+    done = finport("manifests", "validate")
+    assert done.returncode == 0
+    assert "760 tools valid: 261 RapidAPI on 42 hosts, 499 AkShare" in done.stdout
+    assert "8 unavailable:" in done.stdout
+    report = json.loads(finport("manifests", "validate", "--json").stdout)
+    assert (report["tools"], report["rapidapi_hosts"], len(report["unavailable"])) == (760, 42, 8)
+
+
+def test_validate_names_the_file_that_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text('[{"name": "x"}]')
+    done = finport("manifests", "validate", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == "Error: mine.json: 0.description: Field required\n"
+
+
+def test_tools_lists_and_shows() -> None:
+    listed = finport("tools", "treasury", "--limit", "2")
+    assert "bond_zh_us_rate" in listed.stdout
+    shown = finport("tools", "show", "get_coin")
+    assert "python  await gateway.call" in shown.stdout
+    assert "curl -s localhost:8000/v1/tools/get_coin" in shown.stdout
+    wrong = finport("tools", "show", "get_coins")
+    assert wrong.returncode == 1
+    assert "did you mean get_coin" in wrong.stderr
+    far = finport("tools", "show", "zzz")
+    assert far.stderr == "Error: no tool is named 'zzz'\n"
+    assert finport("tools", "--domain", "stocks").returncode == 2
+
+
+def test_call_prints_the_envelope_and_its_exit_code_says_whether_it_worked(tmp_path: Path) -> None:
+    arguments = ("call", "get_coin", "uuid=x", "--upstream", "simulated")
+    done = finport(*arguments, cache=tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["provenance"]["source"] == "simulated"
+    assert (
+        json.loads(finport(*arguments, cache=tmp_path).stdout)["provenance"]["source"] == "cached"
+    )
+    failed = finport("call", "get_coin", "--args", '{"uuid": 1}', cache=tmp_path)
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout)["error"]["code"] == "not_configured"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("call", "get_coin", "uuid"), "'uuid' is not of the form NAME=VALUE"),
+        (("call", "get_coin", "--args", "{"), "--args is not JSON"),
+        (("call", "get_coin", "--args", "[]"), "--args must be a JSON object"),
+        (("call", "get_coin", "--upstream", "fake"), "'fake' is not one of"),
+        (("serve", "--host", "0.0.0.0"), "only loopback is served"),
+        (("serve", "--simulated-hang-rate", "2"), "setting simulated_hang_rate"),
+        (("nonsense",), "No such command"),
+    ],
+)
+def test_wrong_usage_exits_2_and_says_what_is_wrong(
+    arguments: tuple[str, ...], complaint: str
+) -> None:
+    done = finport(*arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_setting_is_named_without_its_value(tmp_path: Path) -> None:
+    done = finport("call", "get_coin", cache=tmp_path, FINPORT_CREDENTIALS="planted-secret")
+    assert done.returncode == 2
+    assert "credentials" in done.stderr
+    assert "planted-secret" not in done.stderr
+
+
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
+    Path("finport.toml").write_text('upstream = "simulated"\n')
+    done = finport("call", "get_coin", "uuid=x", cache=tmp_path)
+    assert json.loads(done.stdout)["provenance"]["source"] == "simulated"
+    Path("finport.toml").write_text("upstream = ")
+    assert finport("call", "get_coin").returncode == 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_serve_answers_traces_and_stops_when_told(tmp_path: Path, how: signal.Signals) -> None:
+    trace = tmp_path / "trace.jsonl"
+    with served(tmp_path / "cache", "--trace", str(trace)) as (process, url):
+        tool = f"{url}/v1/tools/stock_zh_a_hist"
+        sources = [post(tool, b'{"symbol": "600519"}')["provenance"] for _ in range(2)]
+        assert [s["source"] for s in sources] == ["simulated", "cached"]  # type: ignore[index]
+        workers = _children(process.pid)
+        assert workers
+        process.send_signal(how)
+        _, stderr = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, stderr) == (0, "")
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    assert [json.loads(line)["source"] for line in trace.read_text().splitlines()] == [
+        "simulated",
+        "cached",
+    ]
+
+
+def test_a_killed_gateway_leaves_no_worker_behind(tmp_path: Path) -> None:
+    with served(tmp_path) as (process, url):
+        post(f"{url}/v1/tools/stock_zh_a_hist", b"{}")
+        workers = _children(process.pid)
+        assert workers
+        process.kill()
+        process.wait()
+    block_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = finport("serve", "--port", port, "--upstream", "simulated", cache=tmp_path)
+    assert done.returncode == 1
+    assert port in done.stderr
+    assert "address already in use" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _children(parent: int) -> list[int]:
+    path = Path(f"/proc/{parent}/task/{parent}/children")
+    return [int(child) for child in path.read_text().split()]
