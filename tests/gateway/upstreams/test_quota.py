@@ -362,8 +362,8 @@ async def test_who_finds_a_second_used_up_waits_for_the_next(
 TAKER = """
 import asyncio, sys
 from pathlib import Path
-from gateway import quota
-from gateway.quota import Ledger
+from gateway.upstreams import quota
+from gateway.upstreams.quota import Ledger
 from manifests import PlanLimits
 quota.WAIT_S = 60
 async def main(path, plan, pause_s):
