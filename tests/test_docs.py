@@ -19,8 +19,8 @@ from gateway import GatewaySettings
 from gateway.cli.main import main as finport
 from gateway.upstreams.hosts import plans_of
 from manifests import Catalog
+from tests.support.checkout import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAKE = ("make install", "make demo", "make test", "make lint", "make bench", "make soak")
 

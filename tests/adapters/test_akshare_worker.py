@@ -23,8 +23,8 @@ from adapters.akshare_worker import Worker
 from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest
-from tests.adapters.test_connector import CONTINUE, for_ever, server
-from tests.adapters.test_rapidapi import upstream
+from tests.support.checkout import ROOT
+from tests.support.upstreams import CONTINUE, bare_server, for_ever, upstream
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -143,8 +143,7 @@ async def library(
         code += f"import __main__; __main__.INTERRUPT_S = __main__.GIVE_UP_S = {2 * PATIENCE_S}\n"
         monkeypatch.setattr("adapters.akshare.GRACE_S", 2 * PATIENCE_S)
     (package / "__init__.py").write_text(code)
-    root = Path(__file__).parents[2]
-    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{root}")
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
     options = {"workers": 1, "threads": 4, **options}
     async with AkShareAdapter.open(NAMES, **options) as adapter:
         yield adapter
@@ -268,7 +267,7 @@ async def test_informational_heads_without_end_end_at_the_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     async with (
-        server(for_ever(CONTINUE)) as url,
+        bare_server(for_ever(CONTINUE)) as url,
         library(tmp_path, monkeypatch) as adapter,
     ):
         process = await call(adapter, "pid", 60)
@@ -520,9 +519,8 @@ print(os.getresuid(), os.getresgid())
 _leave_root(["/"])
 print(os.getresuid(), os.getresgid(), os.getgroups())
 """
-    root = Path(__file__).parents[2]
     run = [sys.executable, "-c", code]
-    said = subprocess.run(run, cwd=root, check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     nobody = (65534,) * 3
     assert said.splitlines() == ["(0, 0, 0) (0, 0, 0)", f"{nobody} {nobody} []"]
 

@@ -23,7 +23,8 @@ from adapters.normalise import MAX_BYTES, Answer
 from adapters.rapidapi import RapidApiAdapter
 from adapters.simulator import Fault, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, RapidApiBinding, Signature
-from tests.adapters.test_rapidapi import COINS, SECRET, adapter_for, tool, upstream
+from tests.support.tools import tool
+from tests.support.upstreams import COINS, SECRET, Closing, adapter_for, upstream
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -161,29 +162,6 @@ async def test_scripts_hold_for_akshare_too(catalog: Catalog) -> None:
 
 
 # --- connections that are kept ------------------------------------------------------------------
-
-
-class Closing:
-    """Answers one request a connection, and closes when it has read the next one."""
-
-    def __init__(self) -> None:
-        self.connections = 0
-        self.read = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        with suppress(asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-            self.read += 1
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n" + b'{"a":1}')
-            await reader.readuntil(b"\r\n\r\n")
-            self.read += 1
-        writer.close()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[str]:
-        async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as server:
-            yield "http://127.0.0.1:{1}".format(*server.sockets[0].getsockname())
 
 
 async def test_a_kept_connection_that_died_is_no_longer_used(catalog: Catalog) -> None:

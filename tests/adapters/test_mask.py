@@ -15,8 +15,9 @@ from adapters.keys import OneKey
 from adapters.mask import MASKED, Mask
 from adapters.normalise import Answer, masked
 from manifests import Catalog
-from tests.adapters.test_rapidapi import adapter_for, tool, upstream
-from tests.conftest import open_road
+from tests.support.gateways import open_road
+from tests.support.tools import tool
+from tests.support.upstreams import adapter_for, upstream
 
 pytestmark = pytest.mark.anyio
 

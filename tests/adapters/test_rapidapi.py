@@ -1,8 +1,8 @@
 """Requests are taken from the wire: a loopback server writes down what arrives."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
 from typing import Any
@@ -15,51 +15,14 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from adapters.fault import Limit, UpstreamFault, limits_of, seconds_until
-from adapters.keys import Key, Keys, OneKey
+from adapters.keys import Key, OneKey
 from adapters.rapidapi import RapidApiAdapter, request_of
 from manifests import ArgumentError, Catalog, Manifest, RapidApiBinding, Signature
+from tests.support.tools import tool
+from tests.support.upstreams import COINS, SECRET, adapter_for, upstream
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
-
-SECRET = "planted-key-0451"  # noqa: S105 - no real one
-COINS = "coinranking1.p.rapidapi.com"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def upstream(handler: Handler) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_route("*", r"/{path:[\s\S]*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield "http://127.0.0.1:{1}".format(*runner.addresses[0])
-    finally:
-        await runner.cleanup()
-
-
-def adapter_for(
-    catalog: Catalog,
-    base_url: str,
-    keys: Keys | None = None,
-    credentials: Mapping[str, str] | None = None,
-) -> AbstractAsyncContextManager[RapidApiAdapter]:
-    """An adapter for the hosts of the catalogue; without `keys` it has one, `SECRET`."""
-    return RapidApiAdapter.open(
-        keys=keys or OneKey(SECRET),
-        hosts={m.binding.host for m in catalog if isinstance(m.binding, RapidApiBinding)},
-        base_url=base_url,
-        credentials=credentials,
-    )
-
-
-def tool(catalog: Catalog, name: str) -> Manifest:
-    manifest = catalog.get(name)
-    assert manifest is not None
-    return manifest
 
 
 def test_all_261_requests_have_the_published_host_path_and_query(

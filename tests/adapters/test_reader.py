@@ -19,11 +19,12 @@ from adapters.http import Reply
 from adapters.normalise import Answer, from_json
 from adapters.reader import READ_AT_ONCE, Reader
 from manifests import Catalog
-from tests.adapters.test_rapidapi import COINS, SECRET, adapter_for, tool, upstream
+from tests.support.checkout import ROOT
+from tests.support.tools import tool
+from tests.support.upstreams import COINS, SECRET, adapter_for, upstream
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[2]
 LONG = b" " * READ_AT_ONCE
 
 

@@ -14,6 +14,7 @@ import pytest
 from cache import DiskTier, Entry
 from cache.disk import BytesCache, BytesDisk
 from tests.support import rows
+from tests.support.checkout import ROOT
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -132,11 +133,10 @@ async def test_the_folder_is_bounded(tmp_path: Path) -> None:
 
 async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.rows", "fill", str(tmp_path)]
-    root = Path(__file__).parents[2]
     said: list[bytes] = []
 
     async def write(start: int) -> None:
-        async with await anyio.open_process([*command, str(start)], cwd=root) as writer:
+        async with await anyio.open_process([*command, str(start)], cwd=ROOT) as writer:
             assert writer.stdout is not None
             lines = 0
             while lines < 1_000 or rows.kept(tmp_path) < 1_000:

@@ -11,6 +11,7 @@ import pytest
 
 from cache import DiskTier, Recorder, Snapshot, merge
 from tests.support import rows
+from tests.support.checkout import ROOT
 
 pytestmark = pytest.mark.anyio
 
@@ -18,8 +19,7 @@ pytestmark = pytest.mark.anyio
 def killed(action: str, path: Path, start: int, is_enough: Callable[[int], bool]) -> list[int]:
     """What a writer said before it was killed, upon so many words that are enough."""
     command = [sys.executable, "-m", "tests.support.rows", action, str(path), str(start)]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as writer:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
         assert writer.stdout is not None
         first = [writer.stdout.readline()]
         while not is_enough(len(first)):

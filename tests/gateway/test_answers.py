@@ -19,9 +19,9 @@ from gateway import CallContext, Gateway, Result
 from gateway.fetcher import PAUSE_S
 from gateway.server import http
 from manifests import Catalog, FreshnessOverride
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Door, Stepping, open_road
-from tests.support.waiting import PATIENCE_S, Held, until
+from tests.support.gateways import Door, open_road
+from tests.support.upstreams import upstream
+from tests.support.waiting import PATIENCE_S, Held, Stepping, until
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.trace import JsonLines, TraceError
 from manifests import Catalog
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import PLANTED_KEY, Road, open_road
+from tests.support.gateways import PLANTED_KEY, Road, open_road
+from tests.support.upstreams import upstream
 from tests.support.waiting import EARLY_S, PATIENCE_S, Held, until
 
 pytestmark = pytest.mark.anyio

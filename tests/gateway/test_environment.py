@@ -12,7 +12,7 @@ from bench.environment import VARIABLES
 from gateway import GatewaySettings
 from gateway.cli.main import main as finport
 from gateway.settings import RENAMED, SettingsError
-from tests.conftest import PLANTED_KEY
+from tests.support.gateways import PLANTED_KEY
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from gateway import GatewaySettings, finder
 from gateway.finder import Limits, ToolFinder
 from gateway.server import http
 from manifests import Catalog, Manifest
-from tests.adapters.test_rapidapi import upstream
-from tests.bench.analysis.test_retrieval import embeddings
-from tests.conftest import Door, open_road
+from tests.support.gateways import Door, open_road
+from tests.support.upstreams import embeddings, upstream
 
 pytestmark = pytest.mark.anyio
 

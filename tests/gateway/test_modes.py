@@ -15,8 +15,8 @@ from gateway import CallContext, Gateway, GatewaySettings, Result
 from gateway.server import http
 from gateway.settings import SettingsError
 from manifests import Catalog, Manifest
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import PLANTED_KEY, Road, open_road
+from tests.support.gateways import PLANTED_KEY, Road, open_road
+from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio

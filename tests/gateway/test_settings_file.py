@@ -12,7 +12,7 @@ from gateway import GatewaySettings
 from gateway.cli.main import main as finport
 from gateway.settings import SettingsError
 from gateway.settings_file import MAX_BYTES, OPERATORS_ONLY
-from tests.gateway.cli.test_main import served
+from tests.support.commands import served
 
 HOSTILE = {
     "rapidapi_base_url": '"http://127.0.0.1:9"',

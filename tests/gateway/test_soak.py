@@ -18,7 +18,7 @@ from adapters.simulator import Fault, Faults
 from gateway import Gateway
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.conftest import open_road
+from tests.support.gateways import open_road
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 

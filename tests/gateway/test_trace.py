@@ -21,9 +21,9 @@ from gateway import CallContext
 from gateway.server import http
 from gateway.trace import BOUND, JsonLines, TraceError
 from manifests import Catalog
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Road, open_road
-from tests.gateway.cli.test_main import served
+from tests.support.commands import served
+from tests.support.gateways import Road, open_road
+from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio

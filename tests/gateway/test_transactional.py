@@ -19,9 +19,9 @@ from gateway.errors import CallError
 from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Road, open_road
-from tests.gateway.cli.test_main import finport
+from tests.support.commands import finport
+from tests.support.gateways import Road, open_road
+from tests.support.upstreams import upstream
 
 pytestmark = pytest.mark.anyio
 

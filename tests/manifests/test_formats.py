@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from manifests import ArgumentError, Catalog, Scalar, Signature
 from manifests.formats import FORMATS
-from tests.manifests.test_signature import manifest
+from tests.support.tools import manifest
 
 
 def bind(format_: str, value: object, *, name: str = "p", example: str = "x") -> Scalar:

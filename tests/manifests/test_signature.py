@@ -1,4 +1,3 @@
-import json
 import math
 from typing import Any
 
@@ -6,30 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manifests import ArgumentError, Catalog, Manifest, Scalar, Signature
+from manifests import ArgumentError, Catalog, Scalar, Signature
+from tests.support.tools import manifest
 
 TYPES = ("string", "number", "integer", "boolean")
 NAMES = ("a", "b", "c", "d")
-
-
-def manifest(*parameters: dict[str, Any], path: str | None = None) -> Manifest:
-    described = [{"description": "x", **p} for p in parameters]
-    binding: dict[str, Any] = {"source": "akshare", "function": "t"}
-    if path is not None:
-        binding = {"source": "rapidapi", "host": "h", "path": path}
-    return Manifest.model_validate_json(
-        json.dumps(
-            {
-                "name": "t",
-                "description": "x",
-                "timeliness": "daily",
-                "intent_type": "informational",
-                "regulatory_domains": ["equity"],
-                "parameters": described,
-                "binding": binding,
-            }
-        )
-    )
 
 
 ALL_TYPES = Signature(

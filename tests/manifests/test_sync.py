@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("akshare", reason="the akshare extra is not installed")
@@ -7,6 +5,7 @@ pytest.importorskip("akshare", reason="the akshare extra is not installed")
 from manifests import Catalog
 from manifests.akshare_source import AkShareFunction, akshare_functions
 from manifests.sync import differences, synced
+from tests.support.checkout import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +77,6 @@ def test_nothing_of_akshare_is_copied_into_the_project(catalog: Catalog) -> None
     from manifests.akshare_source import akshare_index
 
     theirs = {e["desc"] for e in akshare_index() if len(e["desc"] or "") > 12}
-    data = "".join(f.read_text() for f in (Path(__file__).parents[2] / "manifests").rglob("*.json"))
+    data = "".join(f.read_text() for f in (ROOT / "manifests").rglob("*.json"))
     assert not [text for text in theirs if text in data]
     assert len(catalog) == 760

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters.simulator import Faults
-from tests.conftest import Road
+from tests.support.gateways import Road
 from tests.support.waiting import PATIENCE_S
 
 ANSWER = re.compile(rb"(?=HTTP/\d\.\d \d{3} )")

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 from aiohttp import web
 from openai.types.chat import (
     ChatCompletionFunctionToolParam,
@@ -201,3 +202,17 @@ async def play(
 
 def opened(played: PlayedModel, **settings: Any) -> Any:
     return ModelClient.open(played.url, "played", None, **settings)
+
+
+def completion(content: str | None = "1685.01", finish: str = "stop", **message: Any) -> bytes:
+    """A whole answer, as an endpoint sends it."""
+    said = {"role": "assistant", "content": content, **message}
+    usage = {
+        "prompt_tokens": 12,
+        "completion_tokens": 3,
+        "total_tokens": 15,
+        "prompt_tokens_details": {"cached_tokens": 8},
+    }
+    choice = {"index": 0, "message": said, "finish_reason": finish}
+    head = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
+    return orjson.dumps({**head, "choices": [choice], "usage": usage})

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import random
-import subprocess
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -22,8 +20,8 @@ from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.fintoolbench.traces import read_trace
 from bench.suites.suite import Task
-from tests.bench.cli.test_main import FINBENCH
-from tests.bench.runs.test_driver import Loopback, Made
+from tests.support.agents import Loopback, Made
+from tests.support.commands import finbench_in
 
 pytestmark = pytest.mark.anyio
 
@@ -71,15 +69,6 @@ async def turns(agent: ReplayAgent, name: str = "t", repeat: int = 0) -> list[Tu
     return made
 
 
-def finbench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("FINPORT_")}
-    env |= {"FINPORT_CACHE_DIR": "cache", "FINPORT_AKSHARE_WORKERS": "1"}
-    command = [*FINBENCH, *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 def calls_of(folder: Path) -> Counter[str]:
     lines = (folder / "calls.jsonl").read_text().splitlines()
     names = ("tool", "arguments", "episode", "step", "digest", "code")
@@ -88,12 +77,12 @@ def calls_of(folder: Path) -> Counter[str]:
 
 def test_a_recorded_run_played_offline_makes_the_same_calls(tmp_path: Path) -> None:
     common = ("run", "starter", "--episodes", "90", "--judge", "none", "--snapshot", "s.snap")
-    recorded = finbench(
+    recorded = finbench_in(
         tmp_path, *common, "--mode", "record", "--upstream", "simulated", "--out", "one"
     )
     assert recorded.returncode == 0, recorded.stderr
     offline = (*common, "--mode", "offline", "--agent", "replay")
-    played = finbench(tmp_path, *offline, "--trace", "one", "--out", "again")
+    played = finbench_in(tmp_path, *offline, "--trace", "one", "--out", "again")
     assert played.returncode == 0, played.stderr
     assert calls_of(tmp_path / "again") == calls_of(tmp_path / "one")
     first, second = (json.loads((tmp_path / n / "run.json").read_text()) for n in ("one", "again"))
@@ -101,7 +90,7 @@ def test_a_recorded_run_played_offline_makes_the_same_calls(tmp_path: Path) -> N
     figures = [json.loads((tmp_path / n / "metrics.json").read_text()) for n in ("one", "again")]
     assert figures[0]["TESR"] == figures[1]["TESR"]
     (tmp_path / "bad.jsonl").write_text("[]\n")
-    refused = finbench(tmp_path, *offline, "--trace", "bad.jsonl", "--out", "none")
+    refused = finbench_in(tmp_path, *offline, "--trace", "bad.jsonl", "--out", "none")
     assert refused.returncode == 1
     assert refused.stderr == "finbench: bad.jsonl:1: not a record: not a JSON object\n"
     assert not (tmp_path / "none").exists()

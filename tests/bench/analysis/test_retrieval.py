@@ -1,8 +1,6 @@
 from pathlib import Path
-from zlib import crc32
 
 import pytest
-from aiohttp import web
 
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
@@ -10,9 +8,8 @@ from bench.analysis.retrieval import DatasetError, dense_variants, measure, read
 from bench.suites import BUILT_IN
 from manifests import Catalog
 from manifests.dense import DenseIndex, fused
-from tests.adapters.test_rapidapi import upstream
-
-QUESTIONS = Path(__file__).parents[4] / "shared" / "datasets" / "fintoolbench" / "questions.jsonl"
+from tests.support.checkout import QUESTIONS
+from tests.support.upstreams import embeddings, upstream
 
 
 @pytest.mark.skipif(not QUESTIONS.is_file(), reason="the FinToolBench questions are not here")
@@ -49,20 +46,6 @@ def test_a_file_without_labels_is_named(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(DatasetError, match=r"mine\.jsonl"):
         read_questions(file)
-
-
-async def embeddings(request: web.Request) -> web.Response:
-    """An OpenAI-compatible endpoint whose vectors count hashed words."""
-    asked = await request.json()
-    if request.headers.get("Authorization") != "Bearer k":
-        return web.Response(status=401)
-    data = []
-    for index, text in enumerate(asked["input"]):
-        vector = [0.0] * 256
-        for word in text.lower().split():
-            vector[crc32(word.encode()) % 256] += 1.0
-        data.append({"index": index, "object": "embedding", "embedding": vector})
-    return web.json_response({"object": "list", "data": data[::-1], "model": asked["model"]})
 
 
 @pytest.mark.anyio

@@ -21,7 +21,7 @@ from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.fintoolbench.traces import read_trace
 from bench.suites.suite import LabelledCall, Task
 from gateway.trace import TraceError
-from tests.bench.cli.test_main import finbench
+from tests.support.commands import finbench
 from tests.support.played_model import playing, says
 from tests.support.waiting import PATIENCE_S
 

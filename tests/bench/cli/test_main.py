@@ -8,12 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from bench.cli.main import main
+from tests.support.commands import FINBENCH, finbench
 from tests.support.waiting import PATIENCE_S, block_until
-
-FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
 
 
 def finbench_process(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -21,12 +18,6 @@ def finbench_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*FINBENCH, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
     )
-
-
-def finbench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in this process, which saves its start."""
-    done = CliRunner(env={"FINPORT_CACHE_DIR": "cache"}).invoke(main, arguments)
-    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 def processes(mark: Path) -> set[str]:

@@ -25,7 +25,7 @@ from bench.record import (
     ToolVerdict,
 )
 from gateway import CallRecord
-from tests.bench.agents.test_replay import finbench
+from tests.support.commands import finbench_in
 
 AT = 1_700_000_000.123
 HOSTILE = ["../../escaped", "/etc/x", "a/b", "..", "", "nul\0", "x" * 300, "日本.0", "a.0~", "-rf"]
@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the scripted agent, 30 episodes and 30 more in later repeats."""
     folder = tmp_path_factory.mktemp("exports")
     options = ("--upstream", "simulated", "--judge", "none", "--out", "run", "--seed", "4")
-    done = finbench(folder, "run", "starter", "--episodes", "102", *options)
+    done = finbench_in(folder, "run", "starter", "--episodes", "102", *options)
     assert done.returncode == 0, done.stderr
     return folder / "run"
 

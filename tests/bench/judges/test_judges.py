@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,12 +20,11 @@ from bench.suites.fintoolbench.rules import RulesJudge, score_of
 from bench.suites.fintoolbench.verdicts import read_score, read_verdicts
 from bench.suites.suite import Task
 from manifests import Catalog
+from tests.support.checkout import QUESTIONS
 from tests.support.played_model import INPUT, OUTPUT, Aside, PlayedModel, opened, playing, says
 from tests.support.waiting import at_little_cost
 
 pytestmark = pytest.mark.anyio
-
-QUESTIONS = Path(__file__).parents[4] / "shared" / "datasets" / "fintoolbench" / "questions.jsonl"
 
 
 def episode(*tools: str, question: str = "?", gold: str = "", answer: str = "") -> EpisodeRecord:

@@ -27,6 +27,7 @@ from bench.models.completion import StreamedAnswer, read_answer
 from bench.models.retry import asked_pause_s, is_usable, is_worth_another
 from bench.record import ModelCallRecord
 from bench.speed.model import model_calls
+from tests.support.played_model import completion
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -36,19 +37,6 @@ MESSAGES = [{"role": "user", "content": "茅台 closed at?"}]
 CALL = FunctionCall("call_1", "get_coin", '{"uuid": "a"}')
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def completion(content: str | None = "1685.01", finish: str = "stop", **message: Any) -> bytes:
-    said = {"role": "assistant", "content": content, **message}
-    usage = {
-        "prompt_tokens": 12,
-        "completion_tokens": 3,
-        "total_tokens": 15,
-        "prompt_tokens_details": {"cached_tokens": 8},
-    }
-    choice = {"index": 0, "message": said, "finish_reason": finish}
-    head = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
-    return orjson.dumps({**head, "choices": [choice], "usage": usage})
 
 
 def say(

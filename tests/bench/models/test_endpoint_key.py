@@ -21,8 +21,8 @@ from bench.models.settings import ModelSettings
 from bench.record import EpisodeRecord, ModelCallRecord
 from bench.suites.fintoolbench.suite import LabelledTasks
 from manifests import Catalog
-from tests.adapters.test_rapidapi import upstream
-from tests.bench.models.test_client import completion
+from tests.support.played_model import completion
+from tests.support.upstreams import upstream
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import shutil
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,11 +36,10 @@ from bench.runs.resume import settle
 from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import CallRecord
-from tests.bench.analysis.test_compare import call, episode, failing, write_run
+from tests.support.installed import AXE, CHROMIUM
+from tests.support.runs import call, episode, failing, write_run
 from tests.support.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium")
-AXE = Path(__file__).parents[2] / "node" / "node_modules" / "axe-core" / "axe.min.js"
 ARGS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),

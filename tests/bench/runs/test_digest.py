@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.runs.digest import run_digest
 from bench.runs.directory import RunDirectoryError
-from tests.bench.cli.test_main import finbench
+from tests.support.commands import finbench
 
 
 def run(out: str, *options: str) -> dict[str, Any]:

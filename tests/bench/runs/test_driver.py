@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,42 +22,14 @@ from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Task
 from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Manifest
-from tests.bench.metrics.test_metrics import call as recorded_call
-from tests.conftest import Door
+from tests.support.agents import Loopback, Made
+from tests.support.gateways import Door
+from tests.support.records import call as recorded_call
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
 SUITE = load_suite("starter")
-
-
-class Loopback:
-    """A tool client that answers at once, and counts how many calls are under way."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    async def hosts(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
-        self.calls += 1
-        await asyncio.sleep(0)
-        data = json.dumps([tool, arguments, episode, step], default=str).encode()
-        return Reply(True, str(self.calls), data=data)
-
-
-class Made:
-    """An agent whose every turn is the same function."""
-
-    name = "made"
-
-    def __init__(self, act: Any) -> None:
-        self._act = act
-
-    async def act(self, episode: Episode) -> Turn:
-        turn: Turn = await self._act(episode)
-        return turn
 
 
 CALL = Turn(calls=(ToolCall("t", {}),))

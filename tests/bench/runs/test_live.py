@@ -14,8 +14,8 @@ from rich.console import Console
 from bench.runs.live import Live
 from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
-from tests.bench.cli.test_main import FINBENCH
-from tests.bench.metrics.test_metrics import call, episode, made
+from tests.support.commands import FINBENCH
+from tests.support.records import call, episode, made
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ import pytest
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.resume import settle
 from gateway.trace import TraceError
-from tests.bench.cli.test_main import FINBENCH, finbench
-from tests.bench.metrics.test_metrics import episode as recorded
+from tests.support.commands import FINBENCH, finbench
+from tests.support.records import episode as recorded
 from tests.support.waiting import PATIENCE_S, block_until
 
 SNAPSHOT = ("--snapshot", "s.snap")

@@ -26,7 +26,6 @@ from gateway.telemetry.logs import ACCESS
 from gateway.trace import JsonLines
 from manifests import Catalog
 from manifests.selection import Selection
-from tests.conftest import PLANTED_KEY, open_road
 from tests.support.attacks import (
     CHUNKED,
     COIN,
@@ -44,6 +43,7 @@ from tests.support.attacks import (
     once,
 )
 from tests.support.gate import ANSWER, Gate, Seen, end_of, hanging, memory
+from tests.support.gateways import PLANTED_KEY, open_road
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,8 @@ from gateway.access.strangers import Strangers
 from gateway.server import connection, http
 from gateway.settings import SettingsError
 from manifests import Catalog
-from tests.conftest import Door, open_road
-from tests.gateway.server.test_serve import answer
+from tests.support.gateways import Door, open_road
+from tests.support.servers import answer
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,9 @@ from aiohttp import web
 
 from gateway.access.keys import add
 from manifests import Catalog
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Door
-from tests.gateway.api.test_mcp import open_door, play, under_way
-from tests.gateway.api.test_openapi import serving
+from tests.support.commands import serving
+from tests.support.gateways import Door, open_door, play, under_way
+from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, settled, until
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Door
+from tests.support.gateways import Door
+from tests.support.installed import NODE, PACKAGES, node_is_missing
 
 pytestmark = pytest.mark.anyio
 
-PACKAGES = Path(__file__).parents[2] / "node" / "node_modules" / "@modelcontextprotocol"
-NODE = os.environ.get("TEST_NODE") or shutil.which("node")
 
 PASSED = {
     "server-initialize",
@@ -69,16 +67,6 @@ FAILED = {
     "json-schema-2020-12": "Tool 'json_schema_2020_12_tool' not found",
 }
 """Scenarios that can't pass, with what the suite is told there; nothing else is wrong in them."""
-
-
-def node_is_missing() -> str | None:
-    """Why the tools can't run here."""
-    if NODE is None:
-        return "no node on the PATH, and TEST_NODE names none"
-    told = subprocess.run([NODE, "--version"], capture_output=True, text=True, check=True).stdout
-    if int(told.lstrip("v").partition(".")[0]) < 22:
-        return f"node {told.strip()} is older than 22; TEST_NODE may name another"
-    return None
 
 
 def command(package: str, name: str) -> list[str]:

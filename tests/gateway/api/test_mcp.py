@@ -3,13 +3,10 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from io import BytesIO
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import anyio
 import httpx2
 import pytest
@@ -20,27 +17,19 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool
 
-from adapters.simulator import Faults
 from gateway.api import mcp
-from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY
-from gateway.server import http
+from gateway.api.mcp import REVISION_KEY
 from gateway.trace import JsonLines
 from manifests import Catalog, Selection
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Door, Road, open_road
-from tests.support.waiting import PATIENCE_S, Held, until
+from tests.support.gateways import Door, open_door, play, under_way
+from tests.support.mcp_messages import BOTH, META, post, request
+from tests.support.upstreams import upstream
+from tests.support.waiting import PATIENCE_S, Held
 
 pytestmark = pytest.mark.anyio
 
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 COIN = {"name": "get_coin", "arguments": {"uuid": "x"}}
-META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
-BOTH = "application/json, text/event-stream"
-
-
-def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:
-    message = {"jsonrpc": "2.0", "id": id_, "method": method}
-    return message if params is None else message | {"params": params}
 
 
 def stateless(method: str, **params: object) -> tuple[dict[str, Any], dict[str, str]]:
@@ -49,20 +38,6 @@ def stateless(method: str, **params: object) -> tuple[dict[str, Any], dict[str, 
     if isinstance(name := params.get("name"), str):
         headers["Mcp-Name"] = name
     return request(method, {**params, "_meta": META}), headers
-
-
-async def post(
-    door: Door, message: object, headers: Mapping[str, str] | None = None, query: str = ""
-) -> tuple[int, Any]:
-    """The status and the JSON that answer a message; a text is sent as it is."""
-    body = message if isinstance(message, bytes) else json.dumps(message).encode()
-    url = f"{door.url}/mcp{query}"
-    head = {"Accept": BOTH, **(headers or {})}
-    async with door.client.post(url, data=BytesIO(body), headers=head) as got:
-        text = await got.read()
-        nothing = "application/octet-stream" if got.status == 202 else "text/event-stream"
-        assert got.content_type == ("application/json" if text else nothing)
-        return got.status, json.loads(text) if text else None
 
 
 async def session(door: Door, revision: str = "2025-11-25") -> dict[str, str]:
@@ -81,26 +56,6 @@ def said(result: CallToolResult) -> dict[str, Any]:
     assert isinstance(content, TextContent)
     decoded: dict[str, Any] = json.loads(content.text)
     return decoded
-
-
-def play(road: Road, **faults: Any) -> None:
-    """From now on the upstream behaves so."""
-    object.__setattr__(road.double, "faults", Faults(**faults))
-
-
-async def under_way(road: Road, number: int) -> None:
-    """Until so many executions are under way upstream."""
-    await until(lambda: road.gateway.answers.under_way == number)
-
-
-@asynccontextmanager
-async def open_door(catalog: Catalog, folder: Path, **given_: Any) -> AsyncIterator[Door]:
-    async with (
-        open_road(catalog, folder, **given_) as road,
-        http.serve(road.gateway) as url,
-        aiohttp.ClientSession() as client,
-    ):
-        yield Door(url, road, client)
 
 
 async def every_tool(client: Client) -> list[Tool]:

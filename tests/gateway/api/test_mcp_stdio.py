@@ -23,8 +23,8 @@ from gateway.api.mcp_stdio import McpStdio
 from gateway.api.mcp_tools import Listing, OutputSchema
 from gateway.cli.mcp import OUTPUT_SCHEMAS
 from manifests import Catalog
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import Road, open_road
+from tests.support.gateways import Road, open_road
+from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held, until
 
 FINPORT_MCP = ("-m", "gateway.cli.main", "mcp", "--upstream", "simulated")

@@ -7,8 +7,8 @@ from multidict import CIMultiDict
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
-from tests.conftest import Door
-from tests.gateway.api.test_mcp import request
+from tests.support.gateways import Door
+from tests.support.mcp_messages import request
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,7 @@ import pytest
 
 from gateway.access.keys import add
 from manifests import Catalog, Manifest, Selection
-from tests.conftest import Door
-from tests.gateway.api.test_mcp import open_door
+from tests.support.gateways import Door, open_door
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio

@@ -2,12 +2,10 @@
 
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,9 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from adapters.simulator import Faults
 from manifests import Catalog, Selection
-from tests.conftest import Door
-from tests.gateway.api.test_mcp import META, open_door, request
+from tests.support.commands import serving
+from tests.support.gateways import Door, open_door
+from tests.support.mcp_messages import META, request
 
 HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
 
@@ -282,26 +281,6 @@ async def _schemas(door: Door, target: str) -> list[dict[str, Any]]:
     async with door.client.get(f"{door.url}/v1/schemas/{target}") as got:
         tools: list[dict[str, Any]] = await got.json()
         return tools
-
-
-@contextmanager
-def serving(folder: Path, *options: str, **environment: str) -> Iterator[tuple[int, str]]:
-    """`finport serve` over simulated upstreams, as a process; its id and its URL."""
-    serve = ["serve", "--port", "0", "--upstream", "simulated", *options]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli.main", *serve],
-        env={**os.environ, "FINPORT_CACHE_DIR": str(folder / "cache"), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        yield process.pid, process.stdout.readline().split()[-1]
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-    assert process.returncode == 0
 
 
 SCHEMATHESIS = """

@@ -1,12 +1,10 @@
 """The page at `/`: its HTML over HTTP, and its script in a real browser where one is at hand."""
 
 import re
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -23,14 +21,13 @@ from gateway.api.reference import operations
 from gateway.finder import ToolFinder
 from gateway.server.http import serve
 from manifests import Catalog, Column, Manifest, Parameter, RapidApiBinding
+from tests.support.installed import AXE, CHROMIUM
 from tests.support.waiting import PATIENCE_S
 
 expect.set_options(timeout=PATIENCE_S * 1e3)
 
 pytestmark = pytest.mark.anyio
 
-CHROMIUM = shutil.which("chromium")
-AXE = Path(__file__).parents[2] / "node" / "node_modules" / "axe-core" / "axe.min.js"
 ARGS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),

@@ -15,7 +15,7 @@ from gateway.access.keys import add
 from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.conftest import Door, open_road
+from tests.support.gateways import Door, open_road
 
 pytestmark = pytest.mark.anyio
 

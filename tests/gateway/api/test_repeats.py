@@ -13,7 +13,7 @@ from gateway.bind import Binder, InvalidCall
 from gateway.cli.main import main
 from gateway.json_text import AT_ONCE, Repeating, read_json
 from manifests import Catalog
-from tests.conftest import Door
+from tests.support.gateways import Door
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ import pytest
 from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.conftest import Door, open_road
+from tests.support.gateways import Door, open_road
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

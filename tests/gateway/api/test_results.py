@@ -15,8 +15,8 @@ from gateway.access.keys import add
 from gateway.rows import read as read_rows
 from manifests import Catalog
 from manifests.selection import Selection
-from tests.conftest import Door
-from tests.gateway.api.test_mcp import open_door, post, request
+from tests.support.gateways import Door, open_door
+from tests.support.mcp_messages import post, request
 
 pytestmark = pytest.mark.anyio
 

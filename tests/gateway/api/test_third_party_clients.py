@@ -18,12 +18,13 @@ from pydantic import SecretStr
 from gateway import Gateway, GatewaySettings
 from gateway.server import http
 from manifests import Catalog
-from tests.gateway.api.test_conformance import NODE, PACKAGES, node_is_missing
+from tests.support.checkout import ROOT
+from tests.support.installed import NODE, PACKAGES, node_is_missing
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
-TESTS = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
 ENVIRONMENTS = os.environ.get("TEST_CLIENTS")
 
 CLIENTS = {

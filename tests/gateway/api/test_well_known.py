@@ -13,8 +13,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from manifests import Catalog
-from tests.conftest import Door
-from tests.gateway.api.test_mcp import open_door
+from tests.support.gateways import Door, open_door
 
 pytestmark = pytest.mark.anyio
 

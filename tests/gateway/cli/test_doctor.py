@@ -20,7 +20,7 @@ from adapters.keys import Key
 from gateway.cli.doctor import Finding, _reached, doctor
 from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source
-from tests.conftest import PLANTED_KEY
+from tests.support.gateways import PLANTED_KEY
 from tests.support.waiting import PATIENCE_S
 
 Examine = Callable[..., tuple[dict[str, Finding], int]]

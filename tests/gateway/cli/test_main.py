@@ -1,55 +1,14 @@
 """`finport` as a user runs it: a process, its output, its exit code."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import finport, post, served
 from tests.support.waiting import PATIENCE_S, block_until
-
-FINPORT = (sys.executable, "-m", "gateway.cli.main")
-
-
-def finport(
-    *arguments: str, cache: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "FINPORT_CACHE_DIR": str(cache or "unused"), **environment}
-    return subprocess.run(
-        [*FINPORT, *arguments], env=env, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
-@contextmanager
-def served(cache: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    process = subprocess.Popen(
-        [*FINPORT, "serve", "--port", "0", "--upstream", "simulated", *options],
-        env={**os.environ, "FINPORT_CACHE_DIR": str(cache)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("finport ready on http://127.0.0.1:"), line
-        yield process, line.split()[-1]
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def post(url: str, body: bytes) -> dict[str, object]:
-    with urllib.request.urlopen(url, body, timeout=30) as response:
-        envelope: dict[str, object] = json.load(response)
-        return envelope
 
 
 def test_validate_counts_what_is_there() -> None:

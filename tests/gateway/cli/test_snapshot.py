@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cache import Snapshot, merge
-from tests.gateway.cli.test_main import FINPORT, finport, post, served
+from tests.support.commands import FINPORT, finport, post, served
 from tests.support.waiting import block_until
 
 

@@ -18,8 +18,8 @@ from gateway.server import http
 from gateway.server.access_log import MAX_PATH, shown_path
 from gateway.telemetry.logs import ACCESS, set_up
 from manifests import Catalog
-from tests.conftest import Door, open_road
-from tests.gateway.server.test_serve import answer
+from tests.support.gateways import Door, open_road
+from tests.support.servers import answer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -2,16 +2,13 @@
 
 import asyncio
 import errno
-import json
-import os
 import select
 import signal
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,110 +22,11 @@ from gateway.server import sockets as listening_socket
 from gateway.settings import GatewaySettings, HostSettings
 from gateway.upstreams.hosts import Hosts
 from manifests import Catalog
-from tests.conftest import Road, open_road
+from tests.support.gateways import Road, open_road
+from tests.support.servers import answer, coin, is_listening, refusal, server, start
 from tests.support.waiting import EARLY_S, PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
-
-FINPORT = (sys.executable, "-P", "-m", "gateway.cli.main")
-CALL = b"POST /v1/tools/get_coin HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b"
-
-
-@dataclass
-class Server:
-    """A server's process, and where it serves."""
-
-    process: asyncio.subprocess.Process
-    url: str
-
-    @property
-    def port(self) -> int:
-        return int(self.url.rpartition(":")[2])
-
-    @property
-    def stdin(self) -> asyncio.StreamWriter:
-        assert self.process.stdin is not None
-        return self.process.stdin
-
-    def tell(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    async def called(self, times: int = 1) -> None:
-        """Until so many calls are under way upstream, in one of its processes."""
-        async with asyncio.timeout(PATIENCE_S):
-            while await self._in_flight() < times:
-                await asyncio.sleep(0.02)
-
-    async def _in_flight(self) -> int:
-        async with aiohttp.ClientSession() as client, client.get(f"{self.url}/healthz") as response:
-            hosts = (await response.json())["hosts"]
-        return sum(host["in_flight"] for host in hosts.values())
-
-    async def ended(self) -> tuple[int, str]:
-        """The exit code and what was written to stderr."""
-        async with asyncio.timeout(PATIENCE_S):
-            _, stderr = await self.process.communicate()
-        assert self.process.returncode is not None
-        return self.process.returncode, stderr.decode()
-
-
-def environment(folder: Path) -> dict[str, str]:
-    folder.mkdir(exist_ok=True)
-    own = {
-        "FINPORT_CACHE_DIR": str(folder / "cache"),
-        "FINPORT_CLIENTS_FILE": str(folder / "clients.json"),
-        "FINPORT_UPSTREAM": "simulated",
-        "TMPDIR": str(folder),
-    }
-    return os.environ | own
-
-
-async def start(folder: Path, *options: str, **told: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(*FINPORT, "serve", "--port", "0", *options),
-        env=environment(folder) | told,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-@asynccontextmanager
-async def server(folder: Path, *options: str, **told: str) -> AsyncIterator[Server]:
-    process = await start(folder, *options, **told)
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            line = (await process.stdout.readline()).decode()
-        if not line.startswith("finport ready on http://127.0.0.1:"):
-            assert process.stderr is not None
-            pytest.fail(f"{line}{(await process.stderr.read()).decode()}")
-        yield Server(process, line.split()[-1])
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
-
-
-async def refusal(folder: Path, *options: str, **told: str) -> tuple[int, str, str]:
-    """How a server ends that does not start: exit code, stdout, stderr."""
-    process = await start(folder, *options, **told)
-    async with asyncio.timeout(PATIENCE_S):
-        stdout, stderr = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, stdout.decode(), stderr.decode()
-
-
-async def answer(reader: asyncio.StreamReader) -> tuple[int, str, dict[str, Any]]:
-    """Status, head and body of a whole answer. Raises `IncompleteReadError`."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    length = int(head.partition("content-length: ")[2].split()[0])
-    return int(head.split()[1]), head, json.loads(await reader.readexactly(length))
-
-
-def coin(uuid: str) -> bytes:
-    body = json.dumps({"uuid": uuid}).encode()
-    return CALL % (len(body), body)
 
 
 async def test_without_keys_only_loopback_is_served(tmp_path: Path) -> None:
@@ -199,13 +97,6 @@ async def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
         code, stderr = await served.ended()
         assert (code, stderr) == (1, "finport: told twice to end: calls under way are lost\n")
         writer.close()
-
-
-def is_listening(port: int) -> bool:
-    with suppress(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port)).close()
-        return True
-    return False
 
 
 @asynccontextmanager

@@ -21,15 +21,7 @@ import pytest
 from gateway.server import supervisor as workers
 from gateway.server.sockets import bound_socket
 from gateway.server.supervisor import Plan, Supervisor, pause_after
-from tests.gateway.server.test_serve import (
-    Server,
-    answer,
-    coin,
-    environment,
-    is_listening,
-    refusal,
-    server,
-)
+from tests.support.servers import Server, answer, coin, environment, is_listening, refusal, server
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio

@@ -38,7 +38,7 @@ from gateway.telemetry.health import Health
 from gateway.telemetry.metrics import CallMetrics, Metrics, State
 from gateway.telemetry.vitals import PERIOD_S, Vitals
 from manifests import Catalog
-from tests.conftest import PLANTED_KEY
+from tests.support.gateways import PLANTED_KEY
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio

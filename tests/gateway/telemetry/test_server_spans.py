@@ -17,8 +17,8 @@ from pydantic import SecretStr
 from gateway.server import http
 from gateway.telemetry.spans import ToolSpans
 from manifests import Catalog
-from tests.conftest import Door, open_road
-from tests.gateway.api.test_mcp import request
+from tests.support.gateways import Door, open_road
+from tests.support.mcp_messages import request
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

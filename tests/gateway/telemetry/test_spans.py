@@ -28,7 +28,7 @@ from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.telemetry.spans import ToolSpans
 from manifests import Catalog
-from tests.conftest import PLANTED_KEY
+from tests.support.gateways import PLANTED_KEY
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio

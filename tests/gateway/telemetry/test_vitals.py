@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
 from gateway.telemetry.vitals import PERIOD_S, Vitals
+from tests.support.checkout import ROOT
 
 PERIOD_MS = PERIOD_S * 1e3
 MIB = 2**20
@@ -72,14 +72,13 @@ CHILD = "from gateway.memory import peak_rss_bytes; print(peak_rss_bytes())"
 
 
 def test_a_child_of_a_large_process_is_not_large() -> None:
-    root = Path(__file__).parents[3]
     parent = f"""
 import subprocess, sys
 held = bytearray(b"x") * {300 * MIB}
 print(subprocess.run([sys.executable, "-c", {CHILD!r}], capture_output=True, text=True).stdout)
 """
     done = subprocess.run(
-        [sys.executable, "-c", parent], capture_output=True, text=True, cwd=root, check=True
+        [sys.executable, "-c", parent], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert 1 * MIB < int(done.stdout) < 150 * MIB
 

@@ -20,9 +20,8 @@ from gateway.settings import GatewaySettings, SettingsError
 from gateway.upstreams.hosts import RETRY_REFILL_S, RETRY_RESERVE
 from gateway.upstreams.quota import standings
 from manifests import Catalog
-from tests.adapters.test_faults import Closing
-from tests.adapters.test_rapidapi import upstream
-from tests.conftest import PLANTED_KEY, Door, open_road
+from tests.support.gateways import PLANTED_KEY, Door, open_road
+from tests.support.upstreams import Closing, upstream
 from tests.support.waiting import PATIENCE_S, Held, until
 
 pytestmark = pytest.mark.anyio

@@ -29,8 +29,8 @@ from gateway.upstreams.accounts import SPANS, TOLD, Accounts, Standing, planned
 from gateway.upstreams.hosts import NotAdmitted
 from gateway.upstreams.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
 from manifests import PlanLimits
-from tests.conftest import Stepping
-from tests.support.waiting import EARLY_S, PATIENCE_S, until
+from tests.support.checkout import ROOT
+from tests.support.waiting import EARLY_S, PATIENCE_S, Stepping, until
 
 pytestmark = pytest.mark.anyio
 
@@ -380,8 +380,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 def taker(path: Path, plan: str = "{}", pause_s: float = 0.0) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", TAKER, str(path), plan, str(pause_s)]
-    root = str(Path(__file__).parents[3])
-    environment = {**os.environ, "PYTHONPATH": root}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     )

@@ -1,0 +1,33 @@
+"""Messages of the Model Context Protocol, as they travel."""
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any
+
+from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY
+from tests.support.gateways import Door
+
+META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+
+BOTH = "application/json, text/event-stream"
+
+
+def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:
+    message = {"jsonrpc": "2.0", "id": id_, "method": method}
+    return message if params is None else message | {"params": params}
+
+
+async def post(
+    door: Door, message: object, headers: Mapping[str, str] | None = None, query: str = ""
+) -> tuple[int, Any]:
+    """The status and the JSON that answer a message; a text is sent as it is."""
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    url = f"{door.url}/mcp{query}"
+    head = {"Accept": BOTH, **(headers or {})}
+    async with door.client.post(url, data=BytesIO(body), headers=head) as got:
+        text = await got.read()
+        nothing = "application/octet-stream" if got.status == 202 else "text/event-stream"
+        kind = "application/json" if text else nothing
+        assert got.content_type == kind, f"{got.content_type} instead of {kind}"
+        return got.status, json.loads(text) if text else None

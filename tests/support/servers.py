@@ -1,0 +1,126 @@
+"""`finport serve` in a process of its own, and what it answers."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.waiting import PATIENCE_S
+
+FINPORT = (sys.executable, "-P", "-m", "gateway.cli.main")
+
+CALL = b"POST /v1/tools/get_coin HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b"
+
+
+@dataclass
+class Server:
+    """A server's process, and where it serves."""
+
+    process: asyncio.subprocess.Process
+    url: str
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def stdin(self) -> asyncio.StreamWriter:
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+    def tell(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def called(self, times: int = 1) -> None:
+        """Until so many calls are under way upstream, in one of its processes."""
+        async with asyncio.timeout(PATIENCE_S):
+            while await self._in_flight() < times:
+                await asyncio.sleep(0.02)
+
+    async def _in_flight(self) -> int:
+        async with aiohttp.ClientSession() as client, client.get(f"{self.url}/healthz") as response:
+            hosts = (await response.json())["hosts"]
+        return sum(host["in_flight"] for host in hosts.values())
+
+    async def ended(self) -> tuple[int, str]:
+        """The exit code and what was written to stderr."""
+        async with asyncio.timeout(PATIENCE_S):
+            _, stderr = await self.process.communicate()
+        assert self.process.returncode is not None
+        return self.process.returncode, stderr.decode()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    folder.mkdir(exist_ok=True)
+    own = {
+        "FINPORT_CACHE_DIR": str(folder / "cache"),
+        "FINPORT_CLIENTS_FILE": str(folder / "clients.json"),
+        "FINPORT_UPSTREAM": "simulated",
+        "TMPDIR": str(folder),
+    }
+    return os.environ | own
+
+
+async def start(folder: Path, *options: str, **told: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(*FINPORT, "serve", "--port", "0", *options),
+        env=environment(folder) | told,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+@asynccontextmanager
+async def server(folder: Path, *options: str, **told: str) -> AsyncIterator[Server]:
+    process = await start(folder, *options, **told)
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            line = (await process.stdout.readline()).decode()
+        if not line.startswith("finport ready on http://127.0.0.1:"):
+            assert process.stderr is not None
+            pytest.fail(f"{line}{(await process.stderr.read()).decode()}")
+        yield Server(process, line.split()[-1])
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+async def refusal(folder: Path, *options: str, **told: str) -> tuple[int, str, str]:
+    """How a server ends that does not start: exit code, stdout, stderr."""
+    process = await start(folder, *options, **told)
+    async with asyncio.timeout(PATIENCE_S):
+        stdout, stderr = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, stdout.decode(), stderr.decode()
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, str, dict[str, Any]]:
+    """Status, head and body of a whole answer. Raises `IncompleteReadError`."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = int(head.partition("content-length: ")[2].split()[0])
+    return int(head.split()[1]), head, json.loads(await reader.readexactly(length))
+
+
+def coin(uuid: str) -> bytes:
+    body = json.dumps({"uuid": uuid}).encode()
+    return CALL % (len(body), body)
+
+
+def is_listening(port: int) -> bool:
+    with suppress(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()
+        return True
+    return False
