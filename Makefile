@@ -17,18 +17,10 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	$(BIN)/finbench demo
 
-# Three parts of the tests run side by side, since they mostly wait: commands and servers as processes
-# of their own; the gateway, caches and manifests; the rest.
-COMMANDS := tests/test_docs.py tests/bench/cli tests/gateway/cli tests/gateway/server/test_supervisor.py
-WITHIN := $(filter-out $(COMMANDS) tests/gateway/api/test_page.py tests/gateway/api/test_openapi.py, \
-  $(wildcard tests/gateway/test_*.py tests/gateway/*/test_*.py tests/cache/test_*.py tests/manifests/test_*.py))
+# Tests mostly wait, so that there is work for one process more than there are cores.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: lint
-	@logs=$$(mktemp -d); trap 'rm -rf $$logs' EXIT; \
-	$(BIN)/pytest -m "not soak" $(COMMANDS) >$$logs/commands 2>&1 & commands=$$!; \
-	$(BIN)/pytest -m "not soak" $(WITHIN) >$$logs/within 2>&1 & within=$$!; \
-	$(BIN)/pytest -m "not soak" $(addprefix --ignore=,$(COMMANDS) $(WITHIN)); ended=$$?; \
-	wait $$within || ended=1; wait $$commands || ended=1; \
-	cat $$logs/within $$logs/commands; exit $$ended
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal -m "not soak"
 
 lint: install
 	$(BIN)/ruff check .
