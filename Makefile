@@ -17,10 +17,10 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	$(BIN)/finbench demo
 
-# Tests mostly wait, so that there is work for one process more than there are cores.
+# Tests mostly wait, so there is one process more than cores. The longest test starts first.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: lint
-	$(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal -m "not soak"
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal -m "not soak" tests/test_docs.py tests
 
 lint: install
 	$(BIN)/ruff check .
