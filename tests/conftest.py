@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,23 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("finport")
 
 
+def encodable(value: Any) -> Any:
+    """The same with half characters escaped."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: encodable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(encodable, value))
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Workers of pytest-xdist send reports as UTF-8, and tests log half characters too."""
+    return encodable((yield))
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": True}
@@ -38,6 +55,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     for name in [name for name in os.environ if name.startswith("FINPORT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("FINPORT_CLIENTS_FILE", str(tmp_path / "clients.json"))
+    monkeypatch.setattr("gateway.settings.user_cache_path", tmp_path.joinpath)
     monkeypatch.setenv("FINPORT_AKSHARE_WORKERS", "1")  # to import AkShare takes 2 s each
     monkeypatch.chdir(tmp_path)
 
