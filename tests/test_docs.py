@@ -169,7 +169,7 @@ def test_the_python_example_prints_a_table(environment: dict[str, str], tmp_path
 
 @pytest.mark.parametrize("package", ["gateway", "bench"])
 def test_help_imports_nothing_heavy(environment: dict[str, str], package: str) -> None:
-    code = f"import sys, {package}.cli; print(*sys.modules)"
+    code = f"import sys, {package}.cli.main; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
