@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
-from bench.client import EmbeddedClient, HttpClient, Reply
+from bench.client import EmbeddedClient, HttpClient
 from bench.record import Ending, EpisodeRecord, Judgement, ModelCallRecord
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.driver import Driver, Limits
