@@ -17,10 +17,10 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	$(BIN)/finbench demo
 
-# Tests mostly wait, so there is one process more than cores. The longest test starts first.
+# Tests mostly wait, so there is one process more than cores.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: lint
-	$(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal -m "not soak" tests/test_docs.py tests
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal -m "not soak"
 
 lint: install
 	$(BIN)/ruff check .

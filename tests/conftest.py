@@ -45,6 +45,11 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     return encodable((yield))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test starts first, so that no process works alone at the end."""
+    items.sort(key=lambda item: item.path.name != "test_docs.py")
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": True}

@@ -97,6 +97,7 @@ def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("FINPORT_CACHE_DIR", "cache")
     command = [*FINBENCH, "demo", "--out", "out", "--episodes", "1000000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     episodes = tmp_path / "out" / "episodes.jsonl"
