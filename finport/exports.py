@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from adapters.simulator.faults import Fault, Faults
     from adapters.simulator.server import SimulatedUpstream
     from bench.agents.agent import Agent, Episode, Round, ToolCall, Turn
+    from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType, NoOptions
     from bench.agents.scripted import ErrorRates, ScriptedAgent
     from bench.client import Reply
-    from bench.judges.judge import Judge
+    from bench.judges.judge import Judge, JudgeParts, JudgeType
     from bench.models.client import ModelClient
     from bench.models.completion import Completion, FunctionCall, ModelError
     from bench.record import (
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
         ToolVerdict,
     )
     from bench.suites import load_suite
-    from bench.suites.suite import LabelledCall, Suite, SuiteError, Task
+    from bench.suites.suite import Measure, Measured, Metric, Suite, SuiteError
+    from bench.task import LabelledCall, Task
     from cache.freshness import CacheControl, CacheControlError
     from cache.snapshot import Snapshot, SnapshotError
     from gateway.bind import BoundCall
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 HOMES = {
     "Agent": "bench.agents.agent",
+    "AgentParts": "bench.agents.declaration",
+    "AgentSettingsError": "bench.agents.declaration",
+    "AgentType": "bench.agents.declaration",
     "BoundCall": "gateway.bind",
     "CacheControl": "cache.freshness",
     "CacheControlError": "cache.freshness",
@@ -65,12 +70,18 @@ HOMES = {
     "HostSettings": "gateway.settings",
     "JsonLines": "gateway.trace",
     "Judge": "bench.judges.judge",
+    "JudgeParts": "bench.judges.judge",
+    "JudgeType": "bench.judges.judge",
     "Judgement": "bench.record",
-    "LabelledCall": "bench.suites.suite",
+    "LabelledCall": "bench.task",
     "Manifest": "manifests.manifest",
+    "Measure": "bench.suites.suite",
+    "Measured": "bench.suites.suite",
+    "Metric": "bench.suites.suite",
     "ModelCallRecord": "bench.record",
     "ModelClient": "bench.models.client",
     "ModelError": "bench.models.completion",
+    "NoOptions": "bench.agents.declaration",
     "Observer": "gateway.call",
     "Page": "gateway.rows",
     "Parameter": "manifests.manifest",
@@ -84,7 +95,7 @@ HOMES = {
     "SnapshotError": "cache.snapshot",
     "Suite": "bench.suites.suite",
     "SuiteError": "bench.suites.suite",
-    "Task": "bench.suites.suite",
+    "Task": "bench.task",
     "ToolCall": "bench.agents.agent",
     "ToolCallRecord": "bench.record",
     "ToolVerdict": "bench.record",
@@ -96,6 +107,9 @@ HOMES = {
 
 __all__ = [
     "Agent",
+    "AgentParts",
+    "AgentSettingsError",
+    "AgentType",
     "BoundCall",
     "CacheControl",
     "CacheControlError",
@@ -120,12 +134,18 @@ __all__ = [
     "HostSettings",
     "JsonLines",
     "Judge",
+    "JudgeParts",
+    "JudgeType",
     "Judgement",
     "LabelledCall",
     "Manifest",
+    "Measure",
+    "Measured",
+    "Metric",
     "ModelCallRecord",
     "ModelClient",
     "ModelError",
+    "NoOptions",
     "Observer",
     "Page",
     "Parameter",

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from bench.client import Reply
 from bench.record import Ending, ModelCallRecord
-from bench.suites.suite import Task
+from bench.task import Task
 from manifests import Manifest
 
 LONGEST_TEXT = 2**20

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentType
-from bench.suites.suite import Task
+from bench.task import Task
 
 
 @dataclass(frozen=True, slots=True)

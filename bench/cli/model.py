@@ -112,7 +112,7 @@ async def _serve(
     if until_stdin_closes:  # so that it never outlives the process that started it
         when_stdin_closes(stop.set)
     opened = SimulatedModel.open(
-        suite, Catalog.load(), seed=seed, faults=faults, latency_s=latency_s, port=port
+        suite.tasks, Catalog.load(), seed=seed, faults=faults, latency_s=latency_s, port=port
     )
     try:
         async with opened as model:

@@ -8,7 +8,7 @@ may succeed.
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from hashlib import blake2b
@@ -18,7 +18,7 @@ import orjson
 from aiohttp import web
 
 from bench.models.simulated_roles import JUDGES, PLANNER, Asked, OddRequestError, Roles, Said, share
-from bench.suites.suite import Suite
+from bench.task import Task
 from manifests import Catalog
 
 MODEL = "simulated-planner"
@@ -100,7 +100,7 @@ class SimulatedModel:
     @asynccontextmanager
     async def open(
         cls,
-        suite: Suite,
+        tasks: Iterable[Task],
         catalog: Catalog,
         *,
         seed: int = 0,
@@ -111,7 +111,7 @@ class SimulatedModel:
         """Serve on a port of the loopback interface, 0 for a free one; `base_url` says where. Each
         answer takes `latency_s`. Raises `OSError` where the port is taken.
         """
-        model = cls(Roles(suite, catalog, seed), seed, faults or ModelFaults(), latency_s)
+        model = cls(Roles(tasks, catalog, seed), seed, faults or ModelFaults(), latency_s)
         app = web.Application(client_max_size=MAX_REQUEST_BYTES)
         app.router.add_post("/v1/chat/completions", model._answer)
         runner = web.AppRunner(

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from bench.suites.suite import Suite, Task
+from bench.task import Task
 from manifests import Catalog
 
 PLANNER = "planner"
@@ -79,12 +79,12 @@ class Asked:
 
 
 class Roles:
-    """Plays the tasks of one suite with the tools of one catalogue."""
+    """Plays tasks with the tools of one catalogue."""
 
-    def __init__(self, suite: Suite, catalog: Catalog, seed: int) -> None:
+    def __init__(self, tasks: Iterable[Task], catalog: Catalog, seed: int) -> None:
         self._catalog = catalog
         self._seed = seed
-        self._tasks = {task.question: task for task in suite.tasks}
+        self._tasks = {task.question: task for task in tasks}
         self._longest_first = sorted(self._tasks, key=len, reverse=True)
         self._contained = lru_cache(1024)(self._task_within)
 

@@ -36,7 +36,8 @@ from bench.runs.episode import (
     within_bounds,
     words_of,
 )
-from bench.suites.suite import Suite, Task
+from bench.suites.suite import Suite
+from bench.task import Task
 from gateway import ErrorCode
 from gateway.trace import TraceError
 from manifests import Manifest

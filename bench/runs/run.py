@@ -20,7 +20,8 @@ from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits, Offer
 from bench.runs.live import Live
-from bench.suites.suite import Suite, Task
+from bench.suites.suite import Suite
+from bench.task import Task
 from gateway import Gateway, GatewaySettings
 from gateway.finder import ToolFinder
 from gateway.server.process import calmed_collector, raise_file_limit

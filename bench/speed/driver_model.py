@@ -34,7 +34,7 @@ from bench.speed.driver_stage import (
     suite,
 )
 from bench.speed.measurement import MeasurementError
-from bench.suites.suite import Task
+from bench.task import Task
 from gateway.server.process import raise_file_limit
 from manifests import Manifest
 

@@ -18,7 +18,8 @@ from bench.runs.directory import RunDirectory
 from bench.runs.run import YOUNG
 from bench.speed.measurement import MeasurementError
 from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.suites.suite import LabelledCall, Suite, Task
+from bench.suites.suite import Suite
+from bench.task import LabelledCall, Task
 from gateway import Gateway, GatewaySettings
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
 from gateway.server.process import calm_collector

@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.json_lines import JsonLinesError, lines
-from bench.suites.suite import SuiteError, Task
+from bench.suites.suite import SuiteError
+from bench.task import Task
 from manifests.problem import first_problem
 
 ReadTask = Callable[[bytes, int], Task]

@@ -13,11 +13,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict
-
 from bench.judges.judge import JudgeType
 from bench.metrics.means import Means
 from bench.record import EpisodeRecord, ToolCallRecord
+from bench.task import Task, TaskModel
 
 
 class SuiteError(Exception):
@@ -28,29 +27,7 @@ class TraceFormatError(Exception):
     """A line is no trace; the text names file, line and field."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LabelledCall(_Model):
-    """A call that solves part of a task, with sample arguments where the suite has them."""
-
-    name: str
-    arguments: dict[str, Any] = {}
-
-
-class Task(_Model):
-    """One question for an agent. `source_dataset` names the set that the suite took it from."""
-
-    id: str
-    category: str
-    question: str
-    tools: tuple[LabelledCall, ...]
-    answer: str = ""
-    source_dataset: str = ""
-
-
-class _Tasks(_Model):
+class _Tasks(TaskModel):
     name: str
     tasks: tuple[Task, ...]
 

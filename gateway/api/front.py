@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
-from typing import cast
+from typing import Protocol, cast
 
 from aiohttp import hdrs, web
 
@@ -25,10 +25,17 @@ from gateway.api.route import CALLER, Route
 from gateway.api.well_known import challenge
 from gateway.context import CLIENT
 from gateway.errors import CallError, ErrorCode
-from gateway.server.connection import Connection
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Reading(Protocol):
+    """A connection, as the server makes them."""
+
+    def stop_reading(self) -> None:
+        """Read no more of the request that is answered."""
+
 
 MCP = "/mcp"
 FIGURES = ("/metrics", "/healthz", "/readyz")
@@ -201,7 +208,7 @@ def _leave_unread(request: web.Request) -> bool:
     length = request.content_length
     is_long = not request.content.is_eof() and (length is None or length > READ_ON)
     if is_long:
-        cast(Connection, request.protocol).stop_reading()
+        cast(Reading, request.protocol).stop_reading()
     return is_long
 
 

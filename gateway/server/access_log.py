@@ -17,6 +17,7 @@ from aiohttp import web
 from gateway.access.guard import Guard
 from gateway.access.rejection import RequestRejected
 from gateway.telemetry.logs import ACCESS
+from gateway.telemetry.request_path import LONG, shown_path
 from manifests import Catalog
 
 log = logging.getLogger(ACCESS)
@@ -28,11 +29,6 @@ STRANGERS, WINDOW_S = 100, 10.0
 """So many requests of those who may not call are written in so many seconds."""
 
 CLIENT_WENT = 499
-
-MAX_PATH = 256
-
-LONG = 16
-"""Characters from which a part of a path may be a key."""
 
 
 class AccessLog:
@@ -98,13 +94,3 @@ class AccessLog:
             text = "%d requests of callers who may not call were left out of the access log"
             log.warning(text, self._left_out)
         self._written, self._left_out, self._window = 0, 0, None
-
-
-def shown_path(target: str, catalog: Catalog) -> str:
-    """The path of a request's target as plain text, bounded; `***` stands for what may be a key."""
-    if not target.startswith("/") and target != "*":
-        return "***"  # a whole address, which may hold a password
-    parts = target.partition("?")[0].split("/")
-    known = (p if len(p) < LONG or catalog.get(p) is not None else "***" for p in parts)
-    text = "/".join(known)[:MAX_PATH].replace('"', "%22")
-    return text.encode("ascii", "backslashreplace").decode()

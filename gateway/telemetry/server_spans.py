@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from gateway.access.guard import Guard
-from gateway.server.access_log import shown_path
+from gateway.telemetry.request_path import shown_path
 from gateway.telemetry.spans import REQUEST_SPAN, ToolSpans
 from manifests import Catalog
 

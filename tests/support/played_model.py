@@ -26,7 +26,7 @@ from bench.models.client import ModelClient
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.suites.suite import Task
+from bench.task import Task
 from manifests import Manifest
 
 Answer = dict[str, Any] | int

@@ -17,7 +17,8 @@ from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.fintoolbench.tasks import read_task
 from bench.suites.fintoolbench.traces import for_evaluator, read_trace
-from bench.suites.suite import Measure, Measured, Metric, Suite, SuiteError, Task
+from bench.suites.suite import Measure, Measured, Metric, Suite, SuiteError
+from bench.task import Task
 
 _PAPER = "arXiv 2603.08262, section 4, as its public evaluator counts"
 _OURS = "ours: what the infrastructure failed says nothing about an agent"

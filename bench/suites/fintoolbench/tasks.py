@@ -7,7 +7,7 @@ are kept as they stand, also the eighteen that read "nan".
 
 from pydantic import BaseModel
 
-from bench.suites.suite import LabelledCall, Task
+from bench.task import LabelledCall, Task
 
 
 class _Question(BaseModel):

@@ -14,7 +14,7 @@ from bench.client import Reply
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.suites.suite import Task
+from bench.task import Task
 from manifests import Catalog, Manifest
 from tests.support.played_model import (
     INPUT,

@@ -19,7 +19,7 @@ from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.fintoolbench.traces import read_trace
-from bench.suites.suite import Task
+from bench.task import Task
 from tests.support.agents import Loopback, Made
 from tests.support.commands import finbench_in
 

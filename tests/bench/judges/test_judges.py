@@ -18,7 +18,7 @@ from bench.suites.fintoolbench.needs import needs_of
 from bench.suites.fintoolbench.quantity import asked_scale, quantities
 from bench.suites.fintoolbench.rules import RulesJudge, score_of
 from bench.suites.fintoolbench.verdicts import read_score, read_verdicts
-from bench.suites.suite import Task
+from bench.task import Task
 from manifests import Catalog
 from tests.support.checkout import QUESTIONS
 from tests.support.played_model import INPUT, OUTPUT, Aside, PlayedModel, opened, playing, says

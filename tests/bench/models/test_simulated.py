@@ -20,7 +20,7 @@ from bench.models.simulated import ModelFaults, SimulatedModel
 from bench.record import ModelCallRecord
 from bench.suites import load_suite
 from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.suites.suite import LabelledCall, Task
+from bench.task import LabelledCall, Task
 from manifests import Catalog
 from manifests.export import export
 
@@ -88,7 +88,7 @@ async def play(base_url: str, question: str, tools: list[dict[str, Any]]) -> lis
 
 async def test_the_planner_plays_the_labelled_tools_in_order(catalog: Catalog) -> None:
     rounds = Counter[int]()
-    async with SimulatedModel.open(STARTER, catalog) as model:
+    async with SimulatedModel.open(STARTER.tasks, catalog) as model:
         for task in STARTER.tasks:
             labelled = [(call.name, call.arguments) for call in task.tools]
             tools = tools_of(catalog, "get_coin", *(name for name, _ in labelled))
@@ -107,7 +107,7 @@ async def test_without_its_tools_the_planner_takes_another_or_answers(catalog: C
     unknown = [{"type": "function", "function": {"name": "mine", "parameters": {
         "properties": {"a": {"examples": [3]}, "b": {}}, "required": ["a"]}}}]  # fmt: skip
     messages = [{"role": "user", "content": question}]
-    async with SimulatedModel.open(SUITE, catalog) as model:
+    async with SimulatedModel.open(SUITE.tasks, catalog) as model:
         url = model.base_url
         (call,) = (await ask(url, messages, tools=tools)).calls
         coin = catalog.get("get_coin")
@@ -127,7 +127,7 @@ async def test_without_its_tools_the_planner_takes_another_or_answers(catalog: C
 
 async def test_about_half_of_the_answers_are_right_and_the_judge_sees_it(catalog: Catalog) -> None:
     scores: dict[str, Counter[float]] = {kind: Counter() for kind in GOLD}
-    async with SimulatedModel.open(SUITE, catalog, seed=5) as model:
+    async with SimulatedModel.open(SUITE.tasks, catalog, seed=5) as model:
         for task in SUITE.tasks:
             said = await ask(model.base_url, [{"role": "user", "content": task.question}])
             kind = task.id.partition("_")[0]
@@ -162,14 +162,14 @@ async def test_an_answer_that_holds_the_gold_one_is_right(
     gold: str, answer: str, is_right: bool, catalog: Catalog
 ) -> None:
     told = {"question": "?", "gold": gold, "answer": answer, "kind": "numeric"}
-    async with SimulatedModel.open(SUITE, catalog) as model:
+    async with SimulatedModel.open(SUITE.tasks, catalog) as model:
         judged = await ask_role(model.base_url, "judge-answer", told)
     assert orjson.loads(judged) == {"score": 1 if is_right else 0}
 
 
 async def test_the_judge_of_tools_finds_most_of_them_suitable(catalog: Catalog) -> None:
     tools = [{"name": manifest.name, "timeliness": "daily"} for manifest in catalog][:100]
-    async with SimulatedModel.open(SUITE, catalog) as model:
+    async with SimulatedModel.open(SUITE.tasks, catalog) as model:
         told = {"question": "?", "tools": tools}
         judged = orjson.loads(await ask_role(model.base_url, "judge-tools", told))
     assert [tool["name"] for tool in judged["tools"]] == [tool["name"] for tool in tools]
@@ -178,7 +178,7 @@ async def test_the_judge_of_tools_finds_most_of_them_suitable(catalog: Catalog) 
 
 
 async def test_constraints_and_reductions(catalog: Catalog) -> None:
-    async with SimulatedModel.open(SUITE, catalog) as model:
+    async with SimulatedModel.open(SUITE.tasks, catalog) as model:
         question = SUITE.tasks[3].question
         said = orjson.loads(await ask_role(model.base_url, "constraints", question))
         reduced = await ask_role(
@@ -220,7 +220,7 @@ async def test_the_same_seed_gives_the_same_answers(catalog: Catalog) -> None:
     answers = []
     faults = ModelFaults(bad_json=0.2, server_error=0.2, refusal=0.2)
     for seed in (1, 1, 2):
-        async with SimulatedModel.open(SUITE, catalog, seed=seed, faults=faults) as model:
+        async with SimulatedModel.open(SUITE.tasks, catalog, seed=seed, faults=faults) as model:
             asked = requests(catalog, 40) + requests(catalog, 40, stream=True)
             answers.append([await raw(model.base_url, body) for body in asked])
     assert answers[0] == answers[1]
@@ -229,7 +229,7 @@ async def test_the_same_seed_gives_the_same_answers(catalog: Catalog) -> None:
 
 async def test_the_official_client_reads_it_whole_and_in_pieces(catalog: Catalog) -> None:
     async with (
-        SimulatedModel.open(SUITE, catalog) as model,
+        SimulatedModel.open(SUITE.tasks, catalog) as model,
         AsyncOpenAI(base_url=model.base_url, api_key="none") as client,
     ):
         for body in (*requests(catalog, 4), *requests(catalog, 4, tool_choice="none")):
@@ -294,7 +294,7 @@ async def test_each_fault_comes_at_its_rate(is_stream: bool, catalog: Catalog) -
     tools = [orjson.dumps(tool) for tool in tools_of(catalog, "get_coin", "stock_zh_a_hist")]
     met = Counter[str]()
     async with (
-        SimulatedModel.open(SUITE, catalog, faults=faults) as model,
+        SimulatedModel.open(SUITE.tasks, catalog, faults=faults) as model,
         ModelClient.open(model.base_url, "m", None, retries=0, stream=is_stream) as client,
     ):
 
@@ -318,7 +318,7 @@ async def test_what_is_not_the_planners_meets_only_what_befalls_all(catalog: Cat
     faults = ModelFaults(bad_json=0.3, refusal=0.3, judge_invalid=0.4)
     told = {"question": "?", "gold": "1", "answer": "1", "kind": "numeric"}
     valid = 0
-    async with SimulatedModel.open(SUITE, catalog, faults=faults) as model:
+    async with SimulatedModel.open(SUITE.tasks, catalog, faults=faults) as model:
         for n in range(60):
             text = await ask_role(model.base_url, "judge-answer", {**told, "n": n})
             valid += text == '{"score":1}'
@@ -330,7 +330,7 @@ async def test_what_is_not_the_planners_meets_only_what_befalls_all(catalog: Cat
 
 async def test_another_attempt_may_succeed(catalog: Catalog) -> None:
     async with (
-        SimulatedModel.open(SUITE, catalog, faults=ModelFaults(rate_limited=0.5)) as model,
+        SimulatedModel.open(SUITE.tasks, catalog, faults=ModelFaults(rate_limited=0.5)) as model,
         ModelClient.open(model.base_url, "m", None, retries=12) as client,
     ):
         records = [ModelCallRecord(1, "act", "m", 0.0, 0.0) for _ in range(20)]
@@ -366,7 +366,7 @@ def test_rates_are_shares_of_one_whole(rates: dict[str, float]) -> None:
     ],
 )  # fmt: skip
 async def test_an_odd_request_is_refused(body: object, catalog: Catalog) -> None:
-    async with SimulatedModel.open(SUITE, catalog) as model:
+    async with SimulatedModel.open(SUITE.tasks, catalog) as model:
         status, said = await raw(model.base_url, body)
     assert status == 400
     assert orjson.loads(said)["error"]["message"]

@@ -19,7 +19,7 @@ from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
 from bench.suites import load_suite
 from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.suites.suite import Task
+from bench.task import Task
 from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Manifest
 from tests.support.agents import Loopback, Made

@@ -15,8 +15,8 @@ from pydantic import SecretStr
 
 from gateway.server import access_log as access
 from gateway.server import http
-from gateway.server.access_log import MAX_PATH, shown_path
 from gateway.telemetry.logs import ACCESS, set_up
+from gateway.telemetry.request_path import MAX_PATH, shown_path
 from manifests import Catalog
 from tests.support.gateways import Door, open_road
 from tests.support.servers import answer

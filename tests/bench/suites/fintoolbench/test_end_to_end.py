@@ -48,7 +48,7 @@ MAIN = [metric.name for metric in LabelledTasks.metrics if metric.is_main]
 async def played(
     agent: str, suite: Suite, faults: ModelFaults, catalog: Catalog, folder: Path
 ) -> tuple[list[EpisodeRecord], dict[str, Any]]:
-    async with SimulatedModel.open(suite, catalog, faults=faults) as model:
+    async with SimulatedModel.open(suite.tasks, catalog, faults=faults) as model:
         plan = RunPlan(
             suite=suite,
             gateway="embedded",
