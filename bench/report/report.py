@@ -75,10 +75,14 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
 
 def page(about: RunInfo, facts: Facts, digest: str) -> str:
     """The page of a run with these settings, facts, and digest of its files."""
-    folder = files("bench.report")
+    own, shared = files("bench.report"), files("gateway.api") / "static"
     template, css, script = (
-        folder.joinpath(f"report.{kind}").read_text(encoding="utf-8")
-        for kind in ("html.j2", "css", "js")
+        "".join(part.read_text(encoding="utf-8") for part in parts)
+        for parts in (
+            (own / "report.html.j2",),
+            (shared / "palette.css", own / "report.css"),
+            (own / "report.js",),
+        )
     )
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
