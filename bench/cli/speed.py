@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from gateway.cli.options import echo_json
+from gateway.duration import duration
 from gateway.terminal import echo
 
 
@@ -60,8 +61,8 @@ class _Progress(logging.Handler):
         self._ends_at = time.monotonic() + left_s
 
     def emit(self, record: logging.LogRecord) -> None:
-        minutes, seconds = divmod(max(round(self._ends_at - time.monotonic()), 0), 60)
-        text = f"{self._measured}: {record.getMessage()} (about {minutes}:{seconds:02} left)"
+        left = duration(max(round(self._ends_at - time.monotonic()), 0))
+        text = f"{self._measured}: {record.getMessage()} (about {left} left)"
         echo(text, err=True)
 
 

@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from bench.metrics.interval import interval_text, percent
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.suites.suite import Suite
@@ -35,20 +36,12 @@ def if_seen() -> Iterator[None]:
             os.close(nowhere)
 
 
-def percent(share: float | None) -> str:
-    return "undefined" if share is None else f"{share:.1%}"
-
-
-def span(interval: Sequence[float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}"
-
-
 def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Table:
     """Every metric with its interval; those that nothing was judged for say so."""
     table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
     for metric in suite.metrics:
         if metric.name in metrics:
-            interval = span(metrics["intervals"].get(metric.name))
+            interval = interval_text(metrics["intervals"].get(metric.name))
             table.add_row(metric.name, percent(metrics[metric.name]), interval, metric.text)
     return table
 

@@ -1,5 +1,6 @@
 """Rates and means with how far they may be from what they stand for, as figures to print."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import sqrt
 
@@ -50,3 +51,11 @@ def share(part: int, whole: int) -> float | None:
 
 def rounded(interval: tuple[float, float] | None) -> list[float] | None:
     return None if interval is None else [round(end, DIGITS) for end in interval]
+
+
+def percent(share: float | None) -> str:
+    return "undefined" if share is None else f"{share:.1%}"
+
+
+def interval_text(interval: Sequence[float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}"

@@ -10,6 +10,7 @@ import orjson
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
 from bench.runs.about import RunInfo, simulated
 from bench.suites.suite import Metric
+from gateway.duration import duration
 from gateway.telemetry.quantile import Quantiles
 
 ROWS: Final = 40
@@ -46,7 +47,7 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
         "models_published": list(suite.published),
         "published_note": suite.published_note,
         "heat": _heat(facts, metrics.get("breakdown", {})),
-        "bin": span(facts.timeline.width_s * 1e3),
+        "bin": duration(facts.timeline.width_s),
         "times_taken_up": about.parts - 1,
         "sources": list(_sources(facts)),
         "errors": [
@@ -70,14 +71,8 @@ def percent(share: float | None) -> str:
     return NONE if share is None else f"{share:.1%}"
 
 
-def span(milliseconds: float | None) -> str:
-    """A length of time in the unit that suits it."""
-    if milliseconds is None:
-        return NONE
-    for size, unit in ((3.6e6, "h"), (6e4, "min"), (1e3, "s"), (1, "ms")):
-        if milliseconds >= size:
-            return f"{milliseconds / size:.3g} {unit}"
-    return f"{milliseconds * 1e3:.3g} µs"
+def _took(milliseconds: float | None) -> str:
+    return NONE if milliseconds is None else duration(milliseconds / 1e3)
 
 
 def _compact(n: float) -> str:
@@ -115,7 +110,7 @@ def _head(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, str 
     yield "Model", said("model")
     yield "Judge", said("judge")
     yield "Began", f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else None
-    yield "Took", span(about.took_s * 1e3) if "took_s" in about.content else None
+    yield "Took", duration(about.took_s) if "took_s" in about.content else None
     yield "Tools answered", said("upstream", "mode", of="{}, mode {}") or said("upstream")
     yield "Gateway", said("gateway")
     yield "At once", said("concurrency", of="at most {} episodes")
@@ -240,13 +235,13 @@ def _hosts(facts: Facts) -> Iterator[tuple[str, ...]]:
 
 def _latency(use: Use, *points: float) -> Iterable[str]:
     latency: Quantiles = use.latency_ms
-    return (span(latency.at(point)) for point in points)
+    return (_took(latency.at(point)) for point in points)
 
 
 def _tool(row: Mapping[str, Any]) -> Sequence[str]:
     latency = row["latency_ms"]
     counts = (f"{row['calls']:,}", f"{row['failed']:,}")
-    return row["tool"], *counts, span(latency["p50"]), span(latency["p99"])
+    return row["tool"], *counts, _took(latency["p50"]), _took(latency["p99"])
 
 
 def _embedded(kept: int, episodes: int) -> str:

@@ -1,4 +1,3 @@
-"use strict";
 // The episodes of a report: found by text, category, ending and outcome, and read one by one. What
 // a trace says becomes text nodes only.
 
@@ -104,7 +103,7 @@
         ["Gold answer", episode.gold || "none"],
         ["Ending", episode.ending + (episode.error ? `: ${episode.error}` : "")],
         ["Failed through", episode.infrastructure && "nobody but a quota, the gateway or the model"],
-        ["Took", time(episode.ms)],
+        ["Took", duration(episode.ms / 1000)],
         ["Judgement", judgement && judged(judgement)],
         ["Labelled, ✓ called", tags(episode.labelled, called)],
         ["Offered, ✓ called", tags(episode.candidates, called)],
@@ -163,7 +162,7 @@
     return el(
       "div",
       { class: "call" },
-      el("p", {}, el("b", { class: "mono" }, made.tool), outcome, time(made.ms)),
+      el("p", {}, el("b", { class: "mono" }, made.tool), outcome, duration(made.ms / 1000)),
       ...parts.flatMap(([name, text]) => [el("h4", {}, name), pre(text)]),
     );
   }
@@ -177,7 +176,7 @@
   function requests(made) {
     const heads = ["before round", "purpose", "model", "input", "cached", "output", "took", "end"];
     const rows = made.map((one) => [
-      ...[one.step, one.purpose, one.model, one.input, one.cached, one.output, time(one.ms)],
+      ...[one.step, one.purpose, one.model, one.input, one.cached, one.output, duration(one.ms / 1000)],
       one.error || one.finish || "",
     ]);
     const table = el(
@@ -188,10 +187,6 @@
       el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell) => el("td", {}, `${cell}`))))),
     );
     return el("div", { class: "scroll", tabindex: 0 }, table);
-  }
-
-  function time(ms) {
-    return ms < 1000 ? `${+ms.toPrecision(3)} ms` : `${+(ms / 1000).toPrecision(3)} s`;
   }
 
   for (const field of fields) field.addEventListener("input", choose);

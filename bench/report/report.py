@@ -81,7 +81,7 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
         for parts in (
             (own / "report.html.j2",),
             (shared / "palette.css", own / "report.css"),
-            (own / "report.js",),
+            (shared / "duration.js", own / "report.js"),
         )
     )
     environment = Environment(

@@ -21,11 +21,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bench.cli.tables import percent, span
+from bench.metrics.interval import interval_text, percent
 from bench.runs.episode import words_of
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Metric
 from gateway.console import PlainConsole
+from gateway.duration import duration
 
 log = logging.getLogger("finport")
 
@@ -146,25 +147,29 @@ class Live:
         self._pace.note(now, driver.done, self._metrics.traffic.latency_ms.count)
         rates = self._metrics.rates()
         if self._rich is None:
+            figures = self._figures() | self._times(now)
             in_line = [metric.name for metric in self._metrics.suite.metrics if metric.in_line]
-            figures = {**self._figures(now), **{name: percent(rates[name]) for name in in_line}}
+            figures |= {name: percent(rates[name]) for name in in_line}
             if unsaved := self._unsaved():
                 figures["not saved"] = unsaved
             print("  ".join(f"{name} {value}" for name, value in figures.items()), flush=True)  # noqa: T201
             return
-        bar = ProgressBar(total=max(self._episodes, 1), completed=driver.done, width=60)
+        bar = Table.grid(padding=(0, 2))
+        bar.add_row(
+            ProgressBar(total=max(self._episodes, 1), completed=driver.done, width=40),
+            "  ".join(f"{name} {text}" for name, text in self._times(now).items() if text),
+        )
         beside = Table.grid(padding=(0, 1))
         beside.add_row(_metrics(self._metrics.suite.metrics, rates), self._errors())
         unsaved = self._unsaved()
         warning = Text(f"  not saved: {unsaved}" if unsaved else "", style="bold red")
-        shown = Group(bar, _row(self._figures(now)), beside, self._host_table(), warning)
+        shown = Group(bar, _row(self._figures()), beside, self._host_table(), warning)
         self._rich.update(shown, refresh=True)
 
-    def _figures(self, now: float) -> dict[str, str]:
+    def _figures(self) -> dict[str, str]:
         """Counts and rates so far."""
         traffic, driver = self._metrics.traffic, self._driver
         episodes_s, calls_s = self._pace.per_s()
-        left = (self._episodes - driver.done) / episodes_s if episodes_s else None
         return {
             "episodes": f"{driver.done}/{self._episodes}",
             "in flight": str(driver.in_flight),
@@ -172,8 +177,15 @@ class Live:
             "calls/s": f"{calls_s:.0f}",
             "hits": percent(traffic.hit_rate),
             "failed calls": str(traffic.codes.total()),
-            "time": _time(now - self._started),
-            "left": "" if left is None else _time(left),
+        }
+
+    def _times(self, now: float) -> dict[str, str]:
+        """How long the run has taken, and how long it will."""
+        episodes_s, _ = self._pace.per_s()
+        left = (self._episodes - self._driver.done) / episodes_s if episodes_s else None
+        return {
+            "time": duration(round(now - self._started, 1)),
+            "left": "" if left is None else duration(round(left, 1)),
         }
 
     def _errors(self) -> Table:
@@ -206,7 +218,7 @@ def _metrics(metrics: Sequence[Metric], rates: dict[str, Any]) -> Table:
     table = _table("metric", "so far", "95 % interval")
     for name in (metric.name for metric in metrics if metric.is_main):
         if rates.get(name) is not None:
-            table.add_row(name, percent(rates[name]), span(rates["intervals"].get(name)))
+            table.add_row(name, percent(rates[name]), interval_text(rates["intervals"].get(name)))
     return table
 
 
@@ -221,11 +233,3 @@ def _row(figures: dict[str, str]) -> Table:
     table = _table(*figures)
     table.add_row(*figures.values())
     return table
-
-
-def _time(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds:02}s"

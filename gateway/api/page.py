@@ -27,6 +27,7 @@ from gateway.api.reference import operations
 from gateway.api.route import CALLER
 from gateway.bind import printable
 from gateway.call import Gateway
+from gateway.duration import duration
 from gateway.finder import ToolFinder
 from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
 from manifests.catalog import MAX_QUERY
@@ -284,18 +285,12 @@ def _in_words(rule: Rule) -> str:
     if "updates_utc" in said:
         fresh = f"Fresh until the next {' or '.join(said['updates_utc'])} UTC"
     else:
-        fresh = f"Fresh for {_span(rule.fresh_s)}"
+        fresh = f"Fresh for {duration(rule.fresh_s)}"
+    renewing_s, failing_s = rule.stale_while_revalidate_s, rule.stale_if_error_s
     return (
-        f"{fresh}; after that given for {_span(rule.stale_while_revalidate_s)} while a newer one "
-        f"is fetched, and for {_span(rule.stale_if_error_s)} in place of an error."
+        f"{fresh}; after that given for {duration(renewing_s)} while a newer one is fetched, and "
+        f"for {duration(failing_s)} in place of an error."
     )
-
-
-def _span(seconds: float) -> str:
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {unit}{'' if seconds == size else 's'}"
-    return f"{seconds:g} s"
 
 
 def _coded(text: str) -> Markup:

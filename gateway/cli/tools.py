@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.options import echo_json
+from gateway.duration import duration
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -113,17 +114,10 @@ def _show(manifest: "Manifest") -> None:
 
 
 def _freshness(rule: "Rule") -> str:
-    fresh = _span(rule.fresh_s)
+    fresh = duration(rule.fresh_s)
     if rule.updates_utc:
         fresh = f"until the next of {' and '.join(rule.to_dict()['updates_utc'])} UTC"
     return (
-        f"{fresh}; then {_span(rule.stale_while_revalidate_s)} while a newer answer is fetched, "
-        f"{_span(rule.stale_if_error_s)} if upstream fails"
+        f"{fresh}; then {duration(rule.stale_while_revalidate_s)} while a newer answer is fetched, "
+        f"{duration(rule.stale_if_error_s)} if upstream fails"
     )
-
-
-def _span(seconds: float) -> str:
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= unit and seconds % unit == 0:
-            return f"{seconds / unit:g} {name}"
-    return f"{seconds:g} s"

@@ -1,6 +1,7 @@
 // What came back: where it is from, and the error, the table or the document that it is.
 
-import { announce, ask, byId, duration, el, number, plural } from "./page.js";
+import { duration } from "./duration.js";
+import { announce, ask, byId, el, number, plural } from "./page.js";
 import { plot } from "./plot.js";
 
 const STEP = 1000; // rows that are shown at once; more on request
@@ -45,7 +46,7 @@ function factsOf(made) {
   const facts = {
     Source: made.source,
     Upstream: made.upstream,
-    Age: made.age_s === undefined ? null : made.age_s < 1 ? "under 1 s" : duration(made.age_s),
+    Age: made.age_s === undefined ? null : made.age_s < 1 ? "under 1 s" : duration(Math.floor(made.age_s)),
     Attempts: String(made.attempts),
     Took: `${number(made.elapsed_ms, 1)} ms`,
     Snapshot: made.snapshot,

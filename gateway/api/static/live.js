@@ -1,7 +1,8 @@
 // How the gateway is doing, asked for as long as the page is seen. A screen reader hears of what
 // goes wrong, not of every count.
 
-import { announce, ask, byId, duration, el, number, words } from "./page.js";
+import { duration } from "./duration.js";
+import { announce, ask, byId, el, number, words } from "./page.js";
 
 const POLL_MS = 2000;
 const KEPT = ["cached", "stale", "replayed"];
@@ -39,7 +40,7 @@ function show({ status, calls, pending, uptime_s: uptime, hosts }) {
     calls: number(sum(Object.keys(calls))),
     cached: answered ? `${number((100 * sum(KEPT)) / answered)} %` : "–",
     pending: number(pending),
-    uptime: duration(uptime),
+    uptime: duration(Math.floor(uptime)),
   };
   for (const [name, text] of Object.entries(vitals)) byId(`vital-${name}`).textContent = text;
   tell(status === "ok" ? "" : `The gateway says of itself: ${status}.`);

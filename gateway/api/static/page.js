@@ -33,14 +33,6 @@ export const plural = (count, one) => `${number(count)} ${one}${count === 1 ? ""
 
 export const words = (text) => String(text).replaceAll("_", " ");
 
-export function duration(seconds) {
-  const s = Math.floor(seconds);
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
-}
-
 // Where the browser forbids storage, the key is kept as long as the page.
 const store = (() => {
   try {

@@ -46,6 +46,8 @@ ARGS = [
 ]
 EVIL = "</script><img src=x onerror='document.title=1'>\u2028<!--{{7*7}}\"&"
 
+DATA = "application/json"
+
 
 def traced(number: int, **more: Any) -> CallRecord:
     failed = number % 4 == 0
@@ -218,11 +220,11 @@ def test_the_page_holds_nothing_foreign_and_its_policy_allows_nothing_else(page:
     policy = next(value for name, value in markup.attributes if value.startswith("default-src"))
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     contents = {of.get("type") or of["tag"]: text for of, text in markup.raw}
-    assert contents.keys() == {"style", "script", "application/json"}
-    for kind in ("style", "script"):
-        digest = base64.b64encode(sha256(contents[kind].encode()).digest()).decode()
+    assert contents.keys() == {"style", "module", DATA}
+    for kind, holder in (("style", "style"), ("script", "module")):
+        digest = base64.b64encode(sha256(contents[holder].encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
-    shown = json.loads(contents["application/json"])
+    shown = json.loads(contents[DATA])
     assert shown[0]["episode"] == "task_0.0"
     (evil,) = [found for found in shown if found["episode"] == "task_77.0"]
     assert (evil["question"], evil["calls"][1]["output"], evil["ending"]) == (EVIL,) * 3
@@ -246,7 +248,7 @@ def test_failed_episodes_come_first_up_to_a_limit(run: Path, tmp_path: Path) -> 
     size = (tmp_path / "few.html").stat().st_size / 2**20
     assert done.output == f"{tmp_path / 'few.html'}: {size:.2f} MiB, 25 of 61 episodes\n"
     assert "25 of the 61 episodes of the run are in this page" in page
-    (shown,) = [json.loads(t) for of, t in Markup(page).raw if of.get("type")]
+    (shown,) = [json.loads(t) for of, t in Markup(page).raw if of.get("type") == DATA]
     assert [found["passed"] for found in shown] == [False] * 22 + [True] * 3
     assert [found["episode"] for found in shown[-3:]] == ["task_2.0", "task_4.0", "task_5.0"]
     assert "No episode" not in page

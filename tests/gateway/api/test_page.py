@@ -201,7 +201,7 @@ async def test_files_stand_under_a_hash_of_them_all(client: aiohttp.ClientSessio
             imported = re.findall(r'from "\./(\w+\.js)"', await response.text())
         todo += [f"{folder}/{name}" for name in imported if name not in seen]
     scripts = {name for name, kind in seen.items() if kind == "text/javascript"}
-    assert scripts == {"answer.js", "call.js", "live.js", "page.js", "plot.js"}
+    assert scripts == {"answer.js", "call.js", "duration.js", "live.js", "page.js", "plot.js"}
     assert seen.keys() - scripts == {"page.css", "palette.css", "favicon.svg"}
 
 
