@@ -147,7 +147,9 @@ def run_suite(
         tokens=options.pop("max_episode_tokens"),
     )
     top_k = options.pop("top_k")
-    if top_k is None and agent.type.reads_answers:
+    if top_k is not None and loaded.offers_tools:
+        raise click.UsageError(f"--top-k: the suite {suite} says which tools are offered")
+    if top_k is None and agent.type.reads_answers and not loaded.offers_tools:
         top_k = TOP_K
     plan = RunPlan(
         suite=loaded,

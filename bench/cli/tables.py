@@ -54,11 +54,14 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
     title = f"{about.suite}: {suite.title} metrics{judge}"
     console.print(metrics_table(suite, metrics, title))
     console.print(suite.summary(metrics))
-    console.print(
-        f"calls {traffic['calls']}, answered {traffic['answered']}: "
-        + ", ".join(f"{source} {n}" for source, n in traffic["sources"].items())
-        + f"; cache hit rate {percent(traffic['cache_hit_rate'])}"
-    )
+    if traffic["calls"]:
+        console.print(
+            f"calls {traffic['calls']}, answered {traffic['answered']}: "
+            + (", ".join(f"{source} {n}" for source, n in traffic["sources"].items()) or "none")
+            + f"; cache hit rate {percent(traffic['cache_hit_rate'])}"
+        )
+    else:
+        console.print("no calls")
     console.print("failed: " + (", ".join(f"{c} {n}" for c, n in traffic["errors"].items()) or "0"))
     endings = metrics["usage"]["endings"]
     console.print("endings: " + ", ".join(f"{ending} {n}" for ending, n in endings.items()))
@@ -94,7 +97,8 @@ def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
         lag, peak = figures["loop_lag_ms"]["p99"], figures["peak_rss_bytes"] / 2**20
         workers = (figures["children_peak_rss_bytes"] or 0) / 2**20
         beside = f", its workers {workers:.0f} MiB" if workers and name == "gateway" else ""
-        lines.append(f"{name}: event loop lag p99 {lag} ms, peak memory {peak:.0f} MiB{beside}")
+        late = "not measured" if lag is None else f"p99 {lag} ms"  # over before the first sample
+        lines.append(f"{name}: event loop lag {late}, peak memory {peak:.0f} MiB{beside}")
     if about.failed_saves:
         lines.append(
             f"{about.failed_saves} times metrics.json or run.json could not be saved meanwhile; "

@@ -146,17 +146,18 @@ async def run(
 
 async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -> Offer | None:
     """Which tools the plan offers; those retrieved for a task are looked for once."""
-    if plan.top_k is None:
+    suite = plan.suite
+    if plan.top_k is None and not suite.offers_tools:
         return None
     finder, top_k = ToolFinder.of(catalog, settings), plan.top_k
     offered: dict[str, tuple[Manifest, ...]] = {}
     if top_k:  # the first search makes the index, which is none of an episode's time
-        await finder.find(plan.suite.tasks[0].question, top_k)
+        await finder.find(suite.tasks[0].question, top_k)
 
     async def offer(task: Task) -> tuple[Manifest, ...]:
         tools = offered.get(task.id)
         if tools is None:
-            names = plan.suite.offered(task)
+            names = suite.offered(task)
             if names is None and top_k:
                 tools = tuple(await finder.find(task.question, top_k))
             else:

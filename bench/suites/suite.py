@@ -140,6 +140,11 @@ class Suite(ABC):
                 raise SuiteError(f"{name}: two tasks have the id {task.id}")
             seen.add(task.id)
 
+    @property
+    def offers_tools(self) -> bool:
+        """Whether it says itself which tools an agent is offered."""
+        return self.offered(self.tasks[0]) is not None
+
     @cached_property
     def digest(self) -> str:
         """16 hex digits over its name and all its tasks."""
@@ -163,8 +168,8 @@ class Suite(ABC):
 
     @classmethod
     def offered(cls, task: Task) -> Sequence[str] | None:  # noqa: ARG003 - for suites that say
-        """The tools that an agent is offered for a task; None: those that a search finds, or those
-        that it is labelled with, as the run says.
+        """The tools that an agent is offered for a task; None for each task: those that a search
+        finds, or those that it is labelled with, as the run says.
         """
         return None
 
