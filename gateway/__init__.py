@@ -1,6 +1,6 @@
-"""The road every call takes, and the doors that lead onto it.
+"""The call pipeline and the API over it.
 
-Public names are imported on first use, so that the command line answers at once.
+Public names are imported on first use, so that the command line starts quickly.
 """
 
 from importlib import import_module

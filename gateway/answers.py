@@ -1,10 +1,10 @@
-"""Where an answer comes from: what is kept, a snapshot, or upstream, as the gateway's mode says.
+"""Find the answer to a bound call in the cache, in a snapshot or upstream, by the gateway's mode.
 
-`live`: what is kept and good enough (`cache/freshness.py`), else upstream. `record`: upstream, and
-into the snapshot before the caller has it. `replay`: the snapshot, else as `live`. `offline`: the
-snapshot alone; there is no adapter that could reach anything. Errors are recorded, never kept.
-A transactional tool is executed for each call: its answer is the caller's alone, and is neither
-looked for, shared, kept nor recorded.
+`live` uses a cached answer that is good enough (`cache/freshness.py`), else asks upstream. `record`
+asks upstream and writes the answer to the snapshot before the caller gets it. `replay` uses the
+snapshot, else works as `live`. `offline` uses the snapshot alone and has no adapter. Errors are
+recorded, never cached. A transactional tool is executed for each call: its answer belongs to that
+caller alone and is never looked up, shared, cached or recorded.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from gateway.upstreams.hosts import Hosts
 log = logging.getLogger("finport")
 
 RECORDING_WAIT_S = 2.0
-"""How long a call that is late already waits until its error is recorded."""
+"""How long a call that is already late waits for its error to be recorded."""
 
 
 class Answers:
@@ -57,14 +57,14 @@ class Answers:
 
     @property
     def snapshot_id(self) -> str | None:
-        """The id of the snapshot that is replayed, or that a closed recorder has made."""
+        """The id of the replayed snapshot, or of the one that a closed recorder has written."""
         summary = self.recorder.summary if self.recorder else None
         summary = self.snapshot.summary if self.snapshot else summary
         return summary.id if summary else None
 
     @property
     def upstream(self) -> str:
-        """Where answers are made, or were: `live`, `simulated`, or `live and simulated`."""
+        """The upstreams that answers come from: `live`, `simulated`, or `live and simulated`."""
         made = set() if self._settings.mode == "offline" else {str(self._settings.upstream)}
         if self.snapshot is not None:
             made |= self.snapshot.summary.upstreams.keys()
@@ -72,35 +72,35 @@ class Answers:
 
     @property
     def failed(self) -> bool:
-        """Whether a recording has failed: then nothing is answered any more."""
+        """Whether a recording has failed; from then on no call is answered."""
         return self.recorder is not None and self.recorder.failure is not None
 
     def state(self) -> dict[str, Any]:
-        """How the tiers, and the recording if any, are doing."""
+        """The state of the cache tiers, and of the recording if there is one."""
         state = self._kept.state()
         if self.recorder is not None:
             state["recording"] = {"calls": self.recorder.calls, "failed": self.failed}
         return state
 
     def workers(self) -> dict[str, int]:
-        """How the processes that run AkShare are doing; empty where there are none."""
+        """The state of the AkShare worker processes; empty if there are none."""
         return self._fetcher.workers()
 
     @property
     def under_way(self) -> int:
-        """Executions that have not ended."""
+        """The number of executions that have not ended."""
         return self._fetcher.under_way
 
     async def close(self) -> None:
-        """End all work; its callers are cancelled."""
+        """End all work and cancel its callers."""
         self._fetcher.shut()
         self._kept.shut()
         await self._fetcher.close()
         await self._kept.close()
 
     async def obtain(self, bound: BoundCall, context: CallContext) -> Outcome:
-        """The answer to a call that memory alone could not give at once."""
-        if self.failed:  # it would be asked for in vain
+        """Answer a call that memory alone could not answer at once."""
+        if self.failed:  # asking upstream would be in vain
             return Outcome(error=_unusable())
         if self.pending >= self._settings.max_pending_calls:
             text = f"{self.pending} calls are already on their way to an answer"
@@ -109,10 +109,10 @@ class Answers:
         try:
             outcome = await self._in_time(bound, context)
             if bound.plan.transactional and outcome.attempts and outcome.error is not None:
-                # It may have been executed all the same, so nobody is told to try again.
+                # It may have been executed all the same, so the error never suggests a retry.
                 return replace(outcome, error=replace(outcome.error, again=False))
             return outcome
-        except SnapshotError as error:  # no answer goes out unrecorded, and no damaged one
+        except SnapshotError as error:  # no unrecorded or damaged answer goes out
             log.error("%s", error)
             return Outcome(error=_unusable())
         except Shut:
@@ -167,7 +167,7 @@ class Answers:
         return CallError(ErrorCode.TIMEOUT, text, by="agent")
 
     async def recall(self, tool: str, key: str, version: str) -> Entry | None:
-        """The entry of that tool, key and version, wherever it is kept."""
+        """The entry of that tool, key and version, wherever it is cached."""
         return await self._kept.recall(tool, key, version, self._settings.deadline_s)
 
     async def _transactional(self, call: Wanted) -> Outcome:
@@ -202,7 +202,7 @@ class Answers:
     async def _record_error(
         self, bound: BoundCall, error: CallError, started: float, recorder: Recorder
     ) -> None:
-        """What a caller is told is on disk by then."""
+        """Record an error on disk before the caller gets it."""
         took_ms = (time.perf_counter() - started) * 1e3
         try:
             async with asyncio.timeout(RECORDING_WAIT_S):

@@ -1,7 +1,7 @@
-"""The first three steps of the road: which tool is meant, what the arguments mean, and the key.
+"""The first steps of the call pipeline: find the tool, bind the arguments, compute the key.
 
-All of it is a pure function of tool and arguments. Callers that send JSON text mostly send the same
-text again, so what a short text means is remembered.
+The result is a pure function of tool and arguments. Callers that send JSON text mostly send the
+same text again, so the binding of a short text is remembered.
 """
 
 import re
@@ -20,12 +20,14 @@ from manifests import ArgumentError, Catalog, Manifest, Problem, Scalar, Signatu
 from manifests.nearest import hint
 
 REMEMBERED = 4_096
-"""Texts remembered, and the size in bytes of the longest."""
+"""The number of texts remembered, and the size in bytes of the longest."""
 
 REDACTED = "[redacted]"
 
 MAX_SHOWN = 32
-"""Arguments of a call that did not bind, and problems with them, that are recorded and reported."""
+"""The maximum number of arguments, and of problems with them, that are recorded and reported for a
+call that did not bind.
+"""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _CREDENTIALS = {
@@ -36,7 +38,7 @@ _CREDENTIALS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A tool made ready for calls, on first use."""
+    """A tool prepared for calls; it is made on first use."""
 
     manifest: Manifest
     signature: Signature
@@ -46,10 +48,10 @@ class Plan:
     transactional: bool
 
 
-@dataclass(slots=True)  # frozen would cost a fifth of a cached call
+@dataclass(slots=True)  # frozen would add a fifth to the time of a cached call
 class BoundCall:
-    """A call that can be made: its tool, its canonical arguments, its key, and which of the
-    caller's names were taken for which parameters.
+    """A call that can be made: its tool, its canonical arguments and its key. `aliases` pairs names
+    that the caller used with the parameters they stand for.
     """
 
     plan: Plan
@@ -59,7 +61,7 @@ class BoundCall:
 
 
 class InvalidCall(Exception):
-    """The call can't be made. `arguments` are those given, fit for a record."""
+    """The call can't be made. `arguments` are those given, redacted for the record."""
 
     def __init__(self, error: CallError, arguments: Mapping[str, Any] | None = None) -> None:
         super().__init__(error.message)
@@ -76,7 +78,7 @@ class Binder:
         self._remembered = lru_cache(REMEMBERED)(self._bind_text)
 
     def bind(self, tool: str, arguments: Mapping[str, Any] | bytes) -> BoundCall:
-        """The call that `arguments`, or their JSON text, mean. Raises `InvalidCall`."""
+        """Bind `arguments`, a mapping or its JSON text. Raises `InvalidCall`."""
         if not isinstance(arguments, bytes):
             return self._bind(tool, arguments)
         bind = self._remembered if len(arguments) <= REMEMBERED else self._bind_text
@@ -144,15 +146,15 @@ def unknown_tool(catalog: Catalog, name: str) -> CallError:
 
 
 def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as a caller wrote them, fit for a record: bounded, plain, and without the values of
-    what is named like a credential.
+    """A caller's arguments made safe to record: bounded, printable, and without the values of
+    anything named like a credential.
     """
     shown = islice(arguments.items(), MAX_SHOWN)
     return {printable(str(name)): _shown(str(name), value) for name, value in shown}
 
 
 def masked(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as they are, but for the values of what is named like a credential."""
+    """The arguments as they are, with the values of anything named like a credential masked."""
     return {
         name: REDACTED if _is_credential(name) else _masked(value)
         for name, value in arguments.items()
@@ -190,7 +192,7 @@ def _says_credential(name: str) -> bool:
     return any(word.lower() in _CREDENTIALS for word in (name, *_WORDS.findall(name)))
 
 
-# Asked of every argument that is recorded: a tenth of what an episode costs, without it.
+# Checked for every recorded argument: uncached, this is a tenth of an episode's cost.
 _known = lru_cache(maxsize=REMEMBERED)(_says_credential)
 
 

@@ -1,9 +1,10 @@
-"""The road: what happens to a call, from its name and arguments to a result and a record.
+"""The call pipeline: from a tool's name and arguments to a result and a record.
 
-`Gateway.call` never raises for anything a caller, a tool or an upstream did: every outcome is a
-`Result`, and every call leaves exactly one record and is told to each observer once, also one that
-was cancelled. While the trace can't be written every call is refused before anything is done for
-it, and that alone leaves no record. The cached road does no I/O, takes no lock and makes no task.
+`Gateway.call` never raises for anything that a caller, a tool or an upstream did: every outcome is
+a `Result`. Every call, also a cancelled one, leaves exactly one record and is reported to each
+observer once. While the trace can't be written, every call is refused before anything is done for
+it; only such a call leaves no record. A call answered from memory does no I/O, takes no lock and
+makes no task.
 """
 
 import asyncio
@@ -34,13 +35,13 @@ from manifests import Catalog, Manifest
 log = logging.getLogger("finport")
 
 _HANDLE = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{32})-([0-9a-f]{16})")
-"""Tool, key and version of an answer."""
+"""A handle: tool, key and version of an answer."""
 
 
 class Observer(Protocol):
-    """Is told of every call when it has ended, once, also of one that was refused or cancelled.
+    """Is notified once of every call that has ended, also of one that was refused or cancelled.
 
-    `bound` is None for a call that could not be made. What it does may neither wait nor raise.
+    `bound` is None for a call that could not be made. `ended` may neither wait nor raise.
     """
 
     def ended(self, result: Result, bound: BoundCall | None, context: CallContext) -> None: ...
@@ -50,7 +51,7 @@ Watcher = TypeVar("Watcher", bound=Observer)
 
 
 class Gateway:
-    """One road for one event loop. Made by `Gateway.open`."""
+    """The call pipeline for one event loop. Made by `Gateway.open`."""
 
     def __init__(
         self,
@@ -85,10 +86,10 @@ class Gateway:
         observers: Sequence[Observer] = (),
         clock: Clock | None = None,
     ) -> AsyncIterator["Gateway"]:
-        """A running gateway; leaving ends everything that it started.
+        """Open a gateway; leaving the context ends everything that it started.
 
-        Raises `SettingsError`, `CatalogError`, `SnapshotError` where the snapshot can't be read or
-        recorded, and `OSError` where the cache can't be opened.
+        Raises `SettingsError`, `CatalogError`, `SnapshotError` if the snapshot can't be read or
+        recorded, and `OSError` if the cache can't be opened.
         """
         settings = settings or GatewaySettings.read()
         catalog = catalog or Catalog.load()
@@ -100,12 +101,12 @@ class Gateway:
 
     @property
     def snapshot_id(self) -> str | None:
-        """The snapshot that answers, or that has been recorded, if any."""
+        """The id of the snapshot that is replayed or has been recorded, if any."""
         return self.answers.snapshot_id
 
     @property
     def halted(self) -> str | None:
-        """Why no call is made at the moment, if so."""
+        """Why calls are refused at the moment, or None."""
         if self._trace is None:
             return None
         if self._trace.failure is not None:
@@ -114,7 +115,7 @@ class Gateway:
 
     @contextmanager
     def observed(self, observer: Watcher) -> Iterator[Watcher]:
-        """Tell `observer` of calls for as long as the context is open."""
+        """Notify `observer` of calls for as long as the context is open."""
         self._observers.append(observer)
         try:
             yield observer
@@ -127,7 +128,7 @@ class Gateway:
         arguments: Mapping[str, Any] | bytes,
         context: CallContext = DEFAULT_CONTEXT,
     ) -> Result:
-        """Answer one call, as the module promises; `arguments` may be an object's JSON text."""
+        """Answer one call, as the module docstring says; `arguments` may be JSON text."""
         started = time.perf_counter()
         if (why := self.halted) is not None:
             return self._turn_away(why, tool, context)
@@ -167,7 +168,7 @@ class Gateway:
     async def refuse(
         self, tool: str, error: CallError, context: CallContext = DEFAULT_CONTEXT
     ) -> Result:
-        """A result, and a record, for a call that failed at a door before it could be made."""
+        """Make a result and a record for a call that the API refused before it could be made."""
         if (why := self.halted) is not None:
             return self._turn_away(why, tool, context)
         started = time.perf_counter()
@@ -183,14 +184,14 @@ class Gateway:
         return (grant or self._grant).allows(manifest)
 
     def refusal(self, manifest: Manifest, grant: Grant | None) -> CallError | None:
-        """Why a caller with that grant, or without one, may not call the tool, if so."""
+        """Why a caller with that grant, or without one, may not call the tool; None if it may."""
         return (grant or self._grant).refusal(manifest)
 
     async def recall(self, handle: str, grant: Grant | None = None) -> Entry | CallError:
-        """The whole answer behind a result's handle, for who may use the tool that gave it; others
-        are refused alike whether or not it is kept.
+        """The whole answer behind a result's handle, for a caller that may use the tool.
 
-        There is none any more when another one has taken its place: pages of two never mix.
+        Other callers get the same refusal whether or not the answer is cached. A handle stops
+        working when another answer replaces its own, so pages of two answers never mix.
         """
         parts = _HANDLE.fullmatch(handle)
         manifest = parts and self.catalog.get(parts[1])
@@ -214,7 +215,8 @@ class Gateway:
     ) -> rows.Page | CallError:
         """Rows of the whole table behind a result's handle, by the rules of `recall`.
 
-        A negative offset counts from the end; `columns` are given in that order, or else all.
+        A negative offset counts from the end. The rows have `columns` in the given order, or all
+        columns.
         """
         entry = await self.recall(handle, grant)
         if isinstance(entry, CallError):
@@ -240,7 +242,9 @@ class Gateway:
         given: Mapping[str, Any] | None,
         context: CallContext,
     ) -> None:
-        """Record the call and tell of it. Nothing is awaited in between, so both happen once."""
+        """Record the call and notify the observers. Nothing is awaited in between, so both happen
+        once.
+        """
         if self._trace is not None:
             try:
                 self._trace.put(_record_of(result, bound, given, context))
@@ -251,7 +255,7 @@ class Gateway:
         self._ended(result, bound, context)
 
     async def _wait_for_room(self, trace: Trace, context: CallContext, started: float) -> None:
-        """Hold back the caller of a call that is recorded, until its deadline at most."""
+        """Let the caller of a recorded call wait for room in the trace, until its deadline."""
         most_s = self.settings.deadline_s
         limit_s = min(context.deadline_s or most_s, most_s)
         with contextlib.suppress(TimeoutError):
@@ -283,7 +287,9 @@ class Gateway:
     def _cancelled(
         self, result: Result, bound: BoundCall | None, context: CallContext, started: float
     ) -> None:
-        """Record a call whose caller has gone. Nothing is awaited on the way out."""
+        """Record a call whose caller has gone. Nothing is awaited, so the cancellation goes on at
+        once.
+        """
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
         result.error = CallError(ErrorCode.CANCELLED, "the caller went away")
         self._ended(result, bound, context)

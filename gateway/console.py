@@ -1,4 +1,4 @@
-"""Tables and live views on a terminal: as `gateway/terminal.py` says, for rich."""
+"""Tables and live views on a terminal: the rules of `gateway/terminal.py`, for rich."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,10 +10,10 @@ from gateway.terminal import plain
 
 
 class PlainConsole(Console):
-    """Takes text of any origin: nothing in it steers the terminal. Markup in it counts only where
-    that is asked for.
+    """A console for text of any origin: nothing in the text controls the terminal. Markup in it
+    counts only if `markup` is set.
 
-    What it leaves out has no width, so that columns and lines stay what they were laid out to be.
+    Characters that it leaves out have no width, so columns and lines keep their layout.
     """
 
     def __init__(self, *, narrowest: int = 0, markup: bool = False, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a caller asks for beside the answer."""
+"""The options of a call beside its tool and arguments."""
 
 from dataclasses import dataclass, replace
 
@@ -6,19 +6,19 @@ from cache import CacheControl
 from gateway.grant import Grant
 
 CLIENT = "X-Finport-Client"
-"""Header by which callers over HTTP tell themselves apart (`CallContext.client`)."""
+"""Header in which callers over HTTP identify themselves (`CallContext.client`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a caller asks for beside the answer.
+    """The options of one call.
 
-    `deadline_s` shortens the time for the whole call, `max_rows` says how many rows to give back,
-    `cache` what is asked of kept answers (answers of a snapshot are given whatever it asks),
-    `client` who calls: no client's calls starve another's; `grant` which tools it may use, where
-    that is not what the settings say. `episode` and `step` say in the record on whose behalf the
-    call was made, `traceparent` (W3C Trace Context) within which span. Raises `ValueError` for a
-    deadline or a number of rows that is not positive.
+    `deadline_s` shortens the time for the whole call. `max_rows` is how many rows to return.
+    `cache` says which cached answers are acceptable; answers of a snapshot are returned whatever it
+    says. `client` names the caller: no client's calls starve another's. `grant` says which tools it
+    may use, if that differs from the settings. `episode` and `step` say in the record on whose
+    behalf the call was made. `traceparent` (W3C Trace Context) says within which span it was made.
+    Raises `ValueError` for a deadline or a number of rows that is not positive.
     """
 
     deadline_s: float | None = None

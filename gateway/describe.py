@@ -1,4 +1,4 @@
-"""Manifests as doors show them."""
+"""Manifests as the API shows them."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def describe(manifest: Manifest) -> dict[str, Any]:
 
 
 def summarise(manifest: Manifest) -> dict[str, Any]:
-    """One line of the catalogue."""
+    """One entry in a list of tools."""
     return {
         "name": manifest.name,
         "source": manifest.source,

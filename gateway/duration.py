@@ -1,7 +1,7 @@
-"""Spans of time as text, the same everywhere; `gateway/api/static/duration.js` is the page's.
+"""Durations as text, the same everywhere; `gateway/api/static/duration.js` does it for the page.
 
-From a minute on a span has its two largest units, of which the second is left out where it is zero.
-A shorter one has three digits, in the unit that suits it.
+A duration of a minute or more has its two largest units; the second is left out if it is zero. A
+shorter one has three digits, in the unit that suits it.
 """
 
 from math import floor

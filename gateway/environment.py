@@ -1,7 +1,7 @@
-"""Variables of the environment that begin like ours: one that nothing reads is a mistake.
+"""Check the environment: a variable with our prefix that nothing reads is a mistake.
 
-What Kubernetes says of a service of that name (`FINPORT_SERVICE_HOST`, `FINPORT_PORT_8000_TCP`) is
-not the operator's and passes.
+Kubernetes sets variables for a service of that name (`FINPORT_SERVICE_HOST`,
+`FINPORT_PORT_8000_TCP`). They are not the operator's and are allowed.
 """
 
 import os
@@ -16,8 +16,8 @@ _SERVICE_URL = re.compile(r"(?:tcp|udp|sctp)://.*")
 
 
 def check_environment(prefix: str, known: Collection[str]) -> None:
-    """Raises `SettingsError`, which shows no value, where a variable begins with `prefix` and is
-    none of `known`; those in small letters are read in any case.
+    """Raises `SettingsError` if a variable begins with `prefix` and is not in `known`; the error
+    shows no value. Names of `known` in lower case match in any case.
     """
     lower = {name for name in known if name.islower()}
     for name, value in sorted(os.environ.items()):

@@ -1,5 +1,6 @@
-"""Errors as values: one enum of codes, and for each the HTTP status, whose fault it is, and whether
-to try again. What adapters raise is mapped here and nowhere else.
+"""Errors as values: codes with their HTTP status, whose fault each is, and whether to retry.
+
+Faults that adapters raise are mapped here and nowhere else.
 """
 
 from dataclasses import dataclass, field
@@ -97,7 +98,7 @@ _FROM_KIND: dict[Kind, ErrorCode] = {
 }
 
 _BY: dict[Kind, Fault] = {"too_large": "tool", "unread": "gateway"}
-"""Whose fault it is, where the code says otherwise."""
+"""Whose fault it is, for kinds where that differs from their code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class CallError:
 
     @property
     def retryable(self) -> bool:
-        """Whether another attempt may succeed: of this error where that is known, else its code."""
+        """Whether another attempt may succeed: `again` if it is set, else what the code says."""
         return self.code.retryable if self.again is None else self.again
 
     @property
@@ -132,7 +133,7 @@ class CallError:
 
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> "CallError":
-        """Inverse of `to_dict`. Raises `ValueError` or `KeyError` for what is no error."""
+        """Inverse of `to_dict`. Raises `ValueError` or `KeyError` if `said` is not an error."""
         if not isinstance(said["message"], str) or not isinstance(said["details"], dict):
             raise ValueError("its message or details are of another type")
         if not isinstance(said["retry_after_s"], int | float | None):
@@ -150,7 +151,7 @@ class CallError:
 
     @classmethod
     def from_fault(cls, fault: UpstreamFault) -> "CallError":
-        """The one place where an adapter's fault becomes an error of the road."""
+        """Map an adapter's fault to an error of the call pipeline. Only this method does so."""
         by: Fault | None = _BY.get(fault.kind)
         code = _FROM_KIND[fault.kind]
         return cls(code, fault.message, fault.retry_after_s, by=by, again=fault.retryable)

@@ -1,11 +1,11 @@
-"""Execution: one call of an adapter, under a deadline, tried again where that may help.
+"""Execute one call of an adapter under a deadline, and retry it where that may help.
 
-Nearly every tool is a plain read, so another attempt is safe; one that may set something off
-(`intent_type` transactional) is asked once. Each attempt takes a turn at its host. Waits
-between attempts are drawn with full jitter; an upstream's own Retry-After is honoured, also by the
-calls that come after; no wait is begun that the deadline would cut, and no host is asked again more
-often than its budget of retries allows. A request that met a kept connection's end is sent once
-more within its turn, on a fresh one, and counts as another attempt.
+Nearly every tool is a plain read, so another attempt is safe; a tool that may have side effects
+(`intent_type` transactional) is asked once. Each attempt takes a slot at its host. Waits between
+attempts have full jitter. An upstream's own Retry-After is honoured, also by later calls. No wait
+begins that the deadline would cut, and no host is retried more often than its retry budget allows.
+If a request fails because its kept connection had ended, it is sent once more within its slot, on a
+fresh connection, and counts as another attempt.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from gateway.upstreams.hosts import NotAdmitted, UpstreamHost
 _JITTER = wait_random_exponential(multiplier=0.2, max=5.0)
 
 PATIENCE_S = 5.0
-"""A host that did not answer within less says nothing about itself: the caller was in a hurry."""
+"""A timeout shorter than this says nothing about the host: the caller was in a hurry."""
 
 
 async def execute(
@@ -41,7 +41,7 @@ async def execute(
     settings: GatewaySettings,
     client: str,
 ) -> Answer | CallError:
-    """The answer, or why there is none. `flight` holds the deadline and counts the attempts."""
+    """Return the answer or the error. `flight` holds the deadline and counts the attempts."""
     loop = asyncio.get_running_loop()
     manifest = bound.plan.manifest
     retries = 0 if manifest.intent_type == "transactional" else settings.retries
@@ -104,8 +104,8 @@ async def execute(
         return denied.error
 
     async def attempt_again() -> Answer:
-        """The first attempt was made without tenacity, which costs 80 us a call: it is only told
-        here how that ended.
+        """The first attempt runs without tenacity, which costs 80 us a call. This function first
+        passes its fault to tenacity, then makes new attempts.
         """
         nonlocal first
         if first is not None:
@@ -128,9 +128,7 @@ async def execute(
         return await retrying(attempt_again)
     except UpstreamFault as fault:
         return CallError.from_fault(fault)
-    except (
-        NotAdmitted
-    ) as denied:  # before another attempt: then why the last one failed is the news
+    except NotAdmitted as denied:  # before a retry: the last attempt's fault says more
         return CallError.from_fault(last) if last is not None else denied.error
 
 
@@ -142,7 +140,7 @@ def _wait_s(state: RetryCallState) -> float:
 
 
 def _speaks_for_its_host(fault: UpstreamFault, was_patient: bool) -> bool | None:
-    """Whether a host is at work, by how an attempt failed; None: that says nothing about it."""
+    """Whether the host works, by how an attempt failed; None if that says nothing about it."""
     match fault.kind:
         case "timeout":
             return False if was_patient else None
@@ -152,4 +150,4 @@ def _speaks_for_its_host(fault: UpstreamFault, was_patient: bool) -> bool | None
             "unread" | "dropped" | "crashed" | "not_configured" | "quota_exhausted" | "rate_limited"
         ):
             return None
-    return True  # an answer that is of no use
+    return True  # the host answered, although not usefully

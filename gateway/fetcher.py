@@ -1,7 +1,7 @@
-"""Answers from upstream: identical calls that are under way at once share one execution.
+"""Fetch answers from upstream; identical concurrent calls share one execution.
 
-An answer is kept, and recorded before it goes out. An error is neither; nor is the answer to a call
-of a transactional tool, which is executed for each caller alone.
+An answer is cached, and recorded before the caller gets it. An error is neither. The answer to a
+call of a transactional tool is neither, and the call is executed for its caller alone.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from manifests import Source
 log = logging.getLogger("finport")
 
 PAUSE_S = 5.0
-"""After a refresh has failed, stale answers are given for so long without asking upstream again."""
+"""After a failed refresh, stale answers are returned for so long without asking upstream again."""
 
 AT_ONCE = 2**20
-"""Bytes of data that are hashed on the event loop (1 ms a MB); more go to a thread."""
+"""Bytes of data that are hashed on the event loop (1 ms a MB); more are hashed in a thread."""
 
 TIMER_S = 0.05
-"""By so much a timer may be early, and an adapter that is out of time may say so."""
+"""How early a timer may fire, and an adapter may say that its time is up."""
 
 REFRESHES = 256
-"""Refreshes behind callers that may be under way at once; the others wait for a later caller."""
+"""Background refreshes that may be under way at once; the others wait for a later caller."""
 
 
 class Fetcher:
@@ -65,33 +65,35 @@ class Fetcher:
 
     @property
     def under_way(self) -> int:
-        """Executions that have not ended."""
+        """The number of executions that have not ended."""
         return len(self._flights)
 
     def workers(self) -> dict[str, int]:
-        """How the processes that run AkShare are doing; empty where there are none."""
+        """The state of the AkShare worker processes; empty if there are none."""
         pool = self._adapters.get("akshare")
         return pool.state() if isinstance(pool, Pool) else {}
 
     def shut(self) -> None:
-        """Start nothing more."""
+        """Start no more executions."""
         self._flights.shut()
 
     async def close(self) -> None:
-        """End all executions; their callers are cancelled."""
+        """End all executions and cancel their callers."""
         await self._flights.close()
 
     async def fetch_alone(self, call: Wanted) -> Outcome:
-        """From upstream, for this caller alone."""
+        """Fetch from upstream, for this caller alone."""
         return await self._flown(f"{call.bound.key} {next(self._numbers)}", call)
 
     async def fetch(self, call: Wanted) -> Outcome:
-        """From upstream; callers who want nothing kept fly apart from the others."""
+        """Fetch from upstream. Calls with `no_store` share executions only among themselves."""
         key = f"{call.bound.key} not kept" if call.asked.no_store else call.bound.key
         return await self._flown(key, call)
 
     async def fetch_or_give_stale(self, call: Wanted, kept: Kept) -> Outcome:
-        """From upstream; what is kept in place of an error that may pass (RFC 5861, section 4)."""
+        """Fetch from upstream; return the cached answer in place of an error that may pass (RFC
+        5861, section 4).
+        """
         attempts = 0
         try:
             outcome = await self.fetch(call)
@@ -104,7 +106,7 @@ class Fetcher:
         return Outcome(kept, source="stale", attempts=attempts)
 
     def refresh(self, call: Wanted, kept: Kept, now: float) -> None:
-        """Fetch a newer answer behind the caller."""
+        """Fetch a newer answer in the background."""
         if now < kept.retry_at or len(self._flights) >= REFRESHES:
             return
 
@@ -122,8 +124,8 @@ class Fetcher:
         self._flights.begin(call.bound.key, deadline, refresh)
 
     async def _flown(self, key: str, call: Wanted) -> Outcome:
-        """What the flight ends with. One that runs out of its last caller's time may say so before
-        that caller does.
+        """Join a flight and return its outcome. A flight may report that its last caller's time is
+        up before that caller does.
         """
         outcome = await self._flights.join(key, call.deadline, partial(self._fly, call))
         error, now = outcome.error, asyncio.get_running_loop().time()
@@ -132,7 +134,7 @@ class Fetcher:
         return replace(outcome, error=call.hurry) if now >= call.deadline - TIMER_S else outcome
 
     async def _fly(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
-        """One execution, as the module promises."""
+        """Run one execution, as the module docstring says."""
         bound, upstream = call.bound, self._settings.upstream
         plan = bound.plan
         adapter, host = self._adapters[plan.manifest.source], self._hosts.of(plan.manifest)

@@ -1,8 +1,8 @@
-"""Finding tools for a question, as every door does it: the embedded search and, where an embedder
-is set, dense retrieval fused with it. Without the embedder the embedded search stands alone.
+"""Find tools for a question by embedded search, and by dense retrieval if an embedder is set.
 
-Where tools are found for others (`Limits`), no search waits long for the embedder, and no flood of
-searches becomes one of requests to it.
+The two rankings are fused. Without an embedder the embedded search is used alone. The whole API
+searches this way. With `Limits`, no search waits long for the embedder, and a flood of searches
+does not become a flood of requests to it.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ from manifests.dense import DenseIndex, Ranking, fused, text_of
 log = logging.getLogger("finport")
 
 DEPTH = 100
-"""How far down each ranking is read when two are fused."""
+"""How many entries of each ranking are read when two are fused."""
 
 KEPT = 1_000
-"""Queries whose dense rankings are kept, of 6 KB each."""
+"""Queries whose dense rankings are cached, at 6 KB each."""
 
 WAIT_S = 2.0
-"""Seconds within which the embedder must have embedded a query."""
+"""Seconds that the embedder has to embed a query."""
 
 AT_ONCE = 4
-"""Queries that it is asked for at once."""
+"""Queries that the embedder is asked for at once."""
 
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-"""For so long it is not asked after a failure; the pause doubles with each that follows."""
+"""How long the embedder is not asked after a failure; the pause doubles with each further one."""
 
 PER_MINUTE = 300
-"""Queries of callers without keys: any program or page on the machine may be one."""
+"""Queries a minute of callers without keys: any program or page on the machine may be one."""
 
 
 class _NotAskedError(Exception):
@@ -47,7 +47,7 @@ class _NotAskedError(Exception):
 
 
 class Limits:
-    """How often and for how long an embedder is asked, for one event loop."""
+    """Limits how often and for how long an embedder is asked, for one event loop."""
 
     def __init__(self, per_minute: int | None = None) -> None:
         self._rate = None if per_minute is None else AsyncLimiter(per_minute, 60)
@@ -57,8 +57,8 @@ class Limits:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Within it the embedder is asked. Raises `UpstreamFault` where that takes too long, and
-        `_NotAskedError` where it may not be asked now.
+        """Context in which the embedder is asked. Raises `UpstreamFault` if that takes too long,
+        and `_NotAskedError` if it may not be asked now.
         """
         self.check()
         if self._under_way >= AT_ONCE or not (self._rate is None or self._rate.has_capacity()):
@@ -85,7 +85,7 @@ class Limits:
             raise _NotAskedError("the embedder has just failed")
 
     def pause(self) -> None:
-        """Do not ask for a while; failures of requests that went on together count as one."""
+        """Ask nothing for a while; failures of concurrent requests count as one."""
         now = asyncio.get_running_loop().time()
         if now >= self._paused_until:
             self._paused_until = now + self._pause_s
@@ -110,7 +110,7 @@ class ToolFinder:
     def of(
         cls, catalog: Catalog, settings: GatewaySettings, limits: Limits | None = None
     ) -> "ToolFinder":
-        """With the embedder that the settings name, if any."""
+        """A finder with the embedder that the settings name, if any."""
         model = settings.embeddings_model
         if model is None:
             return cls(catalog)
@@ -126,7 +126,7 @@ class ToolFinder:
             await asyncio.wait({self._making})
 
     async def find(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
-        """The tools that `query` is about, the best first, of those that carry `tags`."""
+        """The tools with these `tags` that match `query`, the best first."""
         query = query[:MAX_QUERY]
         allowed, ranking = await self._by_words(query, limit, tags)
         if self._embedder is not None and query.strip():
@@ -135,13 +135,13 @@ class ToolFinder:
                 nearest = [(name, 0.0) for name in names if name in allowed]
                 ranking = fused((ranking, nearest[:DEPTH]), limit)
             except _NotAskedError:
-                pass  # the failure before it was told
+                pass  # an earlier failure is in the log already
             except UpstreamFault as fault:
                 log.warning("search goes on without embeddings: %s", fault.message)
         return self._manifests(ranking, limit)
 
     async def find_by_words(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
-        """The same without the embedder."""
+        """As `find`, without the embedder."""
         _, ranking = await self._by_words(query[:MAX_QUERY], limit, tags)
         return self._manifests(ranking, limit)
 
@@ -161,7 +161,7 @@ class ToolFinder:
         return [manifest for manifest in found if manifest is not None]
 
     async def _nearest(self, embedder: Embedder, query: str) -> tuple[str, ...]:
-        """All tools by their vectors, the nearest first."""
+        """All tools, ranked by their vectors, the nearest first."""
         names = self._kept.get(query)
         if names is None:
             if self._limits is None:
@@ -198,7 +198,7 @@ class ToolFinder:
                 self._index = await to_thread.run_sync(DenseIndex, pairs)
 
     def _have_index(self, embedder: Embedder, limits: Limits) -> None:
-        """Have the index made, which may take minutes. Raises `_NotAskedError` until then."""
+        """Start making the index, which may take minutes; until then raises `_NotAskedError`."""
         if self._index is not None:
             return
         if self._making is None:

@@ -1,4 +1,4 @@
-"""Which tools a caller may use. A tool that may set something off has to be granted by itself."""
+"""Which tools a caller may use. A tool that may have side effects needs a grant of its own."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from manifests.selection import EVERY_TOOL, Selection
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The tools of a selection; of these the transactional ones where `transactional` says so."""
+    """The tools of a selection; transactional ones among them only if `transactional` is set."""
 
     tools: Selection = EVERY_TOOL
     transactional: bool = False

@@ -1,7 +1,8 @@
-"""JSON as callers send it, where an object that has a name twice is marked, not cut to the last.
+"""Read JSON as callers send it; an object with a repeated name is marked.
 
-Which of two values is meant nobody knows (RFC 8259, section 4). Counting finds out for nearly every
-text that no name stands twice; the rest is read once more, by a reader that shows all names.
+It is not cut to the last value: nobody knows which of two values is meant (RFC 8259, section 4).
+For nearly every text, counting shows that no name is repeated. The rest is read once more, by a
+reader that shows all names.
 """
 
 import json
@@ -14,29 +15,33 @@ import orjson
 from anyio import to_thread
 
 AT_ONCE = 2**14
-"""Bytes of a text that is read twice on the event loop (1 ms); longer ones may be in a thread."""
+"""Bytes of a text that is read twice on the event loop (1 ms); longer texts may be read in a
+thread.
+"""
 
 STEPS = 2**12
-"""Values that are looked at for names on the event loop (0.2 ms)."""
+"""Values that are searched for names on the event loop (0.2 ms)."""
 
 _BLANKS = b" \t\r\n"
 
 
 class Repeating(dict[str, Any]):
-    """An object in which the names `repeated` stand more than once; their last values are kept."""
+    """An object in which the names in `repeated` occur more than once, with their last values."""
 
     repeated: tuple[str, ...] = ()
 
 
 def read_json(text: bytes | bytearray, *, in_thread: bool = False) -> Any:
-    """The value; objects that have a name twice are `Repeating`. Raises `orjson.JSONDecodeError`,
-    also for a text that is too long or too deep to be read twice, and has to be.
+    """Read a JSON text; objects with a repeated name become `Repeating`.
+
+    Raises `orjson.JSONDecodeError`, also for a text that has to be read twice and is too long or
+    too deep for that.
     """
     value = orjson.loads(text)
     colons = text.count(b":")
-    if type(value) is dict and len(value) == colons:  # as it mostly is
+    if type(value) is dict and len(value) == colons:  # the usual case
         return value
-    # Before a colon that is in no string stands the quote that ends a name.
+    # A colon outside all strings follows the quote that ends a name.
     most = text.translate(None, _BLANKS).count(b'":')
     if type(value) is dict and len(value) == most:
         return value
@@ -53,14 +58,14 @@ def read_json(text: bytes | bytearray, *, in_thread: bool = False) -> Any:
 
 
 async def read_json_aside(text: bytes | bytearray) -> Any:
-    """The same for texts of any length: long ones are read in a thread."""
+    """As `read_json`, for texts of any length: long ones are read in a thread."""
     if len(text) <= AT_ONCE:
         return read_json(text)
     return await to_thread.run_sync(partial(read_json, text, in_thread=True))
 
 
 def _names_written(value: Any) -> int:
-    """How many names a value has that is written without escapes; -1 where it can't be written."""
+    """Count the names in a value when it is written without escapes; -1 if it can't be written."""
     try:
         return orjson.dumps(value).count(b'":')
     except orjson.JSONEncodeError:  # nested too deeply
@@ -68,7 +73,7 @@ def _names_written(value: Any) -> int:
 
 
 def _names(value: Any, most: int, steps: int) -> int:
-    """How many names stand in all objects, up to `most`; fewer where that takes too many steps."""
+    """Count the names in all objects, up to `most`; fewer if that takes too many `steps`."""
     found = 0
     objects: list[Any] = [value]
     arrays: list[Any] = []
@@ -98,5 +103,5 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int | float:
-    """As orjson reads it."""
+    """Read an integer as orjson does."""
     return int(digits) if len(digits) < 20 else float(digits)

@@ -1,7 +1,8 @@
-"""Answers that are kept: in memory, in the tiers behind it, and in a snapshot that is replayed.
+"""Cached answers: in memory, in the tiers behind it, and in a snapshot that is replayed.
 
-A look-up holds its caller for a bounded time, whatever a tier does. What is found stands in memory
-afterwards. An answer whose age nobody knows, since it was recorded in the future, is not used.
+A look-up holds its caller for a bounded time, whatever a tier does. An answer that was found is in
+memory afterwards. An answer that was recorded in the future is not used, because its age is
+unknown.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ TIER_WAIT_S = 1.0
 
 
 class KeptAnswers:
-    """What is kept for the callers of one event loop."""
+    """The cached answers of one event loop."""
 
     def __init__(
         self, memory: MemoryTier, tiers: Sequence[Tier], snapshot: Snapshot | None, clock: Clock
@@ -39,7 +40,7 @@ class KeptAnswers:
         self._replays: Flights[Outcome | None] = Flights()
 
     def state(self) -> dict[str, Any]:
-        """How memory and the tiers are doing."""
+        """The state of memory and of the tiers."""
         memory = {"entries": len(self.memory), "bytes": self.memory.bytes}
         return {"memory": memory, **{tier.name: tier.state() for tier in self._tiers}}
 
@@ -48,12 +49,12 @@ class KeptAnswers:
         self._replays.shut()
 
     async def close(self) -> None:
-        """End all look-ups in the snapshot; their callers are cancelled."""
+        """End all look-ups in the snapshot and cancel their callers."""
         await self._replays.close()
 
     async def find(self, bound: BoundCall, deadline: float) -> Kept | None:
-        """What is kept: from memory where that is fresh, else the newest of all tiers, which then
-        stands in memory. Raises `Late`.
+        """Find a cached answer: from memory if it is fresh there, else the newest of all tiers,
+        which is then put in memory. Raises `Late`.
         """
         kept, loop = self.memory.get(bound.key), asyncio.get_running_loop()
         if kept is not None and self._clock.passed() < kept.fresh_until:
@@ -63,20 +64,20 @@ class KeptAnswers:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(loop.time() + TIER_WAIT_S, deadline)):
                     entry = await tier.get(bound.key)
-            kept = self.memory.get(bound.key) or kept  # it may have come while this caller waited
+            kept = self.memory.get(bound.key) or kept  # it may have come during the wait
             if entry is None:
                 continue
             is_newer = kept is None or kept.entry.recorded_at < entry.recorded_at
             age_s = self._clock.age_s(entry.recorded_at)
-            if is_newer and age_s >= -CLOCK_SKEW_S:  # else how old it is nobody knows
+            if is_newer and age_s >= -CLOCK_SKEW_S:  # else its age is unknown
                 return self._remember(bound, entry, age_s)
         if loop.time() >= deadline:
             raise Late(0, in_line=False)
         return kept
 
     def keep(self, bound: BoundCall, entry: Entry, *, for_its_handle: bool) -> Kept:
-        """A new answer, in memory and in every tier; with `for_its_handle` it is not fresh at any
-        time, so that a recording gateway asks for it anew.
+        """Put a new answer in memory and in every tier. With `for_its_handle` it is never fresh, so
+        a recording gateway asks upstream for it again.
         """
         kept = self._remember(bound, entry, 0.0)
         if for_its_handle:
@@ -93,7 +94,7 @@ class KeptAnswers:
         return kept
 
     async def replay(self, bound: BoundCall, deadline: float, snapshot: Snapshot) -> Outcome | None:
-        """What the snapshot holds, be it an answer or an error; None where it holds neither."""
+        """The answer or error that the snapshot holds; None if it holds neither."""
         kept = self.memory.get(bound.key)
         if kept is not None and kept.snapshot is not None:
             return Outcome(kept, source="replayed")
@@ -113,7 +114,7 @@ class KeptAnswers:
         return await self._replays.join(bound.key, deadline, read)
 
     async def recall(self, tool: str, key: str, version: str, limit_s: float) -> Entry | None:
-        """The entry of that tool, key and version, wherever it is kept."""
+        """The entry of that tool, key and version, wherever it is cached."""
 
         def is_meant(entry: Entry) -> bool:
             return (entry.tool, entry.version) == (tool, version)

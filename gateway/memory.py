@@ -1,11 +1,11 @@
-"""How much memory a process holds, and has held at most.
+"""The memory that a process holds now, and the most that it has held.
 
-This file stands alone: `bench/speed/baselines/inspect_ai.py` runs it in a Python that has nothing
-of this project.
+This file imports nothing of this project: `bench/speed/baselines/inspect_ai.py` runs it in a Python
+that does not have the project.
 
-The peak is that of the memory itself (VmHWM), which begins anew with the program and can be begun
-anew in between. That of getrusage(2) goes on through fork and exec, so a small program that was
-started by a large one seems as large; it is taken only where the system has no /proc.
+The peak is that of the memory itself (VmHWM). It begins anew with each program and can be reset in
+between. The peak of getrusage(2) persists through fork and exec, so a small program that was
+started by a large one seems as large. It is used only if the system has no /proc.
 """
 
 import os
@@ -18,7 +18,9 @@ _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 def rss_bytes() -> int:
-    """The memory that this process holds now; its peak so far where the system does not tell."""
+    """The memory that this process holds now, or its peak so far if the system does not report
+    that.
+    """
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -36,8 +38,8 @@ def peak_rss_bytes() -> int:
 
 
 def forget_peak() -> None:
-    """Let the peak begin anew with what is held now; where the system has no such thing (proc(5),
-    clear_refs) it stays that of the whole process.
+    """Reset the peak to the memory held now. Where the system can't do that (proc(5), clear_refs),
+    it stays the peak of the whole process.
     """
     try:
         Path("/proc/self/clear_refs").write_text("5")
@@ -46,7 +48,9 @@ def forget_peak() -> None:
 
 
 def children_peak_rss_bytes() -> int | None:
-    """The peaks of this process's living children added up; None where the system does not tell."""
+    """The sum of the peaks of this process's living children; None if the system does not report
+    it.
+    """
     try:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     except OSError:
@@ -55,7 +59,7 @@ def children_peak_rss_bytes() -> int | None:
 
 
 def _peak_of(process: str) -> int | None:
-    """None for a process that has ended, and where the system does not tell."""
+    """The peak of a process; None if it has ended or the system does not report it."""
     try:
         found = _PEAK.search(Path(f"/proc/{process}/status").read_text())
     except OSError:

@@ -1,5 +1,6 @@
-"""What a gateway's mode opens, and nothing else: offline there is no adapter, and no tier behind
-memory.
+"""Open what a gateway's mode needs, and nothing else.
+
+Offline there is no adapter, and no tier behind memory.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A call on its way to an answer, and what came of it."""
+"""A call that is being answered, and its outcome."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from gateway.result import ProvenanceSource
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One call on its way to an answer: `asked` of kept ones, by loop time `deadline`.
+    """One call that is being answered. `asked` says which cached answers are acceptable, and
+    `deadline` is in loop time.
 
-    `hurry` is what a caller is told when a limit of its own has passed that no upstream can be
-    expected to keep.
+    `hurry` is the error if the caller's own limit passes and was too short for any upstream.
     """
 
     bound: BoundCall
@@ -25,7 +25,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the search for an answer ended with: an entry or an error, and where from."""
+    """The outcome of a call: an entry or an error, and where it came from."""
 
     kept: Kept | None = None
     error: CallError | None = None

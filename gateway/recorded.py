@@ -1,4 +1,4 @@
-"""What stands in a snapshot: outcomes of calls as rows, and rows as outcomes again."""
+"""The rows of a snapshot: outcomes of calls become rows, and rows become outcomes again."""
 
 import orjson
 from anyio import to_thread
@@ -16,7 +16,7 @@ def row_of_answer(bound: BoundCall, entry: Entry) -> Row:
 def row_of_error(
     bound: BoundCall, error: CallError, upstream: str, took_ms: float, clock: Clock
 ) -> Row:
-    """An error as a caller was told it; `CallError.from_dict` reads it back."""
+    """A row for an error as the caller got it; `CallError.from_dict` reads it back."""
     entry = Entry(
         data=orjson.dumps(error.to_dict()),
         columns=None,
@@ -64,7 +64,7 @@ def never_recorded(bound: BoundCall, snapshot: str | None) -> CallError:
 
 
 def recorded_now(clock: Clock) -> float:
-    """Unix time to the millisecond, never later than it is."""
+    """Unix time rounded down to the millisecond."""
     return int(clock.wall() * 1e3) / 1e3
 
 

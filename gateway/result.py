@@ -1,4 +1,4 @@
-"""What a call gives back: an answer with its provenance, or an error. Both are one envelope."""
+"""The result of a call: an answer with its provenance, or an error. Both have one envelope."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated"]
 class Result:
     """Outcome of one call.
 
-    `source` says where the answer (or the upstream's error) came from this time, `upstream` (`live`
-    or `simulated`) where it was made, `snapshot` which snapshot held it, if any. `digest` is a hash
-    of the whole answer, `age_s` its age in seconds and `fresh_s` at which age it ceases to be
-    fresh, `attempts` how often the upstream was asked for it now, `elapsed_ms` what the call took.
-    `data` is the JSON of the answer, cut to the caller's rows: `offset` is how many of the whole
-    come before them, and `shown` says in words which they are where some are left out. The whole
-    stays reachable by `handle`. `aliases` says which of the caller's names were taken for which
-    parameters.
+    `source` says where the answer (or the upstream's error) came from this time. `upstream` (`live`
+    or `simulated`) says where it was made, and `snapshot` which snapshot held it, if any. `digest`
+    is a hash of the whole answer, `age_s` its age in seconds and `fresh_s` the age at which it
+    ceases to be fresh. `attempts` is how often the upstream was asked this time, and `elapsed_ms`
+    is how long the call took. `data` is the JSON of the answer, cut to the caller's rows. `offset`
+    is the number of rows before them in the whole table. `shown` describes the rows in words if
+    some are left out. The whole answer stays available by `handle`. `aliases` pairs names that the
+    caller used with the parameters they stand for.
     """
 
     tool: str
@@ -70,11 +70,11 @@ class Result:
         return orjson.loads(self.data)
 
     def to_line(self) -> bytes:
-        """The envelope on one line: no text within JSON holds a bare line break."""
+        """The envelope on one line; no text within JSON holds a bare line break."""
         return self.to_json().replace(b"\n", b"")
 
     def to_json(self) -> bytes:
-        """The envelope. Kept answers are joined from bytes, never decoded and encoded again."""
+        """The envelope. Cached answers are joined from bytes, never decoded and encoded again."""
         if self.error is not None or self.view is None:
             error = self.error.to_dict() if self.error else None
             provenance = {
@@ -94,7 +94,7 @@ class Result:
         )
 
     def to_texts(self) -> tuple[bytes, bytes]:
-        """The envelope on one line, as JSON and as a text within JSON, which models are given."""
+        """The envelope on one line, both as JSON and as the JSON string that models are given."""
         if self.error is not None or self.view is None:
             line = self.to_json()
             return line, b'"%b"' % quoted(line)
@@ -104,7 +104,7 @@ class Result:
         return line.replace(b"\n", b""), text
 
     def _rest(self) -> bytes:
-        """What stands in an envelope behind the answer; provenance is plain ASCII."""
+        """The part of the envelope after the answer; provenance is plain ASCII."""
         snapshot = "null" if self.snapshot is None else f'"{self.snapshot}"'
         aliases = b',"aliases":' + orjson.dumps(self.aliases) if self.aliases else b""
         return b'"handle":%b%b,"provenance":%b' % (

@@ -1,4 +1,4 @@
-"""Rows of the whole table behind a result's handle, the same through every door."""
+"""Read rows of the whole table behind a result's handle, the same for every part of the API."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from gateway.errors import CallError, ErrorCode
 from manifests.nearest import hint, nearest
 
 MOST = 10_000
-"""Rows of one page."""
+"""Maximum rows of a page."""
 
 AT_ONCE = 5_000
-"""Rows that are counted off on the event loop (0.1 ms a thousand); more are in a thread, and so is
-what picks columns (10 ms a thousand).
+"""Rows that are counted off on the event loop (0.1 ms a thousand). More rows are counted off in a
+thread, and so are all rows if columns are picked (10 ms a thousand).
 """
 
 BYTES_AT_ONCE = 2**20
-"""Bytes of a table, or of a page, that are gone through on the event loop."""
+"""Bytes of a table, or of a page, that are scanned on the event loop."""
 
 NAMED = 200
-"""Columns that an error names, and among which the nearest is looked for."""
+"""The number of columns that an error lists and searches for the nearest name."""
 
 
 @dataclass(slots=True, frozen=True)
 class Page:
-    """Rows of a kept table: `rows` is how many it has in all, `offset` how many come before these,
-    `columns` which columns these have, `data` their JSON.
+    """Rows of a cached table. `rows` is the number of rows in the whole table and `offset` the
+    number before these. `columns` are the columns of these rows and `data` is their JSON.
     """
 
     handle: str
@@ -54,8 +54,9 @@ class Page:
 async def read(
     handle: str, entry: Entry, offset: int, limit: int, columns: Sequence[str] | None
 ) -> Page | CallError:
-    """`limit` rows of an entry from `offset` on, which counts from the end where it is negative; of
-    those `columns`, also as one text (`column_names`), or of all where none is named.
+    """Read `limit` rows of an entry from `offset` on; a negative offset counts from the end.
+
+    `columns` are names, or names in one text (`column_names`); without any, all columns are read.
     """
     if type(offset) is not int or type(limit) is not int or not 1 <= limit <= MOST:
         text = f"offset and limit are whole numbers, and the limit is from 1 to {MOST}"
@@ -74,7 +75,7 @@ async def read(
 
 
 def column_names(text: str) -> list[str]:
-    """Names parted by commas; as a JSON array where one has a comma in it."""
+    """Names separated by commas; as a JSON array if one contains a comma."""
     if text.lstrip().startswith("["):
         try:
             names = orjson.loads(text)

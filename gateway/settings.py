@@ -1,5 +1,7 @@
-"""Settings: environment `FINPORT_*` over the file of `gateway/settings_file.py` over the defaults
-below.
+"""The gateway's settings.
+
+Environment `FINPORT_*` overrides the file of `gateway/settings_file.py`, which overrides the
+defaults below.
 """
 
 import logging
@@ -46,7 +48,7 @@ MOST = 2**53
 
 
 def _origin(url: str) -> str:
-    """`http` or `https` and a host, without a slash at the end."""
+    """Check for `http` or `https` and a host; remove a slash at the end."""
     parts = urlsplit(url)
     is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     if not is_whole or parts.query or not url.isprintable():
@@ -77,13 +79,13 @@ RENAMED = {
     "host_line": "max_queue_per_host",
     "pending": "max_pending_calls",
 }
-"""Settings by the names they had in 0.1, which are still taken, with the names they have now."""
+"""Settings that had another name in 0.1, mapped to their present names; the old ones still work."""
 
 SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
 
 
 class HostSettings(PlanLimits):
-    """What an operator says of one upstream host, over what manifests say; for RapidAPI per key.
+    """An operator's settings for one upstream host, which override manifests; for RapidAPI per key.
 
     `concurrency` is how many calls may be under way there at once.
     """
@@ -92,21 +94,21 @@ class HostSettings(PlanLimits):
 
 
 class GatewaySettings(BaseSettings):
-    """What an operator may set. Times in seconds, sizes in bytes.
+    """What an operator may set. Times are in seconds, sizes in bytes.
 
-    `hosts` sets limits by upstream host (for AkShare the registrable domain),
-    `max_concurrency_per_host` how many calls may be under way at each of the others,
-    `max_queue_per_host` how many may wait for one, `max_pending_calls` how many calls in all may be
-    on their way to an answer that memory does not have.
+    `hosts` sets limits by upstream host (for AkShare the registrable domain).
+    `max_concurrency_per_host` is how many calls may be under way at each of the other hosts, and
+    `max_queue_per_host` how many may wait for one. `max_pending_calls` is how many calls in all may
+    be waiting for an answer that memory does not have.
 
-    `api_keys` and those in `clients_file` are the keys of the gateway's own clients; without any,
-    only loopback is served. `metrics_key` opens `/metrics` beside them and nothing else, so that
-    whoever reads figures need hold no key that calls tools; by itself it closes nothing.
-    `allow_transactional` says whether callers without a key may use tools
-    that may set something off; unset, they may where nothing real can be reached. `allowed_hosts`
-    are the names, beside localhost and IP addresses, under which the gateway may be called over
-    HTTP, `allowed_origins` the web origins, beside its own, whose pages may call it.
-    `max_connections` bounds open ones; `drain_s` is how long calls under way may take after
+    `api_keys` and the keys in `clients_file` belong to the gateway's own clients; without any, only
+    loopback is served. `metrics_key` opens `/metrics` in addition to them and nothing else, so that
+    whoever reads metrics needs no key that calls tools. By itself it does not make keys required.
+    `allow_transactional` says whether callers without a key may use tools that may have side
+    effects; if unset, they may if nothing real can be reached. `allowed_hosts` are the names,
+    beside localhost and IP addresses, under which the gateway may be called over HTTP.
+    `allowed_origins` are the web origins, beside its own, whose pages may call it.
+    `max_connections` bounds open connections. `drain_s` is how long calls under way may take after
     SIGTERM. `access_log` writes a line about each request to the log. `otel` exports spans as the
     OTEL_* variables of OpenTelemetry say.
     """
@@ -182,7 +184,7 @@ class GatewaySettings(BaseSettings):
     @field_validator("metrics_key", mode="after")
     @classmethod
     def _is_header(cls, key: SecretStr | None) -> SecretStr | None:
-        """An empty one is none: a request could give it without knowing it."""
+        """Treat an empty key as none: a request could give it without knowing it."""
         if key is None or not key.get_secret_value().strip():
             return None
         _check_header(key)
@@ -190,7 +192,9 @@ class GatewaySettings(BaseSettings):
 
     @model_validator(mode="after")
     def _values_fit(self) -> Self:
-        """A file may hold what no counter, database or path of the system's takes."""
+        """Reject values that no counter, database or path of the system can take; a file may hold
+        them.
+        """
         for name, value in self:
             if isinstance(value, int) and abs(value) > MOST:
                 raise ValueError(f"{name} is over {MOST}")
@@ -209,14 +213,14 @@ class GatewaySettings(BaseSettings):
 
     @property
     def transactional(self) -> bool:
-        """Whether callers without a key may use tools that may set something off."""
+        """Whether callers without a key may use tools that may have side effects."""
         if self.allow_transactional is None:
             return self.upstream == "simulated" or self.mode == "offline"
         return self.allow_transactional
 
     @property
     def cache_name(self) -> str:
-        """Answers of different upstreams never meet: each has a folder of its own."""
+        """The cache folder's name. Each upstream has its own folder, so their answers never mix."""
         if self.upstream == "simulated":
             return f"simulated-{self.simulated_seed}"
         elsewhere = f"{self.rapidapi_base_url} {self.akshare_base_url}"
@@ -226,29 +230,31 @@ class GatewaySettings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """The RapidAPI keys, or what stands for one where the upstream is simulated."""
+        """The RapidAPI keys, or a placeholder for one if the upstream is simulated."""
         if self.upstream == "simulated":
             return [SIMULATED_SECRET]
         return [key.get_secret_value() for key in self.rapidapi_keys]
 
     @property
     def ledger_path(self) -> Path:
-        """Where requests are counted: live ones in one place, whichever origin they are sent to."""
+        """The file in which requests are counted: one for all live ones, whichever origin they are
+        sent to.
+        """
         simulated = self.upstream == "simulated"
         folder = self.cache_dir / self.cache_name if simulated else self.cache_dir
         return folder.absolute() / "quota.sqlite"
 
     @property
     def sharing(self) -> int:
-        """How many processes share the limits; these settings are those of one of them."""
+        """How many processes share the limits; these settings belong to one of them."""
         return self._sharing
 
     def share(self, workers: int) -> "GatewaySettings":
-        """The settings of one of so many processes that serve together.
+        """The settings of one of `workers` processes that serve together.
 
-        What each process limits for itself is divided, rounded up. The disk tier and the quotas in
-        the ledger are one for all. Rates, which manifests set too, are divided by `sharing` in
-        `gateway/upstreams/hosts.py`.
+        Limits that each process applies by itself are divided, rounded up. The disk tier and the
+        quotas in the ledger are shared by all. Rates, which manifests set too, are divided by
+        `sharing` in `gateway/upstreams/hosts.py`.
         """
         parts: dict[str, Any] = {name: ceil(getattr(self, name) / workers) for name in _SHARED}
         parts["hosts"] = {
@@ -263,7 +269,7 @@ class GatewaySettings(BaseSettings):
 
     @classmethod
     def read(cls, **overrides: Any) -> "GatewaySettings":
-        """Settings from file, environment and `overrides`. Raises `SettingsError`."""
+        """Read settings from file, environment and `overrides`. Raises `SettingsError`."""
         try:
             return cls(**{name: v for name, v in overrides.items() if v is not None})
         except ValidationError as error:
@@ -300,7 +306,7 @@ def _variables_by_old_names() -> dict[str, Any]:
 
 
 def _with_new_names(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with old names replaced, and a warning; of both names the new one counts."""
+    """Replace old names of settings, with a warning; if both are given, the new one counts."""
     for old in RENAMED.keys() & said.keys():
         log.warning(
             "setting %s is now named %s; the old name goes with the next release", old, RENAMED[old]
@@ -311,7 +317,7 @@ def _with_new_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(place: tuple[int | str, ...]) -> str:
-    """What is said of a setting that there is none of, or none of a host."""
+    """The error text for a setting that does not exist, at the top level or for a host."""
     model = GatewaySettings if len(place) == 1 else HostSettings
     near = did_you_mean(str(place[-1]), model.model_fields)
     return f"settings: {'.'.join(map(str, place))} is no setting{near}"

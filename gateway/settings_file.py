@@ -1,8 +1,8 @@
-"""The file of settings: the one that FINPORT_CONFIG names, else `finport.toml` where we are.
+"""The settings file: the one that FINPORT_CONFIG names, else `finport.toml` in the current folder.
 
-A file that is merely found may be another's, as in a checkout, so it may not say where secrets are
-sent or who may use them: only the operator does, in the environment or in a file named there. What
-is no file of settings, or too large for one, is a `SettingsError`, whatever it is.
+A file that is merely found may be someone else's, as in a checkout. So it may not say where secrets
+are sent or who may use them; only the operator does, in the environment or in a file named there.
+Anything that is not a settings file, or is too large for one, raises `SettingsError`.
 """
 
 import os
@@ -24,7 +24,7 @@ OPERATORS_ONLY = frozenset(
         *("allowed_hosts", "allowed_origins"),
     }
 )
-"""Settings that a found file may not have: where secrets are sent, and who may use them."""
+"""Settings that a found file may not contain: where secrets are sent, and who may use them."""
 
 
 class SettingsError(Exception):
@@ -32,7 +32,7 @@ class SettingsError(Exception):
 
 
 def settings_file() -> Path | None:
-    """The file that settings are read from, if any."""
+    """The settings file that is read, if any."""
     named = os.environ.get(CONFIG)
     if named:
         return Path(named).absolute()
@@ -40,7 +40,7 @@ def settings_file() -> Path | None:
 
 
 def read_settings_file() -> Mapping[str, Any]:
-    """What the file says. Raises `SettingsError`."""
+    """Read the settings file. Raises `SettingsError`."""
     path = settings_file()
     if path is None:
         return {}
@@ -52,7 +52,7 @@ def read_settings_file() -> Mapping[str, Any]:
         raise SettingsError(f"settings file {path}: it is not UTF-8") from None
     except RecursionError:
         raise SettingsError(f"settings file {path}: it is nested too deeply") from None
-    except ValueError as error:  # of TOML, or a number of more digits than are read
+    except ValueError as error:  # invalid TOML, or a number with too many digits
         raise SettingsError(f"settings file {path}: {error}") from None
     if not os.environ.get(CONFIG):
         _check_found(path, said)
@@ -60,8 +60,8 @@ def read_settings_file() -> Mapping[str, Any]:
 
 
 def _check_found(path: Path, said: Mapping[str, Any]) -> None:
-    """Raises `SettingsError` where it says what only the operator may."""
-    given = sorted(OPERATORS_ONLY & {name.lower() for name in said})  # any case is read
+    """Raises `SettingsError` if a found file says what only the operator may."""
+    given = sorted(OPERATORS_ONLY & {name.lower() for name in said})  # case does not matter
     if given:
         raise SettingsError(
             f"setting {given[0]}: {path} was only found here, and may not say where secrets are "
@@ -71,7 +71,7 @@ def _check_found(path: Path, said: Mapping[str, Any]) -> None:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Raises `OSError` and `SettingsError`; never waits, as a pipe would let us."""
+    """Read the file without waiting, also if it is a pipe. Raises `OSError` and `SettingsError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

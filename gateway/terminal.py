@@ -1,6 +1,7 @@
-"""What the commands print. Text of settings, files, upstreams and models reaches a terminal without
-the characters that would steer it: controls (C0 and C1, which begin escape sequences) and those
-that turn the direction of writing. Lines and tabs stay.
+"""Print the commands' output without characters that control the terminal.
+
+Text of settings, files, upstreams and models loses its control characters (C0 and C1, which begin
+escape sequences) and those that change the writing direction. Line breaks and tabs stay.
 """
 
 import re
@@ -14,14 +15,14 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def plain(text: str) -> str:
-    """`text` without what steers a terminal, as UTF-8 can hold it."""
+    """`text` without characters that control the terminal, and as UTF-8 can hold it."""
     if text.isprintable():
         return text
     return _STEERING.sub("", text).encode("utf-8", "replace").decode()
 
 
 def escaped(json: bytes) -> bytes:
-    """The same JSON with those characters as escapes."""
+    """The same JSON with the controlling characters as escapes."""
     text = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", json.decode())
     return text.encode()
 
@@ -32,7 +33,7 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 
 class Commands(click.Group):
-    """Commands whose errors are told as `echo` tells text."""
+    """Commands whose error messages are printed as `echo` prints text."""
 
     def invoke(self, ctx: click.Context) -> Any:
         with _told_plainly():

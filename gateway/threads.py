@@ -1,7 +1,7 @@
-"""Work that may block for ever, in a thread that holds up no exit.
+"""Run work that may block for ever, in a thread that does not delay the exit.
 
-Nothing ends a read of a pipe, the look-up of a name or a flush that hangs; a thread of a pool would
-be waited for when the process ends.
+A hanging read of a pipe, name look-up or flush can't be ended. A thread of a pool would be waited
+for when the process ends.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def in_daemon(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` gives, or raises. A caller that is cancelled leaves it behind."""
+    """Return or raise what `work` does. A cancelled caller leaves it running."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

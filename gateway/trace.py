@@ -1,10 +1,10 @@
 """The trace: one record a call, appended to a file of JSON lines.
 
-Records are encoded into a bounded buffer; one writer appends what it holds, off the event loop.
-When the buffer is full producers wait: nothing is dropped. After a write that failed the file ends
-with its last whole record, and what it lacks stays in the buffer. A stream that keeps trying goes
-on with it when there is room again, and says until then why it can't be written; any other ends:
-every later `put` raises `TraceError`, so that nothing goes on unrecorded.
+Records are encoded into a bounded buffer; one writer appends the buffer to the file, off the event
+loop. When the buffer is full, producers wait: nothing is dropped. After a failed write the file
+ends with its last whole record, and the missing records stay in the buffer. A stream that retries
+continues when there is room again, and until then says why it can't be written. Any other stream
+ends: every later `put` raises `TraceError`, so that nothing goes on unrecorded.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from anyio import to_thread
 log = logging.getLogger("finport")
 
 BOUND = 512 * 2**10
-"""Bytes that may wait to be written before producers wait in turn."""
+"""Bytes that may wait to be written before producers have to wait."""
 
 MOST = 16 * BOUND
-"""Bytes that may wait at all, where producers can't wait for long."""
+"""The maximum number of bytes that may wait, for producers that can't wait for long."""
 
 AGAIN_S = 1.0
-"""How long after a write that failed a stream that keeps trying tries again."""
+"""How long after a failed write a stream that retries tries again."""
 
 CHUNK = 65_536
 
 TORN = ".torn"
-"""Ends the name of the file that takes a last line which was cut off."""
+"""Suffix of the file that receives a last line that was cut off."""
 
 
 class TraceError(Exception):
@@ -47,10 +47,10 @@ class TraceError(Exception):
 class CallRecord:
     """One call, as it ended.
 
-    `at` is Unix time at its start; `host` the upstream; `source` and `upstream` are those of the
-    result's provenance; `code`, `fault` and `message` are None for a call that succeeded; `bytes`
-    is the size of the data given back, `digest` the hash of the whole answer. Credentials among the
-    arguments are redacted.
+    `at` is the Unix time at its start, and `host` is the upstream. `source` and `upstream` are
+    those of the result's provenance. `code`, `fault` and `message` are None for a call that
+    succeeded. `bytes` is the size of the returned data, and `digest` is the hash of the whole
+    answer. Credentials among the arguments are redacted.
     """
 
     call_id: str
@@ -77,8 +77,8 @@ class CallRecord:
 class Trace(Protocol):
     """Takes records, in order. A producer that can wait calls `room` when the trace is `full`.
 
-    `failure` says why nothing can be written now, if so: then no new work should begin. Nor should
-    it while the trace is `overfull`, since some producers could not wait.
+    `failure` says why nothing can be written now, or is None. No new work should begin while it is
+    set, or while the trace is `overfull` because some producers could not wait.
     """
 
     @property
@@ -114,9 +114,11 @@ class JsonLines:
     @classmethod
     @asynccontextmanager
     async def open(cls, path: Path, again_s: float | None = None) -> AsyncIterator["JsonLines"]:
-        """Append to `path`; closing writes what is buffered. A last line that was cut off is moved
-        to a file beside it. With `again_s` a write that failed is tried again after so long, and
-        once more on closing; without, it ends the stream. Raises `TraceError`.
+        """Append to `path`; closing writes what is buffered.
+
+        A last line that was cut off is moved to a file beside it. With `again_s` a failed write is
+        tried again after so long, and once more on closing; without it, a failed write ends the
+        stream. Raises `TraceError`.
         """
         try:
             file = await to_thread.run_sync(_opened, path)
@@ -152,14 +154,14 @@ class JsonLines:
         return TraceError(f"{self.path}: {self.failure}; {records} records could not be written")
 
     def put(self, record: Any) -> None:
-        """Buffer one record; whoever can wait calls `room` when `full` says so.
+        """Buffer one record. A producer that can wait calls `room` when `full` is true.
 
         Raises `TraceError` once the stream has ended.
         """
         if self._ended:
             raise self._lost()
-        # Encoded here, while the record is in the processor's cache: batches of 2,000 kept records
-        # cost 5 us a record to encode, one at once 0.8 us.
+        # Encoded here, while the record is in the processor's cache: this takes 0.8 us. Encoding
+        # batches of 2,000 buffered records takes 5 us a record.
         self._buffer += orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         self._put += 1
         self._filled.set()
@@ -172,14 +174,14 @@ class JsonLines:
             try:
                 await turn
             except asyncio.CancelledError:
-                self._admit()  # the turn may have come and must not be lost
+                self._admit()  # the slot may have been given already and must not be lost
                 raise
         self._admit()
 
     def _admit(self) -> None:
-        """Let one producer on, who lets on the next.
+        """Let one producer continue, which lets the next one continue.
 
-        All at once, a thousand would wake to find that the first few have filled the buffer again.
+        If all woke at once, a thousand would find that the first few have filled the buffer again.
         """
         while self._waiting and (self._ended or not self.full):
             turn = self._waiting.popleft()
@@ -188,14 +190,14 @@ class JsonLines:
                 return
 
     async def written(self) -> None:
-        """Wait until all that was put by now is in the file, or the stream has ended."""
+        """Wait until every record put so far is in the file, or the stream has ended."""
         put = self._put
         while self._written < put and not self._ended:
             self._progress.clear()
             await self._progress.wait()
 
     async def _write(self) -> None:
-        """Append what is buffered, again and again, until the stream closes or ends."""
+        """Append the buffer to the file, again and again, until the stream closes or ends."""
         while self._buffer or not self._closing.is_set():
             await self._filled.wait()
             self._filled.clear()
@@ -229,7 +231,7 @@ class JsonLines:
             self._admit()
 
     def _append(self, text: bytearray) -> tuple[str | None, bytes]:
-        """Append records; what went wrong, if anything, and which records the file lacks then."""
+        """Append records. Returns the failure, if any, and the records that the file lacks then."""
         done = 0
         try:
             while done < len(text):
@@ -242,7 +244,9 @@ class JsonLines:
         return None, b""
 
     def _cut(self, torn: int) -> bool:
-        """Take the last bytes off the file, where that can be done; else they are gone on from."""
+        """Remove the last `torn` bytes of the file. If that can't be done, they stay and are
+        completed.
+        """
         try:
             descriptor = self._file.fileno()
             os.ftruncate(descriptor, os.fstat(descriptor).st_size - torn)
@@ -252,7 +256,7 @@ class JsonLines:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """`path`, open for appending whole lines. Raises `OSError`."""
+    """Open `path` for appending whole lines. Raises `OSError`."""
     if path.is_file():
         with path.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
