@@ -1,8 +1,8 @@
 """The quota ledger's file: what each key has used at each host, one row an account, in SQLite.
 
-An account of a plan stands under the end of its span, and the last few are kept: a clock that jumps
-and comes back finds the count of the span again. What an upstream told stands under the upstream's
-name for it, with the time at which it was told. A row that makes no sense is passed over.
+An account of a plan is stored under the end of its span. The last few spans are kept, so that a
+clock that jumps and comes back finds the count of its span again. A quota that an upstream reported
+is stored under the upstream's name for it, with the time of the report. An invalid row is skipped.
 """
 
 import math
@@ -25,10 +25,10 @@ SPANS = 4
 """How many spans of one account are kept."""
 
 TOLD = 16
-"""How many accounts of one key at one host an upstream may tell of."""
+"""How many accounts of one key at one host an upstream may report."""
 
 STEPPED_S = 1.0
-"""What was told later than now by more than this was told before the clock stepped back."""
+"""A report dated later than now by more than this was made before the clock stepped back."""
 
 _MOST = 2**62
 _LONGEST_S = {"second": LONGEST_RESET_S, "hour": 3_600.0, "day": 86_400.0, "month": LONGEST_RESET_S}
@@ -62,10 +62,10 @@ _FORGET_TOLD = "DELETE FROM account WHERE key = ? AND host = ? AND learned = 1 A
 
 @dataclass(slots=True)
 class Standing:
-    """One key's account at one host over one span; `quota` None is no limit.
+    """One key's account at one host over one span; a `quota` of None is no limit.
 
-    `span` is `second`, `hour`, `day` or `month` of a plan, or for what was `learned` the upstream's
-    name for it. `resets_at` and `noted_at` are Unix times.
+    `span` is `second`, `hour`, `day` or `month` of a plan. For a `learned` account it is the
+    upstream's name for the span. `resets_at` and `noted_at` are Unix times.
     """
 
     key: str
@@ -90,14 +90,14 @@ class Accounts:
 
     @classmethod
     def open(cls, path: Path, now: float) -> "Accounts":
-        """Open or create it. Raises `OSError`."""
+        """Open or create the file. Raises `OSError`."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         until = time.monotonic() + LOCK_S
         while True:
             try:
                 return cls._open(path, now)
             except sqlite3.Error as error:
-                # Of several that turn a new file to WAL, SQLite lets some fail without a wait.
+                # If several processes switch a new file to WAL, SQLite fails some without a wait.
                 is_locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
                 if not is_locked or time.monotonic() > until:
                     text = f"the quota ledger {path} can't be opened: {error}"
@@ -111,7 +111,7 @@ class Accounts:
         try:
             store.execute("PRAGMA journal_mode = WAL")
             store.execute("PRAGMA synchronous = NORMAL")
-            store.execute("PRAGMA wal_autocheckpoint = 64")  # pages: its log stays small
+            store.execute("PRAGMA wal_autocheckpoint = 64")  # pages: keeps the WAL small
             accounts = cls(store)
             with accounts.transaction():
                 store.execute(_TABLE)
@@ -136,7 +136,7 @@ class Accounts:
             raise
 
     def standings(self, plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
-        """A key's accounts at a host: those of its plan, and those that the upstream told of."""
+        """A key's accounts at a host: those of its plan, and those that the upstream reported."""
         found = self._store.execute(f"{_READ} WHERE key = ? AND host = ?", (key, host))
         kept = [*_standings([*found], now)]
         for standing in kept:
@@ -149,7 +149,7 @@ class Accounts:
         return every + [s for s in kept if s.learned and now < s.resets_at]
 
     def count(self, standing: Standing, now: float, requests: int = 1) -> None:
-        """So many requests more."""
+        """Count `requests` more."""
         is_first = not standing.used
         standing.used += requests
         self._write(standing, now)
@@ -158,16 +158,18 @@ class Accounts:
             self._store.execute(_FORGET_SPANS, (*place, standing.resets_at, *place, SPANS - 1))
 
     def uncount(self, standing: Standing, requests: int, same_s: float) -> None:
-        """So many of those that were counted here were not sent. Where the upstream has told of a
-        reset that is later by more than `same_s`, another span runs, and they are not in it.
+        """Take back requests that were counted here and not sent.
+
+        Nothing is taken back if the upstream has reported a reset later by more than `same_s`:
+        another span runs then, and they are not in it.
         """
         span_end = 0.0 if standing.learned else standing.resets_at
         place = (standing.key, standing.host, standing.span, standing.learned, span_end)
         self._store.execute(_UNCOUNT, (requests, *place, standing.resets_at + same_s))
 
     def tell(self, standing: Standing, known: Iterable[Standing]) -> None:
-        """What an upstream said now, in place of what is `known` of the same; of too many names
-        those that come last are passed over.
+        """Store what an upstream reported now, in place of what is `known` of the same account. If
+        it reports too many names, the last ones are skipped.
         """
         names = {s.span for s in known if s.learned}
         if standing.span not in names:
@@ -184,7 +186,7 @@ class Accounts:
         self._store.execute(_WRITE + where_known, row)
 
     def _take_over(self, now: float) -> None:
-        """What an earlier version has counted in a table of its own."""
+        """Take over what an earlier version has counted in a table of its own."""
         if _is_old(self._store):
             for s in [*_standings([*self._store.execute(_READ_OLD, (now,))], now)]:
                 self._write(s, now, _TOGETHER)
@@ -192,7 +194,7 @@ class Accounts:
 
 
 def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
-    """The accounts that a plan opens, unused; a month's is kept also where nothing limits it."""
+    """The accounts of a plan, unused. There is one for the month even if nothing limits it."""
     plan = plan or PlanLimits()
     spans: list[tuple[str, int | None, float]] = [("month", plan.per_month, _next_month(now))]
     if plan.per_day is not None:
@@ -208,7 +210,7 @@ def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[St
 
 
 def read_accounts(path: Path, now: float) -> list[Standing]:
-    """Accounts as they stand, in a file that others may be writing. Raises `OSError`."""
+    """The current accounts in a file that others may be writing. Raises `OSError`."""
     if not path.exists():
         return []
     try:
@@ -229,7 +231,7 @@ def _is_old(store: sqlite3.Connection) -> bool:
 
 
 def _standings(rows: Iterable[tuple[Any, ...]], now: float) -> Iterator[Standing]:
-    """Those of `rows` that make sense; what was told before a clock stepped back lasts from now."""
+    """The valid ones of `rows`. A report made before a clock stepped back is dated from now."""
     for key, host, span, learned, used, quota, resets_at, noted_at in rows:
         texts, times = (key, host, span), (resets_at, noted_at)
         counts = (used,) if quota is None else (used, quota)
@@ -249,9 +251,9 @@ def _standings(rows: Iterable[tuple[Any, ...]], now: float) -> Iterator[Standing
 
 
 def _next(now: float, span_s: float) -> float:
-    """When the span that runs now ends: a multiple of its length."""
+    """The end of the current span: a multiple of its length."""
     end = now // span_s * span_s + span_s
-    return end if end > now else end + span_s  # by rounding it may seem to have ended
+    return end if end > now else end + span_s  # rounding may make it seem to have ended
 
 
 def _next_month(now: float) -> float:

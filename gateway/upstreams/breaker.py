@@ -1,9 +1,10 @@
-"""A circuit breaker: an upstream that mostly fails is left alone for a while.
+"""A circuit breaker: stops calls to an upstream that mostly fails, for a while.
 
-Closed, it counts attempts over a sliding window; when enough of them failed it opens and every
-call is refused at once. After a pause one probe may pass (half-open): its success closes the
+Closed, it counts attempts over a sliding window. When enough of them have failed, it opens and
+refuses every call at once. After a pause one probe may pass (half-open): its success closes the
 breaker, its failure opens it for twice as long, up to a bound (Nygard, Release It!, 2nd ed.,
-chapter 5). Open, it believes its probe alone; closed, only attempts that began since it closed.
+chapter 5). While open, it considers the outcome of its probe alone. While closed, it considers only
+attempts that began since it closed.
 """
 
 from collections import deque
@@ -21,7 +22,9 @@ class Breaker:
     """All times are seconds of one monotonic clock."""
 
     def __init__(self, failure_rate: float, least: int, window_s: float, open_s: float) -> None:
-        """Opens when `failure_rate` of at least `least` attempts within `window_s` failed."""
+        """Opens when a share of `failure_rate` of at least `least` attempts within `window_s`
+        failed.
+        """
         self._failure_rate = failure_rate
         self._least = least
         self._slice_s = window_s / SLICES
@@ -40,16 +43,17 @@ class Breaker:
         return "open" if now < self._until else "half_open"
 
     def wait_s(self, now: float) -> float:
-        """Seconds until a call may pass: 0 for one that may now."""
+        """Seconds until a call may pass; 0 if one may pass now."""
         if self._until is None:
             return 0.0
         probe_s = 0.0 if self._probe is None else self._probe_until - now
         return max(self._until - now, probe_s, 0.0)
 
     def begin(self, now: float, within_s: float) -> int:
-        """An attempt starts and will end within `within_s`; half-open it is the only one.
+        """Note the start of an attempt that will end within `within_s`; half-open, it is the only
+        one.
 
-        Its number is given back to `end`.
+        Returns its number, which `end` takes.
         """
         self._begun += 1
         if self._until is not None:
@@ -57,7 +61,7 @@ class Breaker:
         return self._begun
 
     def end(self, attempt: int, *, good: bool | None, now: float) -> None:
-        """An attempt ended. None: it says nothing about the upstream."""
+        """Note the end of an attempt. `good` is None if it says nothing about the upstream."""
         if self._until is not None:
             if attempt == self._probe:
                 self._probed(good, now)

@@ -1,8 +1,7 @@
-"""Turns at something scarce: a bounded number at once, clients served one after the other, and a
-pace at which they begin.
+"""A fair queue for a bounded number of slots, and a pace at which calls start.
 
-One client's calls keep their order; between clients it is round robin, so that a run of a thousand
-calls and one of ten both go on at their share.
+Clients are served one after the other (round robin), and one client's calls keep their order. So a
+run of a thousand calls and one of ten both progress at their share.
 """
 
 import asyncio
@@ -10,18 +9,18 @@ import time
 from collections import OrderedDict, deque
 
 LATE_S = 0.01
-"""How much of its delay a start may make good by coming sooner after the one before."""
+"""How much of its delay a start may recover by following the start before it sooner."""
 
 LONGEST_GAP_S = 32 * 86_400.0
 TIMER_S = 0.001  # event loops keep time to a millisecond
 
 
 class LineFull(Exception):
-    """So many wait already that one more is not let in."""
+    """The queue is full; one more caller is not let in."""
 
 
 class FairQueue:
-    """`at_once` turns, and a line of at most `line` who wait for one."""
+    """`at_once` slots, and a queue of at most `line` callers that wait for one."""
 
     def __init__(self, at_once: int, line: int) -> None:
         self._free = at_once
@@ -31,14 +30,14 @@ class FairQueue:
         self.waiting = 0
 
     def take_now(self) -> bool:
-        """Take a turn if one is free that nobody waits for; who got one gives it back."""
+        """Take a slot if one is free that nobody waits for; the caller gives it back."""
         if not self._free or self.waiting:
             return False
         self._hand_out()
         return True
 
     async def take(self, client: str) -> None:
-        """Wait for a turn; who got one gives it back. Raises `LineFull`."""
+        """Wait for a slot; the caller gives it back. Raises `LineFull`."""
         if self.take_now():
             return
         if self.waiting >= self._line:
@@ -50,7 +49,7 @@ class FairQueue:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self.give_back()  # it came while its caller was leaving
+                self.give_back()  # it was given while its caller was leaving
             elif turn in self._waiting.get(client, ()):
                 self._leave(client, turn)
             raise
@@ -81,8 +80,10 @@ class FairQueue:
 
 
 class Pace:
-    """Starts spaced evenly, so many a second. All that are due by now begin at once, since a timer
-    for each would let no more than some 400 a second begin; no other burst is allowed.
+    """Spaces starts evenly, `per_second` of them a second.
+
+    All starts that are due by now begin at once, since a timer for each would allow only some 400 a
+    second. No other burst is allowed.
     """
 
     def __init__(self, per_second: float) -> None:
@@ -92,11 +93,11 @@ class Pace:
         self._timer: asyncio.TimerHandle | None = None
 
     def start_now(self) -> bool:
-        """Whether it is one's time already, before which nobody waits."""
+        """Take a start if one is due and nobody waits; returns whether it did."""
         return not self._waiting and self._begins()
 
     async def start(self) -> None:
-        """Wait until it is one's time; who leaves takes no start along."""
+        """Wait for a start; a caller that leaves uses none up."""
         if self.start_now():
             return
         start: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -118,7 +119,7 @@ class Pace:
             self._waiting.popleft()
 
     def _begins(self) -> bool:
-        """Whether a start is due, which is then taken."""
+        """Take a start if one is due; returns whether it did."""
         now = time.monotonic()
         if now < self._next_at:
             return False

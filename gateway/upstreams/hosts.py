@@ -1,6 +1,6 @@
-"""How the gateway treats each upstream host: turns, rate, retries, and when to leave it alone.
+"""How the gateway treats each upstream host: slots, rate, retries, pauses and breaker.
 
-Sources ban an address, not a function, so a host is the RapidAPI host, or for AkShare the
+Sources ban an address, not a function. So a host is the RapidAPI host, or for AkShare the
 registrable domain of the host that a function mainly asks.
 """
 
@@ -20,10 +20,10 @@ from manifests.nearest import did_you_mean
 RETRY_SHARE = 0.1
 RETRY_RESERVE = 10.0
 RETRY_REFILL_S = 10.0
-"""A retry costs a token; a first attempt brings a tenth of one, and so many seconds bring one."""
+"""A retry costs a token. A first attempt adds a tenth of a token, and so many seconds add one."""
 
 WAIT_S = 2.0
-"""A pause that an upstream asks for, or a quota, is waited for if it is over by then."""
+"""A call waits for a pause that an upstream asks for, or for a quota, if it is over by then."""
 
 _NO_PLAN = HostSettings()
 
@@ -70,7 +70,7 @@ class UpstreamHost:
         }
 
     def turn_now(self) -> int | None:
-        """The right to one attempt, where nothing has to be waited for; else None."""
+        """Take a slot for one attempt if nothing has to be waited for; else returns None."""
         now = time.monotonic()
         if now < self._paused_until or self._breaker.wait_s(now) > 0 or not self._turns.take_now():
             return None
@@ -80,9 +80,9 @@ class UpstreamHost:
         return self._breaker.begin(now, self._attempt_timeout_s)
 
     async def take_turn(self, client: str, within_s: float) -> int:
-        """Wait for the right to one attempt; `end_turn` gives it back with its number.
+        """Wait for a slot for one attempt; `end_turn` gives it back by its number.
 
-        Raises `NotAdmitted`, at once where a pause that the host asked for lasts longer than
+        Raises `NotAdmitted`, at once if a pause that the host asked for lasts longer than
         `within_s`.
         """
         until = time.monotonic() + within_s
@@ -93,7 +93,7 @@ class UpstreamHost:
             text = f"{self._turns.waiting} calls already wait for {self.name}"
             raise NotAdmitted(CallError(ErrorCode.OVERLOADED, text, self._line_s())) from None
         try:
-            self._check(until)  # what has changed while this call was in line
+            self._check(until)  # the host's state may have changed during the wait
             await self.next_start()
             while (paused_s := self._paused_s()) > 0:
                 self._check(until)
@@ -106,18 +106,18 @@ class UpstreamHost:
         return self._breaker.begin(time.monotonic(), self._attempt_timeout_s)
 
     async def next_start(self) -> None:
-        """Wait until the host's rate lets another request go."""
+        """Wait until the host's rate allows another request."""
         if self._pace is not None:
             await self._pace.start()
 
     def end_turn(self, attempt: int, good: bool | None, took_s: float) -> None:
-        """`good` says how the attempt ended, None where that says nothing about the upstream."""
+        """Give a slot back. `good` says how the attempt ended; None says nothing about the host."""
         self._turns.give_back()
         self._breaker.end(attempt, good=good, now=time.monotonic())
         self._mean_s += _NEWEST * (took_s - self._mean_s)
 
     def pause(self, seconds: float) -> None:
-        """The upstream asks to be left alone for so long."""
+        """Start no attempt for so long, as the upstream asked."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def first_attempt(self) -> None:
@@ -127,14 +127,14 @@ class UpstreamHost:
         self._refilled_at = now
 
     def may_retry(self) -> bool:
-        """Spend a token, if there is one: an outage is not to be multiplied."""
+        """Spend a token if there is one; the limit keeps retries from multiplying an outage."""
         if self._retries < 1:
             return False
         self._retries -= 1
         return True
 
     def no_turn(self, waited_s: float) -> CallError:
-        """What a caller is told whose time passed before it had a turn."""
+        """The error for a caller whose time passed before it had a slot."""
         text = f"no turn at {self.name} within {waited_s:.3g} s; the gateway limits calls to it"
         return CallError(ErrorCode.RATE_LIMITED, text, self._line_s())
 
@@ -142,7 +142,7 @@ class UpstreamHost:
         return self._paused_until - time.monotonic()
 
     def _check(self, until: float) -> None:
-        """Whether the host may be asked, maybe after a short pause. Raises `NotAdmitted`."""
+        """Check that the host may be asked, maybe after a short pause. Raises `NotAdmitted`."""
         paused_s = self._paused_s()
         if paused_s > 0 and paused_s > min(WAIT_S, until - time.monotonic()):
             raise asked_to_wait(self.name, paused_s)
@@ -152,7 +152,7 @@ class UpstreamHost:
             raise NotAdmitted(CallError(ErrorCode.CIRCUIT_OPEN, text, round(wait_s, 3)))
 
     def _line_s(self) -> float:
-        """About how long until the line has moved up."""
+        """About how many seconds until the queue has moved up."""
         each_s = self._mean_s / max(self._turns.taken, 1)
         if self._pace is not None:
             each_s = max(each_s, self._pace.gap_s)
@@ -160,7 +160,7 @@ class UpstreamHost:
 
 
 def asked_to_wait(host: str, wait_s: float) -> NotAdmitted:
-    """For a call that its upstream asked to be spared, with what is left of the pause."""
+    """The refusal of a call whose upstream asked for a pause of which `wait_s` is left."""
     text = f"{host} asked to be left alone; {wait_s:.3g} s of that are left"
     return NotAdmitted(CallError(ErrorCode.RATE_LIMITED, text, round(wait_s, 3)))
 
@@ -190,7 +190,7 @@ class Hosts:
 
 
 def host_of(manifest: Manifest) -> str:
-    """Name of the host that bears a tool's load; the tool's own where none is on record."""
+    """Name of the host that bears a tool's load, or the tool's own name if none is recorded."""
     if not manifest.binding.hosts:
         return manifest.name
     if manifest.source == "akshare":
@@ -199,7 +199,7 @@ def host_of(manifest: Manifest) -> str:
 
 
 def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSettings]:
-    """Limits by host: the smallest that a manifest names, unless the settings name another.
+    """Limits by host: the smallest that a manifest gives, unless the settings give another.
 
     Raises `SettingsError` for a host that no tool asks.
     """

@@ -1,4 +1,4 @@
-"""Which upstream the gateway talks to: the real ones, or the double in their place."""
+"""Open the gateway's upstreams: the real ones, or the simulated upstream in their place."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 async def open_upstream(
     settings: GatewaySettings, catalog: Catalog, plans: Mapping[str, PlanLimits], clock: Clock
 ) -> AsyncIterator[dict[Source, Adapter]]:
-    """Adapters by source. With `upstream = simulated` the double runs as long as they do.
+    """Adapters by source. With `upstream = simulated` the simulated upstream runs as long as they
+    do.
 
-    Raises `OSError` where the quota ledger can't be opened.
+    Raises `OSError` if the quota ledger can't be opened.
     """
     async with AsyncExitStack() as parts:
         credentials = {h: secret.get_secret_value() for h, secret in settings.credentials.items()}
@@ -68,7 +69,7 @@ async def open_upstream(
 
 
 def _faults(settings: GatewaySettings) -> "Faults":
-    """Raises `SettingsError` for a fault that the double does not know, or rates over 1."""
+    """Raises `SettingsError` for a fault that the simulated upstream lacks, or rates over 1."""
     from adapters.simulator import Fault, Faults
 
     try:

@@ -1,12 +1,12 @@
-"""The quota ledger: how many requests each key has sent to each host, and how many it may.
+"""The quota ledger: how many requests each key has sent to each host, and how many it may send.
 
-A request is counted, on disk, before it is sent: a process that is killed has counted what it
-sent, so nothing is ever under-counted. Where many are sent, some are counted ahead (a lease), so
-that few wait for the disk; what is left of them is given back within `LEASE_S`, or with the end of
-the process, unless that is a kill. All processes with one cache folder share the ledger. What a
-plan allows comes from settings and manifests, in spans that start with the clock in UTC; what an
-upstream says in its `x-ratelimit-*` headers counts beside it, in the upstream's own spans, until it
-resets. Keys stand in it as fingerprints.
+A request is counted, on disk, before it is sent. So a killed process has counted all that it sent,
+and nothing is ever under-counted. Where many requests are sent, some are counted ahead (a lease),
+so that few wait for the disk. What is left of a lease is given back within `LEASE_S`, or at the end
+of the process unless it is killed. All processes with one cache folder share the ledger. A plan's
+limits come from settings and manifests, in spans that start with the clock in UTC. Limits that an
+upstream gives in its `x-ratelimit-*` headers count in addition, in the upstream's own spans, until
+they reset. Keys are stored as fingerprints.
 """
 
 import asyncio
@@ -35,26 +35,27 @@ from manifests import PlanLimits
 log = logging.getLogger("finport")
 
 UNSUBSCRIBED_S = 3600.0
-"""How long a key is not tried again at a host that did not accept it."""
+"""How long a key is not tried again at a host that rejected it."""
 
 UNTOLD_RESET_S = 3600.0
-"""How long a key is not tried again whose quota is used up until nobody knows when."""
+"""How long a key is not tried again whose quota is used up, if the reset time is unknown."""
 
 SAME_SPAN_S = 5.0
-"""A reset that is told later by no more than this, or a hundredth of what is left, is the same."""
+"""A reset reported later by no more than this, or a hundredth of what is left, is the same reset.
+"""
 
 LEASE_S = 0.25
 """How long requests that were counted ahead may wait to be sent."""
 
 BUSY = 16
-"""Requests to a host within `LEASE_S` from which on some are counted ahead: as many again."""
+"""From so many requests to a host within `LEASE_S`, as many again are counted ahead."""
 
 MOST_LEASED = 256
 LEASED_SHARE = 16
-"""No more than one of so many that are left is counted ahead."""
+"""At most one in so many of the requests left is counted ahead."""
 
 TOLD_S = 0.05
-"""What an upstream says of a quota that is far from used up may wait for so long."""
+"""How long a report on a quota that is far from used up may wait to be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,11 @@ class _Take:
 
 @dataclass(slots=True)
 class _Lease:
-    """Requests counted ahead: `left` of them, in the accounts of `standings`. They hold between
-    `since` and `until` (Unix times), while the spans run in which they are counted, and until
-    `ends_at` (loop time). `size` is how many were sent, and are to be sent, in about `LEASE_S`.
-    Among the work it is one of which no more is sent.
+    """Requests counted ahead: `left` of them, in the accounts of `standings`.
+
+    They are valid between `since` and `until` (Unix times), while the spans run in which they are
+    counted, and until `ends_at` (loop time). `size` is how many were sent, and are to be sent, in
+    about `LEASE_S`. A lease among the work items is one of which no more is sent.
     """
 
     host: str
@@ -83,9 +85,7 @@ class _Lease:
 
 @dataclass(slots=True)
 class _Learn:
-    """Limits by name. Of `lease` so many requests are `unsent`: we have counted them and the
-    upstream has not.
-    """
+    """Limits by name. `unsent` requests of `lease` are counted by us and not by the upstream."""
 
     host: str
     key: Key
@@ -95,7 +95,7 @@ class _Learn:
 
 
 class Ledger:
-    """Keys by what they have left (`adapters.keys.Keys`). Made by `Ledger.open`."""
+    """Gives out keys by what they have left (`adapters.keys.Keys`). Made by `Ledger.open`."""
 
     def __init__(
         self, secrets: Iterable[str], plans: Mapping[str, PlanLimits], clock: Clock
@@ -123,7 +123,7 @@ class Ledger:
         plans: Mapping[str, PlanLimits],
         clock: Clock | None = None,
     ) -> AsyncIterator["Ledger"]:
-        """Open or create the ledger. Raises `OSError`: one that can't be read is not begun anew,
+        """Open or create the ledger. Raises `OSError`. An unreadable ledger is not begun anew,
         since that would forget what was used.
         """
         ledger = cls(secrets, plans, clock or Clock())
@@ -145,7 +145,7 @@ class Ledger:
             ledger._thread.shutdown(wait=False)
 
     async def take(self, host: str, timeout_s: float) -> Key:
-        """The key with most left for the next request to `host`, which is counted by then.
+        """Count a request to `host`, then return the key with most left for it.
 
         Raises `NotAdmitted` (`quota_exhausted`, `rate_limited`, `overloaded`), and `UpstreamFault`
         (`not_configured`).
@@ -177,10 +177,10 @@ class Ledger:
             await asyncio.sleep(wait_s + 0.001)
 
     def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:
-        """Take what the upstream says of its quotas into account: at once where it says that they
-        are nearly used up, else the latest of what it says within `TOLD_S`.
+        """Take into account what the upstream says of its quotas.
 
-        That -1 are left means, where the upstream served the request, that there is no limit.
+        If they are nearly used up, this happens at once; else the latest values are taken within
+        `TOLD_S`. If the upstream served the request, -1 left means that there is no limit.
         """
         limits = {
             limit.name: limit
@@ -202,18 +202,18 @@ class Ledger:
             self._telling = asyncio.get_running_loop().call_later(TOLD_S, self._asked.set)
 
     def refuse(self, host: str, key: Key) -> bool:
-        """Don't give `key` out for `host` for a while; whether there is another."""
+        """Don't give `key` out for `host` for a while; returns whether there is another key."""
         self._refused[host, key.id] = time.monotonic() + UNSUBSCRIBED_S
         return any(not self._is_refused(host, other) for other in self._keys)
 
     def rest(self, host: str, key: Key, seconds: float) -> bool:
-        """Don't give `key` out for `host` for so long; whether another may be used at once."""
+        """Don't give `key` out for `host` for so long; returns whether another is free at once."""
         place = host, key.id
         self._resting[place] = max(self._resting.get(place, 0.0), time.monotonic() + seconds)
         return any(self._rest_s(host, other) <= 0 for other in self._usable(host) if other != key)
 
     def _usable(self, host: str) -> list[Key]:
-        """The keys that `host` accepts; all where it accepts none."""
+        """The keys that `host` accepts, or all keys if it accepts none."""
         return [key for key in self._keys if not self._is_refused(host, key)] or self._keys
 
     def _rest_s(self, host: str, key: Key) -> float:
@@ -223,7 +223,7 @@ class Ledger:
         return time.monotonic() < self._refused.get((host, key.id), 0.0)
 
     def _leased(self, host: str) -> Key | None:
-        """The key for a request that was counted ahead, if there is one."""
+        """Use a request that was counted ahead and return its key; None if there is none."""
         lease = self._leases.get(host)
         if lease is None or not lease.left:
             return None
@@ -243,7 +243,7 @@ class Ledger:
         )
 
     def _give_back(self, lease: _Lease) -> None:
-        """Send no more of a lease."""
+        """End a lease and give back what is left."""
         if self._leases.get(lease.host) is lease:
             del self._leases[lease.host]
             if lease.left:
@@ -254,7 +254,7 @@ class Ledger:
         self._asked.set()
 
     async def _keep(self) -> None:
-        """Enter what has come by now in one transaction, until the ledger closes."""
+        """Enter all pending work in one transaction, again and again, until the ledger closes."""
         while self._work or self._told or not self._closing:
             await self._asked.wait()
             self._asked.clear()
@@ -279,15 +279,15 @@ class Ledger:
                 self._deliver(take, lease, busy[take.host])
 
     def _is_served(self, take: _Take) -> bool:
-        """Whether a request that came while a lease was on its way has part of it, or nobody waits
-        for it any more.
+        """Whether a request needs no work: a lease that has arrived since serves it, or nobody
+        waits for it any more.
         """
         if not take.given.done() and (key := self._leased(take.host)) is not None:
             take.given.set_result(key)
         return take.given.done()
 
     def _busy(self, takes: Iterable[_Take]) -> dict[str, int]:
-        """By host how many requests were sent in about the last `LEASE_S`, these among them."""
+        """Requests sent to each host in about the last `LEASE_S`, including `takes`."""
         now, busy = asyncio.get_running_loop().time(), dict[str, int]()
         for take in takes:
             lease = self._leases.get(take.host)
@@ -296,7 +296,7 @@ class Ledger:
         return busy
 
     def _deliver(self, take: _Take, lease: _Lease | Standing | NotAdmitted, busy: int) -> None:
-        """Give out a key; what is leased beside it is for those who come next."""
+        """Give out a key; requests leased with it are for the next callers."""
         if isinstance(lease, _Lease):
             self._install(lease, busy)
         if take.given.done():
@@ -307,8 +307,8 @@ class Ledger:
             take.given.set_result(lease.key if isinstance(lease, _Lease) else lease)
 
     def _install(self, lease: _Lease, busy: int) -> None:
-        """Give out of this lease from now on. One of nothing only goes on counting, for `LEASE_S`
-        from the first request that it counts.
+        """Give out requests of this lease from now on. An empty lease only continues the count, for
+        `LEASE_S` from the first request that it counts.
         """
         loop = asyncio.get_running_loop()
         before = self._leases.get(lease.host)
@@ -342,7 +342,7 @@ class Ledger:
                             for standing in item.standings:
                                 self._accounts.uncount(standing, item.left, _same_s(standing, now))
                 except sqlite3.Error:
-                    raise  # it is the ledger's, not this item's
+                    raise  # the ledger failed, not this item
                 except Exception as error:
                     log.exception("a quota could not be worked out")
                     if isinstance(item, _Take):
@@ -350,8 +350,8 @@ class Ledger:
         return given
 
     def _give(self, host: str, now: float, ahead: int) -> _Lease | Standing:
-        """A lease of the key with most left, its first request given out, where there is reason
-        with more of them; or the account that is the first to be open again.
+        """Lease requests of the key with most left: the one asked for, and more if the host is
+        busy. If no key has any left, returns the account that is the first to be open again.
         """
         every = self._usable(host)
         usable = [key for key in every if self._rest_s(host, key) <= 0] or every
@@ -374,8 +374,8 @@ class Ledger:
         return _Lease(host, key, more, standings, now, min(s.resets_at for s in standings))
 
     def _note(self, said: _Learn, now: float) -> None:
-        """What an upstream says replaces what is known of the span it speaks of; within one span
-        the higher count stands, since requests may be on their way that it has not seen.
+        """Replace what is known of a span by what the upstream says of it. Within one span the
+        higher count stays, since the upstream may not have seen requests on their way.
         """
         kept = self._accounts.standings(None, said.key.id, said.host, now)
         known = {s.span: s for s in kept if s.learned}
@@ -399,7 +399,7 @@ class Ledger:
             standing = Standing(*place, now_used, quota, resets_at, now)
             self._accounts.tell(standing, known.values())
             known[name] = standing
-            if said.lease is not None:  # it is counted in this account now
+            if said.lease is not None:  # the lease is counted in this account now
                 others = (s for s in said.lease.standings if not (s.learned and s.span == name))
                 said.lease.standings = [*others, standing]
 
@@ -407,8 +407,8 @@ class Ledger:
 def standings(
     path: Path, secrets: Iterable[str], plans: Mapping[str, PlanLimits], now: float
 ) -> list[Standing]:
-    """Accounts as they stand, by host: those in the ledger at `path`, which others may be writing,
-    and those of `plans` that are still unused. Raises `OSError`.
+    """The current accounts, by host: those in the ledger at `path`, which others may be writing,
+    and the unused ones of `plans`. Raises `OSError`.
     """
     every = {(s.host, s.key, s.learned, s.span): s for s in read_accounts(path, now)}
     for host, plan in plans.items():
@@ -425,7 +425,7 @@ def standings(
 def left_by_host(
     path: Path, secrets: Sequence[str], plans: Mapping[str, PlanLimits]
 ) -> dict[str, int]:
-    """Requests that all keys together may still send, by the hosts that have a limit over an hour
+    """Requests that all keys together may still send, for each host that has a limit over an hour
     or more. Raises `OSError`.
     """
     left: dict[str, dict[str, float]] = {}
@@ -439,20 +439,20 @@ def left_by_host(
 
 
 def _tighter(before: Limit, now: Limit) -> Limit:
-    """Of two that were told of one quota the one with less left, unless a new span has begun:
-    answers may overtake each other.
+    """Of two reports on one quota, the one with less left, unless a new span has begun. Answers may
+    overtake each other.
     """
     is_new = (now.reset_s or 0.0) > (before.reset_s or 0.0) + SAME_SPAN_S
     return now if is_new or (now.remaining or 0) <= (before.remaining or 0) else before
 
 
 def _same_s(standing: Standing, now: float) -> float:
-    """A reset that is told later by no more than this is that of the same span."""
+    """A reset reported later by no more than this belongs to the same span."""
     return max(SAME_SPAN_S, (standing.resets_at - now) / 100)
 
 
 def _out_of_order(error: Exception) -> NotAdmitted:
-    """Nothing is sent that can't be counted."""
+    """The refusal of a request that can't be counted."""
     text = f"the quota ledger can't be written: {error}"
     return NotAdmitted(CallError(ErrorCode.OVERLOADED, text, retry_after_s=1.0))
 
