@@ -1,1 +1,1 @@
-"""Who may call: keys, clients, the guard of requests, rejections."""
+"""Access control: keys, clients, the guard of requests, rejections."""

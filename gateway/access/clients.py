@@ -1,7 +1,7 @@
-"""Who may come in: the clients of a running gateway, each known by its key and held to its limits.
+"""The clients of a running gateway: each is known by its key and held to its limits.
 
-Keys are compared by their hashes, in constant time. Once any key is known, nobody comes in without
-one, whatever becomes of the clients file; while that can't be read, what it last said stays in
+Keys are compared by their hashes, in constant time. Once any key is known, every caller needs one,
+whatever becomes of the clients file. While that file can't be read, its last contents stay in
 force.
 """
 
@@ -26,16 +26,16 @@ from gateway.settings import GatewaySettings, SettingsError
 log = logging.getLogger("finport")
 
 CHECK_S = 1.0
-"""How often a running gateway looks whether the clients file has changed."""
+"""How often a running gateway checks whether the clients file has changed."""
 
 HOW_TO_SEND = "`Authorization: Bearer KEY` or `x-api-key: KEY`"
 
 FULL_RETRY_S = 1.0
-"""When a client is told to try again whose calls are all under way: nobody knows when one ends."""
+"""When a client whose calls are all under way is to try again: nobody knows when one ends."""
 
 
 class _Rate:
-    """Calls spaced evenly, save that one second's worth, or one, may come in a burst (GCRA)."""
+    """Spaces calls evenly; one second's worth, or one call, may come in a burst (GCRA)."""
 
     __slots__ = ("_burst_s", "_due", "each_s")
 
@@ -45,7 +45,7 @@ class _Rate:
         self._due = -math.inf
 
     def wait_s(self, now: float, ahead: int = 0) -> float:
-        """How long until the next call may be taken, behind so many others."""
+        """How long until the next call may be taken, behind `ahead` others."""
         return self._due + ahead * self.each_s - self._burst_s - now
 
     def take(self, now: float) -> None:
@@ -55,9 +55,9 @@ class _Rate:
 class Client:
     """One client, for one event loop: what it may use, and how much of it is under way.
 
-    `per_second` and `at_once` are what it may in all; of `workers` processes each grants its share.
-    Each `begin` or `wait_turn` that came back is followed by one `end`. Once its key is revoked
-    nothing begins, also in a request that came before.
+    `per_second` and `at_once` are its limits in all; each of `workers` processes grants its share.
+    Each `begin` or `wait_turn` that returned is followed by one `end`. Once its key is revoked
+    nothing begins, not even in a request that came before.
     """
 
     __slots__ = (
@@ -100,11 +100,11 @@ class Client:
 
     @property
     def waiting(self) -> int:
-        """How many calls are in line for a turn."""
+        """How many calls are queued for a slot."""
         return len(self._line)
 
     def change(self, entry: KeyEntry) -> None:
-        """Take what is said of the client now; calls under way and in line stay so."""
+        """Apply the client's changed entry; calls under way and in the queue stay so."""
         self.name, self.grant = entry.name, entry.grant
         if entry.per_second != self.per_second:
             rate = entry.per_second and entry.per_second / self._workers
@@ -116,20 +116,20 @@ class Client:
         self._hand_out()
 
     def revoke(self) -> None:
-        """Let nothing begin any more; those in line are refused."""
+        """Let nothing begin any more; calls in the queue are refused."""
         self._is_revoked = self._limited = True
         self._rate = self._at_once = None
         self._stop_timer()
         self._hand_out()
 
     def begin(self) -> None:
-        """Take a turn at once. Raises `RequestRejected` (`rate_limited`)."""
+        """Take a slot at once. Raises `RequestRejected` (`rate_limited`)."""
         if self._limited:
             self._check_limits()
         self.in_flight += 1
 
     async def wait_turn(self) -> None:
-        """Wait for a turn; those who wait get theirs in the order in which they came.
+        """Wait for a slot; slots are given in the order of arrival.
 
         Raises `RequestRejected` for a client that was revoked.
         """
@@ -144,7 +144,7 @@ class Client:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self.end()  # it came while its caller was leaving
+                self.end()  # it was given while its caller was leaving
             else:
                 self._line.pop(turn, None)
                 if not self._line:
@@ -162,7 +162,7 @@ class Client:
         self.end()
 
     def end(self) -> None:
-        """Give a turn back."""
+        """Give a slot back."""
         self.in_flight -= 1
         if self._line and self._timer is None:
             self._hand_out()
@@ -186,7 +186,7 @@ class Client:
         return self._at_once is not None and self.in_flight >= self._at_once
 
     def _hand_out(self) -> None:
-        """Give turns to those in line, as far as the limits allow now."""
+        """Give slots to queued calls, as far as the limits allow now."""
         self._timer = None
         while self._line and not self._full:
             turn = next(iter(self._line))
@@ -209,9 +209,9 @@ class Client:
 
 
 class Clients:
-    """Everybody who may come in, from settings and the clients file.
+    """All clients that may call, from settings and the clients file.
 
-    What the file says of a key, above all that it was revoked, goes before the settings.
+    What the file says of a key, above all that it was revoked, overrides the settings.
     """
 
     def __init__(self, settings: GatewaySettings, workers: int = 1) -> None:
@@ -233,9 +233,9 @@ class Clients:
     async def open(
         cls, settings: GatewaySettings, *, workers: int = 1, check_s: float = CHECK_S
     ) -> AsyncIterator["Clients"]:
-        """The clients, kept up with the clients file until the context ends.
+        """The clients, updated from the clients file until the context ends.
 
-        `workers` is how many processes share what each client may. Raises `SettingsError`.
+        `workers` is how many processes share each client's limits. Raises `SettingsError`.
         """
         clients = await to_thread.run_sync(lambda: cls.load(settings, workers=workers))
         watcher = asyncio.create_task(clients._watch(check_s))
@@ -248,14 +248,14 @@ class Clients:
 
     @property
     def required(self) -> bool:
-        """Whether a key is needed: any is or was known, be it revoked by now."""
+        """Whether a key is needed: one is or was known, even if it is revoked by now."""
         return self._required
 
     def __iter__(self) -> Iterator[Client]:
         return iter([client for _, client in self._clients.values()])
 
     def name_of(self, id_: str) -> str | None:
-        """The name of a client that may come in."""
+        """The name of a client that may call."""
         known = self._clients.get(id_)
         return known and known[1].name
 
@@ -271,7 +271,7 @@ class Clients:
         return found[1]
 
     def _admit(self, entries: Iterable[KeyEntry]) -> None:
-        """Make these, and those of the settings, the ones who may come in."""
+        """Make these entries, and those of the settings, the only clients that may call."""
         entries = {entry.id: entry for entry in (*self._from_settings, *entries)}.values()
         known: dict[str, tuple[str, Client]] = {}
         for entry in entries:
@@ -307,7 +307,7 @@ class Clients:
                 if complaint != (text, str(error)):
                     log.warning("%s; the clients known so far stay", error)
                 complaint = text, str(error)
-            except Exception:  # else no key could be revoked from here on
+            except Exception:  # otherwise no key could be revoked from here on
                 log.exception("clients file %s: could not see whether it changed", self._path)
 
 

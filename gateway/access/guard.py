@@ -1,10 +1,10 @@
-"""Who may come in over HTTP, by the head of a request alone.
+"""Checks by the head of an HTTP request alone whether it may call: its Host, Origin and key.
 
 A web page of another site can make a browser call a gateway on the same machine, under a name that
-its owner points there (DNS rebinding). So a request that names the gateway otherwise than by
-localhost, an IP address (which can't be rebound) or an allowed name is refused, and so is one from
-a page of an origin that is neither the gateway's own nor allowed. Where the gateway knows keys,
-what may call tools needs one.
+its owner points there (DNS rebinding). So a request is refused unless it names the gateway by
+localhost, an IP address (which can't be rebound) or an allowed name. A page's request is refused
+unless the page's origin is the gateway's own or allowed. If the gateway knows keys, requests that
+may call tools need one.
 """
 
 import hmac
@@ -27,7 +27,7 @@ from gateway.settings import GatewaySettings, SettingsError
 MAX_CLIENT = 64
 
 ANY_NAME = "*"
-"""As an allowed host: whatever the gateway is called."""
+"""As an allowed host: any name of the gateway is accepted."""
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
@@ -41,14 +41,14 @@ Headers = CIMultiDictProxy[str]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request: a client with a key or anyone; `context` is what its calls begin as."""
+    """Who makes a request: a client with a key, or anyone. Its calls begin with `context`."""
 
     client: Client | None = None
     context: CallContext = DEFAULT_CONTEXT
 
     def turn(self) -> AbstractContextManager[None]:
-        """Within it a call counts against the limits of the client, if any. Entering it raises
-        `RequestRejected` where one is used up.
+        """Context in which a call counts against the limits of the client, if any. Entering it
+        raises `RequestRejected` if a limit is used up.
         """
         return _NO_LIMITS if self.client is None else self.client
 
@@ -57,8 +57,8 @@ ANYONE = Caller()
 
 
 class Guard:
-    """Checks the heads of requests. Raises `SettingsError` for a host or origin that is none, and
-    for a key to `/metrics` that is a client's as well.
+    """Checks the heads of requests. Raises `SettingsError` for an invalid host or origin, and for a
+    `/metrics` key that is also a client's.
     """
 
     def __init__(self, settings: GatewaySettings, clients: Clients) -> None:
@@ -86,11 +86,11 @@ class Guard:
             raise RequestRejected(CallError(ErrorCode.FORBIDDEN, text))
 
     def is_allowed_page(self, headers: Headers) -> bool:
-        """Whether a page of another origin calls that the settings allow."""
+        """Whether a page of another origin calls, and the settings allow it."""
         return ", ".join(headers.getall(hdrs.ORIGIN, ())) in self._origins
 
     def caller(self, headers: Headers) -> Caller:
-        """Who calls. Raises `RequestRejected` without a known key where one is needed."""
+        """The caller. Raises `RequestRejected` if a key is needed and no known one is given."""
         if self._clients.required:
             try:
                 client = self._clients.authenticate(_key(headers))
@@ -134,9 +134,9 @@ class Guard:
 
 
 def is_same_site(origin: str, host: str) -> bool:
-    """Whether a page of that origin came from where a request with that Host goes.
+    """Whether a page of `origin` came from the site that a request with Host `host` goes to.
 
-    Behind a proxy the gateway can't know its own scheme, so both will do.
+    Behind a proxy the gateway can't know its own scheme, so both schemes will do.
     """
     scheme, _, rest = origin.partition("://")
     page, called, usual = name_and_port(rest), name_and_port(host), _PORTS.get(scheme)
@@ -146,7 +146,7 @@ def is_same_site(origin: str, host: str) -> bool:
 
 
 def name_and_port(authority: str) -> tuple[str, str] | None:
-    """What a Host header says; the port is empty where it says none. None for what is no host."""
+    """Name and port of a Host header; the port is empty if none is given. None for no host."""
     match = _AUTHORITY.fullmatch(authority)
     return match and (match[1].lower().removesuffix("."), match[2] or "")
 
@@ -168,7 +168,7 @@ def _allowed_name(host: str) -> str:
 
 
 def _allowed_origin(origin: str) -> str:
-    """As browsers write it. Raises `SettingsError`."""
+    """The origin as browsers write it. Raises `SettingsError`."""
     scheme, _, rest = origin.lower().removesuffix("/").partition("://")
     site = name_and_port(rest)
     if site is None or not scheme:

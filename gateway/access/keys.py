@@ -1,7 +1,7 @@
-"""The keys of the gateway's clients, as they are kept: in the settings and in the clients file.
+"""The keys of the gateway's clients, as they are stored: in the settings and in the clients file.
 
-A key is kept as its SHA-256; those made here have 256 random bits, so a slow hash would add
-nothing. No key stands in a repr or an error. The file is replaced as a whole, by one process at a
+A key is stored as its SHA-256. Keys made here have 256 random bits, so a slow hash would add
+nothing. No key appears in a repr or an error. The file is replaced as a whole, by one process at a
 time.
 """
 
@@ -59,7 +59,7 @@ def _checked_tools(text: str) -> str:
 
 
 class KeyEntry(BaseModel):
-    """One key as the clients file holds it. `created_at` is None where nobody wrote it down."""
+    """One key as the clients file holds it. `created_at` is None if it was not recorded."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -126,9 +126,9 @@ def add(
     per_second: float | None = None,
     at_once: int | None = None,
 ) -> tuple[str, KeyEntry]:
-    """Make a key. It is given back this once; the file holds its hash.
+    """Make a key. It is returned this once; the file holds its hash.
 
-    Raises `KeyRefused` and, where the file can't be read or written, `SettingsError`.
+    Raises `KeyRefused` and, if the file can't be read or written, `SettingsError`.
     """
     with _changing(path) as entries:
         if any(entry.name == name and entry.revoked_at is None for entry in entries):
@@ -156,7 +156,7 @@ def add(
 
 
 def revoke(path: Path, name_or_id: str) -> KeyEntry:
-    """Let a key in no more; its entry stays. Raises `KeyRefused` and `SettingsError`."""
+    """Revoke a key; its entry stays. Raises `KeyRefused` and `SettingsError`."""
     with _changing(path) as entries:
         for place, entry in enumerate(entries):
             if entry.revoked_at is None and name_or_id in (entry.name, entry.id):
@@ -168,7 +168,7 @@ def revoke(path: Path, name_or_id: str) -> KeyEntry:
 
 
 def text_of(path: Path) -> bytes | None:
-    """What stands in the clients file, or None where there is none. Raises `SettingsError`."""
+    """The contents of the clients file; None if there is no file. Raises `SettingsError`."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -178,7 +178,7 @@ def text_of(path: Path) -> bytes | None:
 
 
 def entries_in(path: Path, text: bytes | None) -> tuple[KeyEntry, ...]:
-    """The keys that such a text holds. Raises `SettingsError`."""
+    """The keys in the contents of a clients file. Raises `SettingsError`."""
     try:
         return () if text is None else _File.model_validate_json(text).clients
     except ValidationError as error:
@@ -188,7 +188,7 @@ def entries_in(path: Path, text: bytes | None) -> tuple[KeyEntry, ...]:
 @contextmanager
 def _changing(path: Path) -> Iterator[list[KeyEntry]]:
     """The keys in the file, to be changed; written when the context ends without an exception."""
-    path = Path(os.path.realpath(path))  # a link to the file stays one
+    path = Path(os.path.realpath(path))  # a link to the file stays a link
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -204,7 +204,7 @@ def _changing(path: Path) -> Iterator[list[KeyEntry]]:
 
 def _reason(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    # A field that should not be there is not named: it may be a key.
+    # An unexpected field is not named: it may be a key.
     known = {"clients", *KeyEntry.model_fields}
     place = ".".join(str(p) for p in first["loc"] if isinstance(p, int) or p in known)
     return first["msg"].removeprefix("Value error, ") + (f" at {place}" if place else "")
@@ -215,7 +215,7 @@ def _new_key() -> str:
 
 
 def digest_of(key: str) -> str:
-    """What is kept of a key, in hexadecimal digits; its first 8 are the client's id."""
+    """The hash that is stored of a key, in hexadecimal digits; its first 8 are the client's id."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()  # headers may hold surrogates
 
 

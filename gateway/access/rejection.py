@@ -1,4 +1,4 @@
-"""Why a door turns a request away before it becomes a call, as an exception of the doors."""
+"""Exceptions by which the API rejects a request before it becomes a call."""
 
 from gateway.errors import CallError, ErrorCode
 

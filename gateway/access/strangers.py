@@ -1,7 +1,8 @@
-"""Requests of those who may not call: one after the other, in a small share of the event loop.
+"""Serve requests of callers that may not call: one at a time, in a small share of the event loop.
 
-Whatever they ask for and on however many connections, those who may call hardly notice. Addresses
-take turns, so that a flood from one does not keep a load balancer's probes waiting.
+Whatever these callers request and on however many connections, callers with access hardly notice.
+Addresses are served in turn, so that a flood from one does not keep a load balancer's probes
+waiting.
 """
 
 import asyncio
@@ -14,22 +15,22 @@ from gateway.errors import CallError, ErrorCode
 from gateway.upstreams.fair_queue import FairQueue
 
 SHARE = 0.02
-"""Of the event loop's time."""
+"""Share of the event loop's time."""
 
 LEAST_S, MOST_S = 0.005, 0.2
-"""Seconds of a request's turn. At least: reading it and sending its answer are not timed. At most:
-the first search takes half a second, and a machine may be busy.
+"""Bounds on the seconds of a request's slot. At least, because reading it and sending its answer
+are not timed. At most, because the first search takes half a second, and a machine may be busy.
 """
 
 BURST_S = 1.0
-"""Seconds of turns that may be taken in advance: a browser that opens the page waits for none."""
+"""Seconds of slots that may be taken in advance: a browser that opens the page waits for none."""
 
 WAIT_S = 10.0
-"""Seconds within which a request must get its turn."""
+"""Seconds within which a request must get its slot."""
 
 
 class Strangers:
-    """Turns of requests, for one event loop."""
+    """The slots of these requests, for one event loop."""
 
     def __init__(self) -> None:
         self._turns = FairQueue(1, sys.maxsize)  # each connection waits for one at most
@@ -37,7 +38,7 @@ class Strangers:
 
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
-        """Within it a request is served. Raises `RequestRejected` where too many wait."""
+        """Context in which a request is served. Raises `RequestRejected` if too many wait."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(WAIT_S):
