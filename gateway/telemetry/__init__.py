@@ -1,1 +1,1 @@
-"""What the gateway tells of itself: metrics, spans, logs, health."""
+"""What the gateway reports about itself: metrics, spans, logs, health."""

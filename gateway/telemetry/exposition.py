@@ -1,8 +1,8 @@
-"""How figures are told to Prometheus: added up over all workers, as families of samples.
+"""The metrics that Prometheus reads: figures of all workers added up, as families of samples.
 
-Figures are rows of labels and numbers, so that any order and any split of the calls adds up to the
-same. What workers share, the quota ledger and the disk tier, is read when told, and left out where
-it can't be read. No label is a caller's, and a key is told by its fingerprint only.
+Figures are rows of labels and numbers, so any order and any split of the calls adds up to the same.
+The quota ledger and the disk tier, which workers share, are read at each scrape, and left out if
+they can't be read. No label comes from a caller, and a key is shown by its fingerprint only.
 """
 
 import logging
@@ -36,24 +36,24 @@ from gateway.upstreams.quota import standings
 log = logging.getLogger("finport")
 
 LEARNED = 8
-"""Quotas shown of those that an upstream told of, for a key at a host."""
+"""How many of the quotas that an upstream reported are shown for a key at a host."""
 
 MAX_CLIENTS = 200
-"""Clients that are told by name; the calls of others are added up."""
+"""Clients that are shown by name; the calls of the others are added up."""
 
 OTHER = "(other)"
-"""The label of those, which no client is named."""
+"""The label of the other clients; no client has this name."""
 
 BOUNDS_S = (0.0005, 0.002, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 180.0)
 
 BUCKETS = len(BOUNDS_S) + 1
-TIME, BYTES = BUCKETS, BUCKETS + 1  # behind the buckets of a tally
+TIME, BYTES = BUCKETS, BUCKETS + 1  # after the buckets of a tally
 
 Row = tuple[list[str], list[float]]
 Figures = dict[str, list[Row]]
-"""By family, rows of label values and numbers."""
+"""Rows of label values and numbers, by family."""
 
-# Families of one number a row: their labels and what they are. Counters end in _total.
+# Families with one number a row: their labels and help texts. Counters end in _total.
 _FAMILIES: dict[str, tuple[str, str]] = {
     "finport_client_calls_total": (
         "client code",
@@ -95,14 +95,14 @@ _FAMILIES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way to write figures down, by its media type."""
+    """A format for writing figures, with its media type."""
 
     content_type: str
     write: Callable[[CollectorRegistry], bytes]
 
 
 TEXT = Format(CONTENT_TYPE_PLAIN_0_0_4, generate_latest)
-"""Prometheus's own, in the version that all of them read."""
+"""Prometheus's own format, in the version that every Prometheus reads."""
 
 OPENMETRICS = Format(openmetrics.CONTENT_TYPE_LATEST, openmetrics.generate_latest)
 """OpenMetrics 1.0.0."""
@@ -150,7 +150,7 @@ class _Families(Collector):
         lag = Quantiles()
         for (bucket,), (count,) in self.gauges["lag"]:
             lag.merge(Quantiles({int(bucket): int(count)}))
-        # Neither a sum nor a count: a worker's lag goes with it, and these may not fall.
+        # No sum and no count: these may not fall, and a worker's lag is dropped when it ends.
         text = "How late timers of the event loop have fired since its start."
         lags = SummaryMetricFamily("finport_loop_lag_seconds", text)
         for q in (0.5, 0.9, 0.99):
@@ -190,7 +190,7 @@ def _of_calls(calls: list[Row]) -> Iterator[Metric]:
 
 
 def _by_client(counters: Figures) -> list[Row]:
-    """The calls of each client; processes that were there at different times may know others."""
+    """The calls of each client; processes that ran at different times may know other clients."""
     rows = counters.get("finport_client_calls_total", [])
     names = sorted({name for (name, _), _ in rows} - {"", OTHER})
     surplus = {*names[MAX_CLIENTS:]}
@@ -201,7 +201,7 @@ def _by_client(counters: Figures) -> list[Row]:
 
 
 def _sums(gateway: Gateway, calls: list[Row]) -> Figures:
-    """What the calls add up to. When recording, or offline, none looks among kept answers."""
+    """The sums over all calls. When recording, or offline, no call looks among cached answers."""
     sums: Figures = {"finport_answer_bytes_total": [([], [sum(t[BYTES] for _, t in calls)])]}
     if gateway.settings.mode in ("live", "replay"):
         looked = [
@@ -245,6 +245,6 @@ def _disk(gateway: Gateway) -> list[Row]:
     files = (settings.cache_dir / settings.cache_name).glob("cache.db*")
     if settings.mode == "offline":
         return []
-    with suppress(OSError):  # its log comes and goes
+    with suppress(OSError):  # the database's log comes and goes
         return [(["disk"], [sum(file.stat().st_size for file in files)])]
     return []

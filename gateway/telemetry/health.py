@@ -1,7 +1,7 @@
-"""How one process is doing, as data, and how several that serve together are doing.
+"""The health of one process, as data, and of several that serve together.
 
-Counts are added up, those of processes that have ended as well; what goes on at the moment is added
-up over the living; of times the longest stands for all, and of breakers the one that is least well.
+Counts are added up over all processes, including those that have ended. Current values are added up
+over the living ones. Of times the longest is taken, and of breakers the worst state.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,9 @@ _WORSE = {"closed": 0, "half_open": 1, "open": 2}
 
 @dataclass(frozen=True, slots=True)
 class Health(Record):
-    """One process. `state` is what goes on in it, without what `together` does in its own way."""
+    """The health of one process. `state` holds current values, except those that `together` treats
+    separately.
+    """
 
     has_ended: bool
     failed: bool
@@ -34,7 +36,7 @@ class Health(Record):
 
 
 def health_state(gateway: Gateway, vitals: Vitals) -> dict[str, Any]:
-    """What goes on in this process."""
+    """The current values of this process."""
     answers, measured = gateway.answers, vitals.result()
     del measured["loop_lag_ms"]
     return {
@@ -46,7 +48,7 @@ def health_state(gateway: Gateway, vitals: Vitals) -> dict[str, Any]:
 
 
 def together(every: Iterable[Health]) -> dict[str, Any]:
-    """How the gateway is doing that these processes are, or were."""
+    """The health of the gateway that these processes make up, or made up."""
     every = [*every]
     living = list({health.pid: health for health in every if health.serves}.values())
     lag = Quantiles()

@@ -1,8 +1,9 @@
 """Logs of `finport serve`: lines of text or JSON on stderr, each with its request's id.
 
-The event loop only puts a record into a bounded queue; a thread formats and writes it. What a full
-queue has no room for is dropped, counted and reported in the log itself. A record becomes one line
-of text, but for its exception, so that nothing a caller sends can pass for a line of its own.
+The event loop only puts a record into a bounded queue; a thread formats and writes it. Records that
+a full queue can't take are dropped, counted and reported in the log itself. A record becomes one
+line of text, except for its exception, so that nothing a caller sends can pass for a line of its
+own.
 """
 
 import copy
@@ -21,18 +22,18 @@ from typing import BinaryIO, Literal
 import orjson
 
 REQUEST_ID: ContextVar[str] = ContextVar("REQUEST_ID", default="")
-"""The request on whose behalf something happens, where there is one."""
+"""The id of the request that is being served, if there is one."""
 
 ACCESS = "finport.access"
-"""Logger of the lines about requests; each bears what it says as `fields` too."""
+"""Logger of the lines about requests; each also carries its content as `fields`."""
 
 QUEUED = 10_000
-"""Records that may wait to be written; half as many lines about requests, which else would take the
-room of what goes wrong.
+"""Records that may wait to be written. Lines about requests may use half of this, so that they
+leave room for records of what goes wrong.
 """
 
 FLUSH_S = 2.0
-"""How long what still waits may hold up the end, where nobody reads stderr."""
+"""How long records that still wait may delay the exit if nobody reads stderr."""
 
 Records = queue.Queue[logging.LogRecord | None]
 
@@ -67,14 +68,14 @@ def set_up(
     finally:
         root.removeHandler(entrance)
         root.setLevel(before)
-        # A thread that hangs in a write is a daemon, so that it holds up no exit.
+        # The thread is a daemon: if it hangs in a write, it does not delay the exit.
         end = threading.Thread(target=listener.stop, daemon=True)
         end.start()
         end.join(FLUSH_S)
 
 
 class JsonLine(logging.Formatter):
-    """One JSON object; `request_id` and `exception` stand in it where there are some."""
+    """One JSON object; it has `request_id` and `exception` if the record has them."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -94,7 +95,7 @@ class JsonLine(logging.Formatter):
 
 
 class TextLine(logging.Formatter):
-    """The same for people; the lines of an exception follow, indented."""
+    """One line of text for people; the lines of an exception follow, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         request_id = getattr(record, "request_id", "")
@@ -108,7 +109,7 @@ class TextLine(logging.Formatter):
 
 
 class _Entrance(QueueHandler):
-    """Takes records in without waiting, and counts those that have no room."""
+    """Takes records in without waiting, and counts those for which there is no room."""
 
     def __init__(self, records: Records) -> None:
         super().__init__(records)
@@ -117,8 +118,8 @@ class _Entrance(QueueHandler):
         self._counting = threading.Lock()
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """As it is now: its arguments may change, and its context is here. Tracebacks are made
-        into text by the listener, since that reads files.
+        """Copy the record as it is now: its arguments may change, and its context is known here.
+        The listener turns tracebacks into text, since that reads files.
         """
         taken = copy.copy(record)
         taken.msg, taken.args = record.getMessage(), None
@@ -154,7 +155,7 @@ class _Listener(QueueListener):
         self._report()
 
     def enqueue_sentinel(self) -> None:
-        """The last thing in the queue, which may be full."""
+        """Put the end marker into the queue, which may be full."""
         while True:
             with suppress(queue.Full):
                 return super().enqueue_sentinel()

@@ -1,8 +1,8 @@
 """What the gateway counts, and how the worker processes of a run share it.
 
-Each worker keeps its figures in a file of its own in the run's folder; whichever is scraped adds
-them up. Counters of a worker that has ended stay, its gauges go. Labels come from the catalogue,
-the settings, the clients' file and the gateway itself, never from a caller.
+Each worker writes its figures to a file of its own in the run's folder; the worker that is scraped
+adds them all up. Counters of an ended worker stay, its gauges are dropped. Labels come from the
+catalogue, the settings, the clients file and the gateway itself, never from a caller.
 """
 
 import asyncio
@@ -46,15 +46,15 @@ WRITE_S = 1.0
 """How often a worker writes its figures."""
 
 LOOK_S = 1.0
-"""How long a look at how the other workers are doing may take."""
+"""How long reading the health of the other workers may take."""
 
 KNOWN_S = 1.0
-"""How long what was seen there is good for: looks cost reads of files, and anyone may cause one."""
+"""How long what was read is used: reading costs file access, and anyone may cause it."""
 
 REMEMBERED = 10_000
-"""Clients whose names are known without a look; keys come and go."""
+"""Clients whose names are cached; keys come and go."""
 
-_MOST_NAMES = MAX_CLIENTS + 2  # with those for callers without a key and for all others
+_MOST_NAMES = MAX_CLIENTS + 2  # plus those for callers without a key and for all others
 _BOUNDS_MS = tuple(bound * 1e3 for bound in BOUNDS_S)
 _FIRST_MS = _BOUNDS_MS[0]
 
@@ -62,8 +62,9 @@ _FIRST_MS = _BOUNDS_MS[0]
 class CallMetrics:
     """Counts calls and the time they took (`gateway.call.Observer`).
 
-    A call that could not be made counts under no tool and no host, whatever its caller named, and
-    one of a caller without a key under no client. `name_of` gives the name of a client by its id.
+    A call that could not be made counts under no tool and no host, whatever its caller named. A
+    call of a caller without a key counts under no client. `name_of` returns the name of a client by
+    its id.
     """
 
     def __init__(self, name_of: Callable[[str], str | None] = lambda _: None) -> None:
@@ -89,15 +90,15 @@ class CallMetrics:
         tally[TIME] += took_ms
         if view is not None:
             tally[BYTES] += len(view.data)
-        client = "" if context.grant is None else context.client  # without a key anyone says any
+        client = "" if context.grant is None else context.client  # without a key it may be any name
         try:
             self._by_client[client][code] += 1
         except KeyError:
             self._count_first(client, code)
 
     def figures(self) -> Figures:
-        """One row a kind of call: its buckets, its time in whole microseconds, its bytes; and one a
-        client and code.
+        """The rows: one a kind of call, with its buckets, its time in whole microseconds and its
+        bytes, and one a client and code.
         """
         rows: list[Row] = []
         for (tool, source, code), tally in self._tallies.items():
@@ -139,7 +140,7 @@ _STATE, _HEALTH = TypeAdapter(State), TypeAdapter(Health)
 
 
 class Metrics:
-    """Figures of this worker and of those it shares a folder with. Made by `Metrics.open`."""
+    """The figures of this worker and of those that share its folder. Made by `Metrics.open`."""
 
     def __init__(
         self, gateway: Gateway, vitals: Vitals, calls: CallMetrics, folder: Path | None, index: int
@@ -167,8 +168,9 @@ class Metrics:
         folder: Path | None = None,
         index: int = 0,
     ) -> AsyncIterator["Metrics"]:
-        """`calls` observes the gateway. With a folder, one of this run only, the figures are shared
-        there as those of worker `index`. Raises `OSError` for a folder that can't be made.
+        """Open the metrics; `calls` observes the gateway. With a folder, which must be of this run
+        only, the figures are shared there as those of worker `index`. Raises `OSError` if the
+        folder can't be made.
         """
         metrics = cls(gateway, vitals, calls, folder, index)
         if folder is None:
@@ -195,14 +197,14 @@ class Metrics:
         return await to_thread.run_sync(self._exposed, self.state(), format_, limiter=self._scrapes)
 
     async def health(self) -> dict[str, Any]:
-        """How all workers are doing (`together`): the others as they last said, or where the folder
-        can't be read in time as they said before.
+        """The health of all workers (`together`). That of the others is what they last wrote or, if
+        the folder can't be read in time, what was read before.
         """
         await self._know_others()
         return together([*self._known, self._health()])
 
     async def any_failed(self) -> bool:
-        """Whether this worker or another can answer nothing any more."""
+        """Whether this worker or another can no longer answer anything."""
         await self._know_others()
         others = (health.failed and health.serves for health in self._known)
         return self._gateway.answers.failed or any(others)
@@ -243,14 +245,14 @@ class Metrics:
 
     def _exposed(self, own: State, format_: Format) -> bytes:
         states = [*sorted(self._states.others(), key=lambda state: state.at), own]
-        living = {state.pid: state for state in states if state.is_alive}  # an id is one process
+        living = {state.pid: state for state in states if state.is_alive}  # one for each process id
         counters = (state.counters for state in states)
         gauges = (state.gauges for state in living.values())
         return exposed(self._gateway, counters, gauges, format_)
 
 
 def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
-    """Counters and gauges of this process, but for its calls."""
+    """Counters and gauges of this process, except those of its calls."""
     answers = gateway.answers
     hosts, tiers, workers = answers.hosts.state(), answers.state(), answers.workers()
     tiers.pop("recording", None)

@@ -1,5 +1,7 @@
-"""Quantiles of positive figures in little memory, mergeable: the DDSketch of Masson, Rim and Lee
-(PVLDB 12(12), 2019) with a relative error of at most 1 %.
+"""Quantiles of positive figures in little memory, mergeable.
+
+They are computed by the DDSketch of Masson, Rim and Lee (PVLDB 12(12), 2019) with a relative error
+of at most 1 %.
 """
 
 import math
@@ -38,16 +40,16 @@ class Quantiles:
 
     @property
     def highest(self) -> float:
-        """What no quantile is above."""
+        """The maximum of all quantiles."""
         return _figure(self.top)
 
     def at(self, q: float) -> float | None:
-        """The figure below which a share `q` lies; None while there are none."""
+        """The figure below which a share `q` of all figures lies; None if there are none."""
         if not self.count:
             return None
         from_top = self.count - q * (self.count - 1)
         bucket, seen = self.top, self.buckets[self.top]
-        while seen < from_top:  # high quantiles are asked for most, so from above, unsorted
+        while seen < from_top:  # high quantiles are asked for most, so search from the top
             bucket -= 1
             seen += self.buckets.get(bucket, 0)
         return _figure(bucket)
@@ -59,5 +61,5 @@ class Quantiles:
 
 
 def _figure(bucket: int) -> float:
-    """The figure that stands for all in a bucket."""
+    """The figure that represents a bucket."""
     return 2 * math.exp(bucket * _LOG_GAMMA) / (math.exp(_LOG_GAMMA) + 1)

@@ -1,15 +1,15 @@
-"""Paths of requests as logs and spans show them: bounded, and without what may be a key."""
+"""Paths of requests as logs and spans show them: bounded, and without parts that may be a key."""
 
 from manifests import Catalog
 
 MAX_PATH = 256
 
 LONG = 16
-"""Characters from which a part of a path may be a key."""
+"""A part of a path with at least so many characters may be a key."""
 
 
 def shown_path(target: str, catalog: Catalog) -> str:
-    """The path of a request's target as plain text, bounded; `***` stands for what may be a key."""
+    """The path of a request's target as bounded plain text; `***` replaces what may be a key."""
     if not target.startswith("/") and target != "*":
         return "***"  # a whole address, which may hold a password
     parts = target.partition("?")[0].split("/")

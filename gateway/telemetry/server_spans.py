@@ -1,10 +1,10 @@
-"""A span of kind SERVER for each request, by OpenTelemetry's conventions for HTTP: `METHOD ROUTE`.
+"""A span of kind SERVER for each request, by OpenTelemetry's HTTP conventions: `METHOD ROUTE`.
 
-Calls that the request makes are its children. A span says what was asked for and how it ended: no
-header, no query, no body, and of a path what the access log shows. Requests for health and figures
-have none, since there are many and they say nothing; those of callers who may not call have none,
-since a flood of them would leave no room for others. Nothing that goes wrong here reaches a
-request.
+Calls that the request makes are its children. A span says what was requested and how it ended. It
+holds no header, no query and no body, and of the path only what the access log shows. Requests for
+health and metrics have no span, since there are many and they say nothing. Requests of callers that
+may not call have none, since a flood of them would leave no room for others. No error here reaches
+a request.
 """
 
 import logging
@@ -33,7 +33,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE
 
 
 class DoorSpans:
-    """Makes the spans of requests that come in by one socket."""
+    """Makes the spans of requests that arrive at one socket."""
 
     def __init__(
         self,

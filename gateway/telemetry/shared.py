@@ -1,7 +1,7 @@
-"""What the worker processes of a run tell each other: each writes records of its own into files of
-the run's folder, and reads those of all.
+"""Records that the worker processes of a run share through files.
 
-A record stays when its process has ended. It is replaced as a whole, so none is read half-written.
+Each process writes its own records into files of the run's folder, and reads those of all. A record
+stays when its process has ended. It is replaced as a whole, so none is read half-written.
 """
 
 import logging
@@ -20,12 +20,12 @@ from cache.files import replaced_file
 log = logging.getLogger("finport")
 
 STALE_S = 15.0
-"""A worker that has written nothing for so long is gone, even if some process has its id."""
+"""A worker that has written nothing for so long is gone, even if a process has its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What process `pid`, worker `index` of its run, says of itself `at` some Unix time."""
+    """What process `pid`, worker `index` of its run, reports about itself at Unix time `at`."""
 
     pid: int
     index: int
@@ -38,7 +38,7 @@ class Record:
         except ProcessLookupError:
             return False
         except PermissionError:
-            pass  # another user's: there is one
+            pass  # the process is another user's
         return abs(time.time() - self.at) < STALE_S
 
 
@@ -46,7 +46,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Shared(Generic[R]):
-    """The records of one kind. Without a folder there are no others. What it does blocks."""
+    """The records of one kind. Without a folder there are no others. Its methods block."""
 
     def __init__(self, folder: Path | None, kind: str, index: int, adapter: TypeAdapter[R]) -> None:
         self._kind = kind
@@ -59,18 +59,20 @@ class Shared(Generic[R]):
         return self._file is not None
 
     def make_room(self) -> None:
-        """Keep the record of an earlier process of this index and id. Raises `OSError`."""
+        """Rename the record of an earlier process of this index and id, to keep it. Raises
+        `OSError`.
+        """
         if self._file is not None:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._file.exists():
                 self._file.rename(self._file.with_stem(f"{self._file.stem}-{time.time_ns()}"))
 
     def write(self, record: R) -> bool:
-        """Replace this process's record, if that can be; where it can't, that is logged once."""
+        """Replace this process's record; returns whether that worked. A failure is logged once."""
         if self._file is None:
             return False
         try:
-            with replaced_file(self._file, synced=False) as file:  # it ends with its run
+            with replaced_file(self._file, synced=False) as file:  # the record ends with its run
                 file.write(orjson.dumps(record))
         except OSError as error:
             if self._is_written:
@@ -81,7 +83,7 @@ class Shared(Generic[R]):
         return self._is_written
 
     def others(self) -> Iterator[R]:
-        """What the other processes of this run have last said, those included that have ended."""
+        """What the other processes of this run have last written, also those that have ended."""
         for file in self._file.parent.glob(f"{self._kind}-*.json") if self._file else ():
             if file != self._file:
                 try:

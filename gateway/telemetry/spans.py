@@ -1,10 +1,10 @@
 """A span for each call, by OpenTelemetry's conventions for generative AI: `execute_tool NAME`.
 
-A span is made when its call has ended and holds no argument and no result. Its parent is the span
+A span is made when its call has ended, and holds no argument and no result. Its parent is the span
 of the request that made the call, if there is one (`gateway/telemetry/server_spans.py`), else the
-caller's `traceparent`, whose sampled flag is honoured; a malformed one is ignored. A caller that
-names another trace than its request's gets the span there, with a link. Nothing that goes wrong
-here reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
+caller's `traceparent`. The sampled flag of a `traceparent` is honoured; a malformed one is ignored.
+If a caller names another trace than its request's, the span goes there, with a link. No error here
+reaches a call. OpenTelemetry is the extra `otel`, imported only where it is used.
 """
 
 import logging
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("finport")
 
 FLUSH_S = 5.0
-"""How long the last spans may hold up the end of the gateway."""
+"""How long the last spans may delay the end of the gateway."""
 
 MAX_TRACEPARENT = 128
 
 REQUEST_SPAN: ContextVar["Span | None"] = ContextVar("REQUEST_SPAN", default=None)
-"""The span of the request on whose behalf something happens, where there is one."""
+"""The span of the request that is being served, if there is one."""
 
 _OTLP = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
@@ -60,7 +60,7 @@ class ToolSpans:
         cls, settings: GatewaySettings, processor: "SpanProcessor | None" = None
     ) -> AsyncIterator["ToolSpans"]:
         """Spans go to `processor`, which is shut down at the end, or by OTLP over HTTP to where the
-        OTEL_* variables say. Raises `SettingsError` where the extra is missing or they are wrong.
+        OTEL_* variables say. Raises `SettingsError` if the extra is missing or a variable is wrong.
         """
         try:
             from opentelemetry.sdk.trace import TracerProvider
@@ -113,7 +113,7 @@ class ToolSpans:
         span.end(end)
 
     def _place(self, traceparent: str | None) -> "tuple[Context | None, Sequence[Link]]":
-        """Within what a call's span belongs, and what it is linked to."""
+        """The context that a call's span belongs to, and the links of the span."""
         from opentelemetry.trace import Link, get_current_span, set_span_in_context
 
         told, request = self.told(traceparent), REQUEST_SPAN.get()
@@ -125,7 +125,9 @@ class ToolSpans:
         return told, (Link(within),)
 
     def told(self, traceparent: str | None) -> "Context | None":
-        """What a caller says that it calls within; None where it says nothing that can be read."""
+        """The context that a caller's `traceparent` gives; None if it can't be read or is not
+        given.
+        """
         from opentelemetry.context import Context
         from opentelemetry.trace import get_current_span
 
@@ -143,7 +145,7 @@ def _otlp() -> "SpanProcessor":
 
 
 def _resource(settings: GatewaySettings) -> "Resource":
-    """What describes this gateway; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go first."""
+    """What describes this gateway; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
     own = Resource(
@@ -158,7 +160,7 @@ def _resource(settings: GatewaySettings) -> "Resource":
 
 
 async def _shut_down(provider: "TracerProvider") -> None:
-    """Export what is left, for as long as that may take."""
+    """Export the last spans, for as long as that may take."""
     with anyio.move_on_after(FLUSH_S, shield=True) as limit:
         try:
             await in_daemon(provider.shutdown)

@@ -1,7 +1,7 @@
-"""How the process is doing: event loop lag and memory.
+"""The state of the process: event loop lag and memory.
 
-A loop that stands takes no samples while it does: of 15 s one would be left, which no percentile
-shows. So each late sample also counts as those that it kept from being taken, each late by a period
+A blocked loop takes no samples: of 15 s one sample would be left, which no percentile shows. So
+each late sample also counts as the samples that it prevented. Each of these is late by a period
 less than the one before (coordinated omission, corrected as HdrHistogram does).
 """
 
@@ -18,7 +18,7 @@ PERIOD_S = 0.01
 
 _PERIOD_MS = PERIOD_S * 1e3
 _STEPS = 1_000
-"""Most samples that a late one is counted as; of a longer lag each stands for several."""
+"""The most samples that a late one is counted as; of a longer lag each stands for several."""
 
 
 class Vitals:
@@ -30,7 +30,7 @@ class Vitals:
     @classmethod
     @asynccontextmanager
     async def watch(cls) -> AsyncIterator["Vitals"]:
-        """Measure for as long as the context is open; the peak of memory begins anew with it."""
+        """Measure for as long as the context is open; the peak of memory is reset at the start."""
         vitals = cls()
         forget_peak()
         sampler = asyncio.create_task(vitals._sample())
@@ -49,7 +49,7 @@ class Vitals:
             self.fired(max(loop.time() - due, 0.0) * 1e3)
 
     def fired(self, late_ms: float) -> None:
-        """A timer fired so late."""
+        """Count a timer that fired so late."""
         missed = int(late_ms / _PERIOD_MS)
         step = missed // _STEPS + 1
         for first in range(0, missed + 1, step):
