@@ -1,4 +1,4 @@
-"""The first steps of the call pipeline: find the tool, bind the arguments, compute the key.
+"""The pipeline's first three steps: find the tool, bind the arguments, compute the key.
 
 The result is a pure function of tool and arguments. Callers that send JSON text mostly send the
 same text again, so the binding of a short text is remembered.
@@ -20,7 +20,7 @@ from manifests import ArgumentError, Catalog, Manifest, Problem, Scalar, Signatu
 from manifests.nearest import hint
 
 REMEMBERED = 4_096
-"""The number of texts remembered, and the size in bytes of the longest."""
+"""The number of texts that are remembered, and the size in bytes of the longest."""
 
 REDACTED = "[redacted]"
 

@@ -287,9 +287,7 @@ class Gateway:
     def _cancelled(
         self, result: Result, bound: BoundCall | None, context: CallContext, started: float
     ) -> None:
-        """Record a call whose caller has gone. Nothing is awaited, so the cancellation goes on at
-        once.
-        """
+        """Record a call whose caller has gone; nothing is awaited on the way out."""
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
         result.error = CallError(ErrorCode.CANCELLED, "the caller went away")
         self._ended(result, bound, context)

@@ -1,7 +1,7 @@
 """Fetch answers from upstream; identical concurrent calls share one execution.
 
-An answer is cached, and recorded before the caller gets it. An error is neither. The answer to a
-call of a transactional tool is neither, and the call is executed for its caller alone.
+An answer is cached, and recorded before the caller gets it. An error is not. Nor is the answer of a
+transactional tool, which is executed for each caller alone.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from manifests import Source
 log = logging.getLogger("finport")
 
 PAUSE_S = 5.0
-"""After a failed refresh, stale answers are returned for so long without asking upstream again."""
+"""How long after a failed refresh stale answers are returned without asking upstream again."""
 
 AT_ONCE = 2**20
 """Bytes of data that are hashed on the event loop (1 ms a MB); more are hashed in a thread."""

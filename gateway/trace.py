@@ -117,7 +117,7 @@ class JsonLines:
         """Append to `path`; closing writes what is buffered.
 
         A last line that was cut off is moved to a file beside it. With `again_s` a failed write is
-        tried again after so long, and once more on closing; without it, a failed write ends the
+        tried again after that time, and once more on closing; without it, a failed write ends the
         stream. Raises `TraceError`.
         """
         try:

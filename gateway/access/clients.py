@@ -31,7 +31,7 @@ CHECK_S = 1.0
 HOW_TO_SEND = "`Authorization: Bearer KEY` or `x-api-key: KEY`"
 
 FULL_RETRY_S = 1.0
-"""When a client whose calls are all under way is to try again: nobody knows when one ends."""
+"""Retry time for a client whose calls are all under way: when one will end is unknown."""
 
 
 class _Rate:

@@ -18,8 +18,9 @@ SHARE = 0.02
 """Share of the event loop's time."""
 
 LEAST_S, MOST_S = 0.005, 0.2
-"""Bounds on the seconds of a request's slot. At least, because reading it and sending its answer
-are not timed. At most, because the first search takes half a second, and a machine may be busy.
+"""Bounds on a request's slot, in seconds. The lower one covers reading it and sending its answer,
+which are not timed. The upper one exists because the first search takes half a second, and a
+machine may be busy.
 """
 
 BURST_S = 1.0

@@ -29,7 +29,7 @@ ACCESS = "finport.access"
 
 QUEUED = 10_000
 """Records that may wait to be written. Lines about requests may use half of this, so that they
-leave room for records of what goes wrong.
+leave room for records of errors.
 """
 
 FLUSH_S = 2.0
@@ -192,5 +192,5 @@ def _utc(at: float) -> str:
 
 
 def _valid(text: str) -> str:
-    """As UTF-8 can hold it."""
+    """`text` as UTF-8 can hold it."""
     return text.encode("utf-8", "replace").decode()

@@ -5,7 +5,7 @@ from manifests import Catalog
 MAX_PATH = 256
 
 LONG = 16
-"""A part of a path with at least so many characters may be a key."""
+"""A part of a path of this many characters or more may be a key."""
 
 
 def shown_path(target: str, catalog: Catalog) -> str:

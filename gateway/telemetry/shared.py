@@ -20,7 +20,7 @@ from cache.files import replaced_file
 log = logging.getLogger("finport")
 
 STALE_S = 15.0
-"""A worker that has written nothing for so long is gone, even if a process has its id."""
+"""A worker that has written nothing for this long is gone, even if a process has its id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[St
         spans.append(("day", plan.per_day, _next(now, 86_400)))
     if plan.per_hour is not None:
         spans.append(("hour", plan.per_hour, _next(now, 3_600)))
-    if plan.per_second is not None:  # one call in two seconds is a span of two seconds
+    if plan.per_second is not None:  # for 0.5 a second the span is two seconds
         rate = min(plan.per_second, float(_MOST))
         quota = max(int(rate), 1)
         span_s = min(quota / rate, LONGEST_RESET_S)

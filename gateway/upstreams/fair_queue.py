@@ -16,7 +16,7 @@ TIMER_S = 0.001  # event loops keep time to a millisecond
 
 
 class LineFull(Exception):
-    """The queue is full; one more caller is not let in."""
+    """The queue is full and takes no more callers."""
 
 
 class FairQueue:

@@ -20,7 +20,7 @@ from manifests.nearest import did_you_mean
 RETRY_SHARE = 0.1
 RETRY_RESERVE = 10.0
 RETRY_REFILL_S = 10.0
-"""A retry costs a token. A first attempt adds a tenth of a token, and so many seconds add one."""
+"""A retry costs one token; a first attempt adds 0.1 and each `RETRY_REFILL_S` adds 1."""
 
 WAIT_S = 2.0
 """A call waits for a pause that an upstream asks for, or for a quota, if it is over by then."""
@@ -117,7 +117,7 @@ class UpstreamHost:
         self._mean_s += _NEWEST * (took_s - self._mean_s)
 
     def pause(self, seconds: float) -> None:
-        """Start no attempt for so long, as the upstream asked."""
+        """Start no attempt for `seconds`, as the upstream asked."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def first_attempt(self) -> None:

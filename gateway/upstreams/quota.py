@@ -48,11 +48,11 @@ LEASE_S = 0.25
 """How long requests that were counted ahead may wait to be sent."""
 
 BUSY = 16
-"""From so many requests to a host within `LEASE_S`, as many again are counted ahead."""
+"""From this number of requests to a host within `LEASE_S`, as many again are counted ahead."""
 
 MOST_LEASED = 256
 LEASED_SHARE = 16
-"""At most one in so many of the requests left is counted ahead."""
+"""At most one in this number of the requests left is counted ahead."""
 
 TOLD_S = 0.05
 """How long a report on a quota that is far from used up may wait to be stored."""
@@ -207,7 +207,7 @@ class Ledger:
         return any(not self._is_refused(host, other) for other in self._keys)
 
     def rest(self, host: str, key: Key, seconds: float) -> bool:
-        """Don't give `key` out for `host` for so long; returns whether another is free at once."""
+        """Don't give `key` out for `host` for `seconds`; returns whether another is free now."""
         place = host, key.id
         self._resting[place] = max(self._resting.get(place, 0.0), time.monotonic() + seconds)
         return any(self._rest_s(host, other) <= 0 for other in self._usable(host) if other != key)
