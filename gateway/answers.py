@@ -88,7 +88,7 @@ class Answers:
 
     @property
     def under_way(self) -> int:
-        """The number of executions that have not ended."""
+        """Executions that have not ended."""
         return self._fetcher.under_way
 
     async def close(self) -> None:

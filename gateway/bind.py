@@ -20,7 +20,7 @@ from manifests import ArgumentError, Catalog, Manifest, Problem, Scalar, Signatu
 from manifests.nearest import hint
 
 REMEMBERED = 4_096
-"""The number of texts that are remembered, and the size in bytes of the longest."""
+"""How many texts are remembered, and the size in bytes of the longest."""
 
 REDACTED = "[redacted]"
 

@@ -65,7 +65,7 @@ class Fetcher:
 
     @property
     def under_way(self) -> int:
-        """The number of executions that have not ended."""
+        """Executions that have not ended."""
         return len(self._flights)
 
     def workers(self) -> dict[str, int]:

@@ -50,8 +50,7 @@ class Breaker:
         return max(self._until - now, probe_s, 0.0)
 
     def begin(self, now: float, within_s: float) -> int:
-        """Note the start of an attempt that will end within `within_s`; half-open, it is the only
-        one.
+        """Start an attempt that will end within `within_s`; half-open, it is the only one.
 
         Returns its number, which `end` takes.
         """
@@ -61,7 +60,7 @@ class Breaker:
         return self._begun
 
     def end(self, attempt: int, *, good: bool | None, now: float) -> None:
-        """Note the end of an attempt. `good` is None if it says nothing about the upstream."""
+        """End an attempt; if `good` is None, it says nothing about the upstream."""
         if self._until is not None:
             if attempt == self._probe:
                 self._probed(good, now)
