@@ -1,6 +1,6 @@
-"""Suites by name: those of the project, and those of a user's own as `module:Class`.
+"""Suites by name: those of the project, and a user's own as `module:Class`.
 
-A name that is none of these stands for labelled tasks in a file of the user's.
+Any other name names labelled tasks in a file of the user's.
 """
 
 import re
@@ -20,12 +20,12 @@ SUITES: Mapping[str, type[Suite]] = {
 
 
 def suite_names() -> list[str]:
-    """The suites that come with the project, and those that it can read."""
+    """The names of the suites that come with the project or that it can read."""
     return sorted(SUITES)
 
 
 def suite_named(name: str) -> type[Suite]:
-    """What the suite of that name says of itself. Raises `SuiteError`."""
+    """The class of the suite with this name. Raises `SuiteError`."""
     if not is_own(name):
         return SUITES.get(name, LabelledTasks)
     try:
@@ -38,7 +38,7 @@ def suite_named(name: str) -> type[Suite]:
 
 
 def load_suite(name: str, dataset: Path | None = None) -> Suite:
-    """The suite with its tasks, from the file `dataset` where it has one. Raises `SuiteError`."""
+    """The suite with its tasks, from the file `dataset` if it has one. Raises `SuiteError`."""
     suite = suite_named(name)
     file = BUILT_IN / f"{name}.jsonl"
     if dataset is None and name in SUITES and file.is_file():

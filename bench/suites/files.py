@@ -1,5 +1,7 @@
-"""Tasks in JSON Lines, one a line: `id`, `category`, `question`, the labelled `tools` (`name`,
-`arguments`) in the order of use, and the gold `answer` (empty where there is none).
+"""Reads tasks from JSON Lines, one task a line.
+
+A line has `id`, `category`, `question`, the labelled `tools` (`name`, `arguments`) in the order of
+use, and the gold `answer` (empty where there is none).
 """
 
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from bench.task import Task
 from manifests.problem import first_problem
 
 ReadTask = Callable[[bytes, int], Task]
-"""A task from a line and its number, from 0. Raises `ValidationError`."""
+"""Makes a task of a line and the line's number, from 0. Raises `ValidationError`."""
 
 
 def _read_task(line: bytes, _number: int) -> Task:

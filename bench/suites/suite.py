@@ -1,8 +1,8 @@
-"""The suite seam: what a suite says of itself, so that all others ask it and name none.
+"""The interface of a suite, through which all other code uses it without naming any suite.
 
-A suite is a class. It says which tasks there are, what an agent is offered for one, which judges
-there are, and which metrics episodes are counted in; an instance is the suite with its tasks. One
-of a user's own is a subclass in a file of theirs, named `module:Class`.
+A suite is a class. It says which tasks there are, which tools an agent is offered for a task, which
+judges there are, and in which metrics episodes are counted. An instance is the suite with its
+tasks. A user's own suite is a subclass in the user's file, named `module:Class`.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ class SuiteError(Exception):
 
 
 class TraceFormatError(Exception):
-    """A line is no trace; the text names file, line and field."""
+    """A line is not a trace; the text names file, line and field."""
 
 
 class _Tasks(TaskModel):
@@ -34,12 +34,12 @@ class _Tasks(TaskModel):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A share or score from 0 to 1 over episodes, under the name that it has in its paper.
+    """A share or score from 0 to 1 over episodes, under the name that its paper gives it.
 
-    `label` is what a report calls it, `text` what it is, `source` where its formula stands,
-    `better` says in which direction. `is_main` ones are shown while a run goes on, and large in
-    its report; `in_line` ones also where a run can only print lines. `is_judged` ones want a
-    judge.
+    `label` is its name in a report, `text` describes it, `source` says where its formula is, and
+    `better` which direction is better. Metrics with `is_main` are shown during a run, and large in
+    its report; those with `in_line` also where a run can only print lines. Those with `is_judged`
+    need a judge.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure that single episodes have, by which two runs are compared. `test` adds McNemar's
-    test, `net` a second reading without what failed through nobody but the infrastructure.
+    """A figure of a single episode, by which two runs are compared. `test` adds McNemar's test.
+    `net` adds a second figure without episodes that failed only because of the infrastructure.
     """
 
     name: str
@@ -65,8 +65,8 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one episode comes to. `figures` are by measure or metric, None where it has none.
-    `infrastructure`: it failed through nobody but a quota, the gateway or the model's endpoint.
+    """The figures of one episode. `figures` are by measure or metric, None where it has none.
+    `infrastructure`: only a quota, the gateway or the model's endpoint made it fail.
     """
 
     passed: bool
@@ -76,8 +76,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """An episode as it was read from a trace. `typed`: the outcome of each of its calls was
-    recorded, none was guessed from a text.
+    """An episode that was read from a trace. `typed`: the outcome of each call was recorded, not
+    guessed from a text.
     """
 
     record: EpisodeRecord
@@ -85,8 +85,8 @@ class Traced:
 
 
 class SuiteMetrics(Protocol):
-    """The metrics of one suite over episodes, counted in whole numbers, so that any order and any
-    split gives the same.
+    """The metrics of one suite over episodes. They count in whole numbers, so the result does not
+    depend on the order of the episodes or on how they are split.
     """
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None: ...
@@ -94,40 +94,40 @@ class SuiteMetrics(Protocol):
     def merge(self, other: Self) -> None: ...
 
     def rates(self) -> dict[str, Any]:
-        """Each metric by its name, None where it is undefined, with what it is made of; `intervals`
-        has by name the ends of that of 95 %. Cheap: it is asked for four times a second.
+        """Each metric by its name, None where it is undefined, with its parts. `intervals` has the
+        ends of each 95 % interval by name. It must be cheap: it is called four times a second.
         """
         ...
 
     def details(self) -> dict[str, Any]:
-        """What there is beside them. `breakdown`, if any, has metrics by group and row."""
+        """Further results. `breakdown`, if present, has metrics by group and row."""
         ...
 
     def counts(self) -> Mapping[str, str]:
-        """By metric, of how many episodes it is, in words."""
+        """For each metric, over how many episodes it is, in words."""
         ...
 
 
 class Suite(ABC):
-    """A suite with its tasks. Raises `SuiteError` for tasks that are none."""
+    """A suite with its tasks. Raises `SuiteError` for tasks that are not valid."""
 
     title: ClassVar[str]
-    """What its metrics are called."""
+    """The title of its metrics."""
     metrics: ClassVar[Sequence[Metric]] = ()
     measures: ClassVar[Sequence[Measure]] = ()
-    """Those of single episodes, first the one that says whether an episode passed."""
+    """Measures of single episodes; the first one says whether an episode passed."""
     judges: ClassVar[Sequence[JudgeType]] = ()
-    """First the one that judges where nothing else is said."""
+    """The judges; the first one is the default."""
     metrics_note: ClassVar[str] = ""
-    """What a report says of them all; else it is made of their texts."""
+    """A report's note on all metrics; if empty, it is made of their texts."""
     groups: ClassVar[Mapping[str, str]] = {}
-    """Groups of the breakdown, and what a report calls them."""
+    """The groups of the breakdown, with their names in a report."""
     published: ClassVar[Mapping[str, Mapping[str, float]]] = {}
-    """Metrics that its authors publish, by what they measured."""
+    """Metrics that the suite's authors publish, by what they measured."""
     published_note: ClassVar[str] = ""
-    """Whose these are, and what to keep in mind beside them."""
+    """Who published these metrics, and what to consider when comparing with them."""
     exports: ClassVar[Mapping[str, Callable[[EpisodeRecord], dict[str, Any]]]] = {}
-    """Formats of its own: by name, what an episode is as a line of JSON."""
+    """The suite's own export formats: by name, a function from an episode to a line of JSON."""
 
     def __init__(self, name: str, tasks: Iterable[Task]) -> None:
         self.name = name
@@ -147,35 +147,35 @@ class Suite(ABC):
 
     @cached_property
     def digest(self) -> str:
-        """16 hex digits over its name and all its tasks."""
+        """16 hex digits: a hash of the suite's name and all its tasks."""
         text = _Tasks(name=self.name, tasks=self.tasks).model_dump_json()
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
     @classmethod
     @abstractmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        """The tasks, where it takes one from the file `dataset`. Raises `SuiteError`."""
+        """The tasks, from the file `dataset` if the suite takes one. Raises `SuiteError`."""
 
     @classmethod
     def new_metrics(cls) -> SuiteMetrics:
-        """Metrics over no episodes yet: each the mean of what `measured` says under its name."""
+        """Metrics over no episodes yet: each is the mean of what `measured` has under its name."""
         return Means([metric.name for metric in cls.metrics], cls.measured)
 
     @classmethod
     @abstractmethod
     def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
-        """What an episode comes to."""
+        """The figures of one episode."""
 
     @classmethod
-    def offered(cls, task: Task) -> Sequence[str] | None:  # noqa: ARG003 - for suites that say
-        """The tools that an agent is offered for a task; None for each task: those that a search
-        finds, or those that it is labelled with, as the run says.
+    def offered(cls, task: Task) -> Sequence[str] | None:  # noqa: ARG003 - for overriding suites
+        """The tools that an agent is offered for a task. None, then for every task, leaves this to
+        the run: the tools that a search finds, or those that the task is labelled with.
         """
         return None
 
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:  # noqa: ARG003
-        """What kind of answer an episode's task wants, as its judgement says it."""
+        """The kind of answer that an episode's task asks for, as in its judgement."""
         return "none"
 
     @classmethod
@@ -185,5 +185,5 @@ class Suite(ABC):
 
     @classmethod
     def read_traces(cls, file: Path) -> Iterator[Traced]:
-        """The episodes in a file that others wrote. Raises `TraceFormatError`."""
+        """The episodes in a trace file of another project. Raises `TraceFormatError`."""
         raise TraceFormatError(f"{file}: {cls.title} is scored from run directories only")

@@ -1,7 +1,7 @@
-"""What kind of answer a task wants, and where a text states its own.
+"""The kind of answer that a task asks for, and the part of a text that states its answer.
 
 The kind follows from the gold answer alone, as in FinToolBench's public evaluator
-(arXiv 2603.08262), so that every judge and every agent is measured by the same kinds.
+(arXiv 2603.08262). So every judge and every agent is measured by the same kinds.
 """
 
 import re
@@ -11,7 +11,9 @@ from typing import Literal
 import orjson
 
 READ = 4_000
-"""Characters of an answer that rules read, from its end: more would hold the event loop."""
+"""Rules read at most this many characters of an answer, from its end. More would hold the event
+loop.
+"""
 
 AnswerKind = Literal["none", "criterium", "choice", "numeric", "free_text"]
 
@@ -29,12 +31,12 @@ _SENTENCE_END = re.compile(r"[\n。;；!！]|\.(?=\s|$)")
 
 @lru_cache(4096)
 def answer_kind(gold: str) -> AnswerKind:
-    """The kind of a gold answer: a JSON object or array is `criterium` (points to cover, with
-    weights), one letter of A to E in either case `choice`, digits with only `.,+-eE%/`, blanks and
-    the Chinese units 亿万千百十兆 `numeric`, all else `free_text`.
+    """The kind of a gold answer.
 
-    A blank one is `none`: such an episode is not judged. "nan", which eighteen questions of
-    FinToolBench have for an answer, stays what it is, a text.
+    `criterium` is a JSON object or array: points to cover, with weights. `choice` is one letter of
+    A to E in either case. `numeric` is digits with only `.,+-eE%/`, blanks and the Chinese units
+    亿万千百十兆. `none` is a blank answer: such an episode is not judged. All else is `free_text`,
+    also "nan", which eighteen questions of FinToolBench have for an answer.
     """
     text = gold.strip()
     if not text:
@@ -55,9 +57,9 @@ def _is_json(text: str) -> bool:
 
 
 def stated(text: str) -> str | None:
-    r"""The part in which a text says that this is its answer; None if it nowhere does.
+    r"""The part of a text that states its answer; None if no part does.
 
-    That is what stands in its last `\boxed{}`, else in its last `<answer>` tag, else what follows
+    That is the content of its last `\boxed{}`, else of its last `<answer>` tag, else what follows
     the last "answer is", "final answer", 答案 or 正确选项, up to the end of that sentence.
     """
     for form in (_BOXED, _TAGGED):

@@ -1,6 +1,4 @@
-"""The rates apart by where a task comes from: its category, its source, how many tools it is
-labelled with.
-"""
+"""The rates by group of tasks: by category, by source and by number of labelled tools."""
 
 from collections import defaultdict
 from typing import Any

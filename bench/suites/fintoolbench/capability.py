@@ -1,9 +1,10 @@
 """FinToolBench's capability metrics (arXiv 2603.08262, section 4, as its public evaluator counts).
 
-TIR = invoked / N, TESR = passed / N, CER = passed / invoked (undefined where none invoked), with
-`invoked` and `passed` as `Outcome` has them; the `_text` variants take `passed_text`. An episode
-that failed through nobody but the infrastructure says nothing about its agent: the paper's rates
-count it as failed, the `_net` variants leave it out of the whole. Each rate has its 95 % interval.
+
+TIR = invoked / N, TESR = passed / N, CER = passed / invoked (undefined where none invoked).
+`Outcome` defines `invoked` and `passed`; the `_text` variants use `passed_text`. An episode that
+failed only because of the infrastructure says nothing about its agent: the paper's rates count it
+as failed, the `_net` variants leave it out of N. Each rate has its 95 % interval.
 """
 
 from typing import Any
@@ -48,7 +49,7 @@ class Capability:
         self.errors += other.errors
 
     def rates(self) -> dict[str, tuple[int, int]]:
-        """What each rate is of what."""
+        """The numerator and the denominator of each rate."""
         whole, net = self.episodes, self.infrastructure
         return {
             "TIR": (self.invoked, whole),

@@ -5,7 +5,7 @@ import unicodedata
 
 from bench.suites.fintoolbench.answer import stated
 
-# not the A of A股, nor that of ABC
+# not the A in A股, nor the one in ABC
 _LETTER = r"(?<![A-Za-z0-9])(?-i:[A-E])(?![A-Za-z0-9]|[股类轮级])"
 _MORE = rf"\s*(?:[,、/&+和与或及]|\band\b|\bor\b)\s*{_LETTER}"
 _LONE = re.compile(r"\W*([A-E])\W*", re.IGNORECASE)
@@ -23,7 +23,7 @@ _RIGHT = re.compile(
     r"(?:[是为]?(?:正确|对的)|is\s(?:the\s)?(?:correct|right|best)\b)",
     re.IGNORECASE,
 )
-# not the article of English
+# not the English article
 _FREE = re.compile(rf"{_LETTER}(?!(?<=A)\s+(?!(?:is|was|and|n?or)\b)[a-z])")
 _OPENING = re.compile(
     rf"\W*(?:选项|option|choice)?[\W_]*({_LETTER})(?!{_MORE})\s*(?:[.。,:;)、\n]|$)", re.IGNORECASE
@@ -34,11 +34,15 @@ _OPTION = re.compile(r"^[^\S\n]*([A-E])[^\S\n]*[.、:)](.*)$", re.MULTILINE)
 def chosen(text: str, question: str = "") -> str | None:
     """The letter that a text chooses; None where it chooses none, or more than one.
 
-    A text that is one letter chooses it. Else the letter counts with which the stated answer
-    begins (`answer.stated`), else the one after the last 选, "choose" or "option is", else the only
-    one that is said to be right, else the only letter that stands by itself anywhere, else the one
-    with which the text opens, unless it goes through the options. A text that is, or states, the
-    words of one of the question's options chooses that one.
+    These rules are tried in order:
+
+    1. A text that is one letter chooses it.
+    2. The letter with which the stated answer (`answer.stated`) begins.
+    3. The letter after the last 选, "choose" or "option is".
+    4. The only letter that is said to be right.
+    5. The only letter that stands by itself anywhere in the text.
+    6. The letter with which the text opens, unless the text goes through the options.
+    7. The option of the question whose words the text is or states.
     """
     text = unicodedata.normalize("NFKC", text).replace("**", " ").strip()
     if lone := _LONE.fullmatch(text):

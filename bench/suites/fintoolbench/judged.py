@@ -1,13 +1,13 @@
-"""FinToolBench's metrics that a judge is needed for (arXiv 2603.08262, section 4).
+"""FinToolBench's metrics that need a judge (arXiv 2603.08262, section 4).
 
-SoftScore: the mean, over episodes with a valid judgement, of the mean of its scores. CSS: the same
-over those that passed, by the typed outcome. TMR, IMR, DMR: of the judged episodes that called a
-tool, the share in which a tool of the last round mismatched in a dimension (timeliness, intent,
-domain). Undefined over nothing: None.
+SoftScore is the mean, over episodes with a valid judgement, of the mean of the episode's scores.
+CSS is the same over the episodes that passed by the typed outcome. TMR, IMR and DMR are shares of
+the judged episodes that called a tool: those in which a tool of the last round mismatched in a
+dimension (timeliness, intent, domain). A metric over no episodes is None.
 
-As in the public evaluator an episode in which no tool had a verdict is eligible and not marked.
-Rules that often can't tell so give a lower bound: `verdicts` in the result says in how many
-episodes there was one. Where there was none at all, a rate is undefined.
+As in the public evaluator, an episode in which no tool had a verdict is eligible and not marked.
+So rules that often can't tell give a lower bound: `verdicts` in the result says in how many
+episodes there was a verdict. Where no episode has one, a rate is undefined.
 """
 
 from collections import Counter
@@ -20,14 +20,14 @@ from bench.record import Judgement
 from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, NO_VERDICT, Outcome
 
 Scores = Counter[tuple[int, int]]
-"""How many episodes have a sum of scores, in halves, over a number of scores."""
+"""Counts episodes by their sum of scores, in halves, and their number of scores."""
 
 RATES = ("TMR", "IMR", "DMR")
 
 
 class Verdicts:
-    """Scores and marks over episodes. Intervals of 95 %: of the means `mean_interval`, of the rates
-    Wilson's.
+    """Scores and marks over episodes, with intervals of 95 %: `mean_interval` for the means,
+    Wilson's for the rates.
     """
 
     __slots__ = ("_failed", "_marks", "_passed")
@@ -57,7 +57,7 @@ class Verdicts:
         return {name: rounded(interval) for name, interval in (means | rates).items()}
 
     def rates(self) -> dict[str, tuple[int, int]]:
-        """How many episodes are marked, of how many eligible; of none where none has a verdict."""
+        """Marked and eligible episodes of each rate; no eligible ones where none has a verdict."""
         marked, eligible = self._having(MISMATCH), self._having(NO_VERDICT)
         return {
             name: (marked[name], eligible[name] if verdicts else 0)
@@ -69,7 +69,7 @@ class Verdicts:
         return self._having(MATCH)
 
     def _having(self, least: int) -> dict[str, int]:
-        """How many episodes have this mark in a dimension, or a greater one."""
+        """How many episodes have at least this mark in each dimension."""
         found = [0, 0, 0]
         for marks, n in self._marks.items():
             for place, mark in enumerate(marks):
@@ -81,7 +81,7 @@ class Verdicts:
 
 
 class Judged:
-    """Verdicts over episodes, and what the judges had to say at all."""
+    """Verdicts over episodes, and counts of the judgements themselves."""
 
     def __init__(self) -> None:
         self._verdicts = Verdicts()
@@ -116,7 +116,9 @@ class Judged:
         }
 
     def _of_kind(self, wanted: str) -> dict[str, Any]:
-        """How many episodes have a kind of answer, how many are judged, how well they score."""
+        """How many episodes have this kind of answer, how many of them are judged, and their mean
+        score.
+        """
         scores: Scores = Counter()
         episodes = invalid = 0
         for (_, kind, score, wrong), n in self._said.items():
@@ -133,7 +135,7 @@ class Judged:
 
 
 def mean(scores: Scores) -> float | None:
-    """The mean of the means, of what has scores."""
+    """The mean, over episodes that have scores, of the mean of an episode's scores."""
     halves: Counter[int] = Counter()
     episodes = 0
     for (half, count), n in scores.items():
@@ -147,7 +149,7 @@ def mean(scores: Scores) -> float | None:
 
 
 def _sums(scores: Scores) -> tuple[Fraction, Fraction, int]:
-    """The sum of the means, that of their squares, and how many there are."""
+    """The sum of the episodes' means, the sum of their squares, and the number of episodes."""
     total, squares, episodes = Fraction(), Fraction(), 0
     for (half, count), n in scores.items():
         if count:

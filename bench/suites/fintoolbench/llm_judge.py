@@ -1,8 +1,8 @@
-"""The judge that asks a model: FinToolBench's way (arXiv 2603.08262), with prompts of our own.
+"""The judge that asks a model, as FinToolBench does (arXiv 2603.08262), with prompts of our own.
 
-The answer is judged in several requests at once whose scores count each; the called tools in one.
-No request is made where nothing can be judged. What a model answers is checked; what is not a
-verdict is counted as invalid, and nothing that a model or its endpoint does is raised.
+It judges the answer in several requests at once, each of which gives a score, and the called tools
+in one request. It makes no request where nothing can be judged. It checks each reply and counts
+one that is not a verdict as invalid. It raises nothing, whatever a model or its endpoint does.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class LlmJudge:
     async def _answer(
         self, record: EpisodeRecord, asked: list[ModelCallRecord]
     ) -> tuple[str, list[float | None]]:
-        """The kind of answer, and a score of each request, None for an invalid one."""
+        """The kind of answer and one score for each request, None for an invalid one."""
         kind = answer_kind(record.ground_truth)
         if kind == "none":
             return kind, []
@@ -69,7 +69,7 @@ class LlmJudge:
     async def _ask(
         self, prompt: str, about: dict[str, Any], asked: list[ModelCallRecord]
     ) -> str | None:
-        """What the model replies; None where it does not. The request is noted in `asked`."""
+        """The model's reply; None if there is none. The request is added to `asked`."""
         messages = [
             {"role": "system", "content": prompt},
             {"role": "user", "content": _json(about)},
@@ -85,6 +85,6 @@ class LlmJudge:
 def _json(value: dict[str, Any]) -> str:
     try:
         return orjson.dumps(value).decode()
-    except TypeError:  # half a character somewhere, which UTF-8 can't hold
+    except TypeError:  # a lone surrogate, which UTF-8 can't hold
         texts = {n: storable(v) if isinstance(v, str) else v for n, v in value.items()}
         return orjson.dumps(texts).decode()

@@ -1,4 +1,4 @@
-"""FinToolBench's metrics over episodes, as one mergeable whole."""
+"""All of FinToolBench's metrics over episodes, as one object that can be merged."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from bench.suites.fintoolbench.outcome import Outcome
 
 
 class FinToolBenchMetrics:
-    """Capability, what judges found, and both by group (`bench.suites.suite.SuiteMetrics`)."""
+    """Capability, judged metrics, and both by group (`bench.suites.suite.SuiteMetrics`)."""
 
     def __init__(self) -> None:
         self.capability = Capability()

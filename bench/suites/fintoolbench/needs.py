@@ -1,7 +1,7 @@
-"""What a question needs of the tools that answer it, as far as its words say.
+"""Infers from a question's words what it needs of the tools that answer it.
 
-The word lists are ours, in English and Chinese. They are meant to be silent rather than wrong: what
-no word implies is not judged.
+The word lists are ours, in English and Chinese. They are meant to be silent rather than wrong: a
+need that no word implies is not judged.
 """
 
 import re
@@ -88,8 +88,8 @@ Time = Literal["live", "latest", "filed"]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """`domains` is empty and `time` None where no word says; `advice` and `trade` tell whether
-    the question asks for an opinion, or to move money or what that takes.
+    """`domains` is empty and `time` is None where no word implies one. `advice` says whether the
+    question asks for an opinion, `trade` whether it asks to move money or for what that takes.
     """
 
     domains: frozenset[Domain]
@@ -99,7 +99,7 @@ class Needs:
 
 
 class _Words:
-    """A word list. English words count as whole words, Chinese ones wherever they stand."""
+    """A word list. English words match whole words only, Chinese ones match anywhere."""
 
     def __init__(self, text: str) -> None:
         words = {" ".join(word.lower().split()) for word in text.split(",")}
@@ -117,7 +117,7 @@ class _Words:
 
 
 class _Question:
-    """A question as word lists read it."""
+    """A question in the forms that word lists match against."""
 
     def __init__(self, text: str) -> None:
         self.text = text.lower()
@@ -133,8 +133,8 @@ _ADVICE, _TRADE = map(_Words, (ADVICE_WORDS, TRADE_WORDS))
 
 @lru_cache(4096)
 def needs_of(question: str) -> Needs:
-    """The needs of a question. Where it speaks of filed reports and of the present at once, its
-    time is None.
+    """The needs of a question. Its time is None if it speaks both of filed reports and of the
+    present.
     """
     read = _Question(question)
     return Needs(

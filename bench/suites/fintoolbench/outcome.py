@@ -1,5 +1,6 @@
-"""What one episode adds to the rates, as a small tuple. Episodes that count the same have the same
-one, so a million of them are a few dozen counts.
+"""What one episode adds to the rates, as a small tuple.
+
+Episodes that count the same have equal tuples, so a million of them are a few dozen counts.
 """
 
 from typing import Any, NamedTuple
@@ -17,15 +18,15 @@ class Outcome(NamedTuple):
     """How an episode counts in FinToolBench's metrics (arXiv 2603.08262, section 4, as its public
     evaluator counts).
 
-    invoked: at least one call. passed: no episode error, at least one call, and no failed call
-    among those of the last round (the highest `step`). Whether a call failed is known by its typed
-    outcome; `passed_text` guesses it from the output as the public evaluator does.
-    `infrastructure`: it failed through nobody but a quota, the gateway or its model's endpoint.
+    `invoked`: the episode has at least one call. `passed`: it has no episode error, at least one
+    call, and no failed call in the last round (the highest `step`). The typed outcome of a call
+    says whether it failed; `passed_text` guesses that from the output, as the public evaluator
+    does. `infrastructure`: only a quota, the gateway or the model's endpoint made it fail.
 
-    `score` is what its valid judgements give: their sum, in halves, and their number. `marks` are
-    those of timeliness, intent and domain: MISMATCH where one tool of the last round mismatched,
-    MATCH where those that were judged matched, NO_VERDICT where the judge said of none, NOT_JUDGED
-    where there was no judgement or no call.
+    `score` is the sum of its valid scores, in halves, and their number. `marks` are for timeliness,
+    intent and domain: MISMATCH where a tool of the last round mismatched, MATCH where all judged
+    tools matched, NO_VERDICT where the judge gave no verdict on any tool, NOT_JUDGED where there
+    was no judgement or no call.
     """
 
     invoked: bool
@@ -38,7 +39,7 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, record: EpisodeRecord, last_round: list[ToolCallRecord] | None = None) -> "Outcome":
-        """`last_round` is that of the record, where it is known already."""
+        """The outcome of a record; `last_round` is its last round, if the caller has it already."""
         final = record.last_round if last_round is None else last_round
         error = record.error is not None
         passed = passed_text = infrastructure = False
@@ -58,10 +59,12 @@ class Outcome(NamedTuple):
 
 
 def failed_by_text(output: str | dict[str, Any]) -> bool:
-    """The public evaluator's rule: an object with a truthy `error`, or a telling word in a text."""
+    """The public evaluator's rule: an object with a truthy `error`, or a text with a word for
+    failure.
+    """
     if isinstance(output, dict):
         return bool(output.get("error"))
-    text = output.lower()  # a search for each word takes a tenth of one that ignores case
+    text = output.lower()  # searching for each word takes a tenth of a search that ignores case
     return any(word in text for word in _FAILURE_WORDS)
 
 

@@ -1,7 +1,7 @@
-"""What a model is told when it is asked to judge.
+"""The prompts for a model that judges.
 
-The first line of each text names the task, so that an endpoint that only plays a model knows what
-is wanted. The scales are FinToolBench's (arXiv 2603.08262), the words ours.
+The first line of each prompt names the task, so that a simulated endpoint knows what is requested.
+The scales are FinToolBench's (arXiv 2603.08262), the words ours.
 """
 
 from bench.suites.fintoolbench.answer import AnswerKind
@@ -51,5 +51,5 @@ Reply with one JSON object and nothing else:
 
 
 def answer_prompt(kind: AnswerKind) -> str:
-    """The text for a gold answer of a kind. Raises `KeyError` for `none`: nothing is asked then."""
+    """The prompt for a kind of gold answer. Raises `KeyError` for `none`, which is not judged."""
     return _ANSWER.format(scale=_SCALES[kind])

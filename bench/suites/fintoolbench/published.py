@@ -1,6 +1,6 @@
-"""What FinToolBench's authors publish of four models (arXiv 2603.08262, its main table).
+"""The figures that FinToolBench's authors publish for four models (arXiv 2603.08262, main table).
 
-Their evaluator tells failed calls by words in the output, so its TESR and CER stand beside our
+Their evaluator detects failed calls by words in the output, so its TESR and CER compare with our
 `TESR_text` and `CER_text`.
 """
 
@@ -19,4 +19,4 @@ _ROWS: Final[Mapping[str, tuple[float, ...]]] = {
 PUBLISHED: Final[Mapping[str, Mapping[str, float]]] = {
     model: dict(zip(_NAMES, row, strict=True)) for model, row in _ROWS.items()
 }
-"""Metrics by our names, by model."""
+"""By model, the metrics by our names."""

@@ -1,9 +1,9 @@
-"""Numbers in texts, with their units, and when two of them are the same.
+"""Reads numbers with their units from texts, and says when two of them are the same.
 
-What is read: thousands separators, scientific notation, fractions, signs; percent, 百分点, basis
-points; thousand to trillion, K, M, B, T, bn, mn; 十百千万亿兆 and their products; currency marks,
-which carry no value. Dates, fiscal years and quarters are no numbers. Numerals in words are not
-read.
+It reads thousands separators, scientific notation, fractions and signs; percent, 百分点 and basis
+points; thousand to trillion, K, M, B, T, bn and mn; 十百千万亿兆 and their products; and currency
+marks, which carry no value. Dates, fiscal years and quarters are no numbers. It does not read
+numerals in words.
 """
 
 import re
@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass
 
 RELATIVE = 0.01
-"""How far a stated number may be from the gold one, as a share of it."""
+"""How far a stated number may be from the gold one, as a share of the gold one."""
 
 _CHINESE = {"十": 1e1, "百": 1e2, "千": 1e3, "万": 1e4, "亿": 1e8, "兆": 1e12}
 _ENGLISH = {
@@ -63,9 +63,8 @@ _LATEX = str.maketrans({"\\": " ", "{": " ", "}": " ", "*": "×"})
 class Quantity:
     """A number as it is written: `written` times `unit`, which is None where none is named.
 
-    `last_digit` is what one more in its last digit would add to `written`; 0 for a fraction.
-    `bracketed`: it stands alone in brackets, as negative numbers do in accounts. `is_year`: it
-    may be a year.
+    `last_digit` is the value of one unit of its last digit; 0 for a fraction. `bracketed`: it is
+    alone in brackets, as negative numbers are in accounts. `is_year`: it may be a year.
     """
 
     written: float
@@ -100,8 +99,8 @@ def same(gold: Quantity, given: Quantity, scale: float | None = None) -> bool:
 
     The definition is ours: they may differ by 1 % of the gold or by half of the gold's last digit,
     whichever is more. Units are converted. A number without a unit may be meant in the unit of the
-    other, or in `scale`, the one that the question asks for; a gold number only in that where the
-    given one names millions or the like: 5 billion are not "5, in millions".
+    other, or in `scale`, the unit that the question asks for. If `given` names millions or the
+    like, a gold number without a unit is read in `scale` only: 5 billion are not "5, in millions".
     """
     reach = max(RELATIVE * abs(gold.written), gold.last_digit / 2) * (1 + 1e-9)
     forms = [given.value / (gold.unit or 1.0)]
@@ -115,7 +114,7 @@ def same(gold: Quantity, given: Quantity, scale: float | None = None) -> bool:
 
 
 def asked_scale(question: str) -> float | None:
-    """The unit in which a question wants its answer ("in USD millions", 单位：万元)."""
+    """The unit in which a question asks for its answer ("in USD millions", 单位：万元)."""
     match = _ASKED_SCALE.search(unicodedata.normalize("NFKC", question))
     if match is None:
         return None
@@ -124,7 +123,7 @@ def asked_scale(question: str) -> float | None:
 
 
 def _plain(text: str) -> str:
-    """Full-width signs, LaTeX and dates out of the way."""
+    """The text with full-width signs, LaTeX and dates removed or made plain."""
     text = _SUPERSCRIPTS.sub(lambda m: f"^{unicodedata.normalize('NFKC', m[0])}", text)
     text = unicodedata.normalize("NFKC", text).replace("−", "-").replace("–", "-")
     text = _POWER_IN_BRACES.sub(r"^\1", text.replace("**", " ").replace("{,}", ","))

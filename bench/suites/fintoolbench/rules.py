@@ -1,8 +1,7 @@
-"""The judge that needs no model: rules, the same verdict every time.
+"""The judge that needs no model: rules, which give the same verdict every time.
 
-It judges numbers and choices, and of the called tools what follows from their tags and the
-question's words. Texts and criteria it leaves unjudged: to tell whether those are right takes a
-reader.
+It judges numbers and choices. Of the called tools it judges what follows from their tags and the
+question's words. It leaves free texts and criteria unjudged, since judging them takes a reader.
 """
 
 import re
@@ -46,10 +45,10 @@ def score_of(kind: AnswerKind, gold: str, answer: str, question: str = "") -> fl
     """1 where the answer is right, 0 where it is not, None where rules can't tell.
 
     A choice is the letter that the answer chooses (`chosen`). A number is compared by `same` with
-    the one that the answer states: the first number, after the last "=", of the part in which it
-    says that this is its answer (`stated`); without such a part, the last number of the text. Years
-    are passed over where there is another number. Of a gold answer with several numbers, the
-    text must hold each.
+    the number that the answer states. That is the first number after the last "=" in the part that
+    states the answer (`stated`); without such a part, the last number of the text. Years are
+    skipped if there is another number. If a gold answer has several numbers, the text must hold
+    each of them.
     """
     answer = answer[-READ:]
     if kind == "choice":
@@ -82,13 +81,13 @@ def _without_years(found: list[Quantity], years: bool) -> list[Quantity]:
 
 
 def verdict_on(tool: Manifest, needs: Needs) -> ToolVerdict:
-    """Whether a tool's tags match what a question needs.
+    """Whether a tool's tags match what a question needs; None for what its words leave open.
 
-    Timeliness: a question about the present wants realtime or daily data, not what is filed, comes
-    out periodically or never changes; one about filed reports wants these. Intent: a transactional
-    tool is for a question that asks for it; an advisory one matches a question for advice, and is
-    not judged elsewhere, since it only reads. Domain: one of the tool's must be among those that
-    the question's words imply. What the words leave open is None.
+    Timeliness: a question about the present needs realtime or daily data, not data that is filed,
+    published periodically or never changes; a question about filed reports needs those. Intent: a
+    transactional tool matches only a question that asks for a transaction. An advisory tool matches
+    a question for advice and is otherwise not judged, since it only reads. Domain: one of the
+    tool's domains must be among those that the question's words imply.
     """
     return ToolVerdict(
         tool=tool.name,
@@ -116,5 +115,5 @@ def _intent(tool: Manifest, needs: Needs) -> bool | None:
     return needs.trade
 
 
-_gold = lru_cache(4_096)(quantities)  # of the same few hundred tasks, again and again
+_gold = lru_cache(4_096)(quantities)  # the same few hundred gold answers are read again and again
 _scale = lru_cache(4_096)(asked_scale)

@@ -1,6 +1,4 @@
-"""What FinToolBench (arXiv 2603.08262) is as a suite, and what any set of labelled tasks is that is
-measured as it measures.
-"""
+"""The suite FinToolBench (arXiv 2603.08262), and labelled tasks of any source with its metrics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +25,7 @@ _TEXT = "by words in the output"
 
 
 def _llm_judge(parts: JudgeParts) -> LlmJudge:
-    assert parts.model is not None  # noqa: S101 - the type says that it needs one
+    assert parts.model is not None  # noqa: S101 - the judge's type requires a model
     return LlmJudge(parts.model, parts.catalog, repeats=parts.repeats)
 
 
@@ -120,7 +118,7 @@ class LabelledTasks(Suite):
 
 
 class FinToolBench(LabelledTasks):
-    """The published questions, read by path from their authors' own file."""
+    """The published questions, read from the authors' own file, whose path is given."""
 
     published = PUBLISHED
     published_note = (

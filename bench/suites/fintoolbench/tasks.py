@@ -1,8 +1,8 @@
-"""FinToolBench's questions (arXiv 2603.08262), from its own file.
+"""FinToolBench's questions (arXiv 2603.08262), read from its own file.
 
-A question's id is that of the public traces, `{dataset}_{index}`; since `original_idx` is not
-unique in the file, the index is its place in it. Labels name tools without arguments. Gold answers
-are kept as they stand, also the eighteen that read "nan".
+A question's id is that of the public traces, `{dataset}_{index}`. The index is the question's place
+in the file, since `original_idx` is not unique there. Labels name tools without arguments. Gold
+answers are kept unchanged, also the eighteen that read "nan".
 """
 
 from pydantic import BaseModel
@@ -19,7 +19,7 @@ class _Question(BaseModel):
 
 
 def read_task(line: bytes, number: int) -> Task:
-    """Raises `ValidationError`."""
+    """The task in a line of the file. Raises `ValidationError`."""
     question = _Question.model_validate_json(line)
     return Task(
         id=f"{question.dataset_name}_{number}",

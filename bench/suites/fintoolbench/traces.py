@@ -1,9 +1,9 @@
-"""FinToolBench's trace format (arXiv 2603.08262, as its public agent writes and its evaluator reads
-it): one JSON object a line, an episode each.
+"""FinToolBench's trace format (arXiv 2603.08262): one JSON object a line, each an episode.
 
-A line of ours is a superset and is read as it stands. Elsewhere there is no typed outcome: a call
-is `ok` unless the text rule says that it failed. What the evaluator forgives is forgiven; what
-can't be read is an error that names its place.
+The format is what the public agent writes and the public evaluator reads. A line of ours is a
+superset and is read unchanged. Other traces have no typed outcome: a call is `ok` unless the text
+rule says that it failed. The reader tolerates what the evaluator tolerates. Anything else that it
+can't read is an error that names its place.
 """
 
 import json
@@ -26,7 +26,7 @@ PUBLIC = (
     *("execution_result", "error", "ground_truth", "setting", "candidate_tools"),
 )
 SCORES = (0, 0.5, 1)
-"""What a judge can give, by which metrics count."""
+"""The scores that a judge can give and that metrics count."""
 
 PUBLIC_CALL = ("step", "tool_name", "parameters", "output")
 
@@ -34,11 +34,11 @@ _EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
 
 
 def read_trace(file: Path) -> Iterator[Traced]:
-    """The episodes of a file, in order, without a last line that was torn off in writing. Raises
+    """The episodes of a file, in order, without a last line that was only partly written. Raises
     `TraceFormatError`.
 
-    A line without an `id` has its place, from 0. Lines of one id are repeats of a task: none
-    replaces another, unlike in the public evaluator, which keeps the last.
+    A line without an `id` takes its place in the file, from 0, as id. Lines with one id are repeats
+    of a task and all of them count; the public evaluator keeps only the last.
     """
     seen: Counter[str] = Counter()
     try:
@@ -54,9 +54,7 @@ def read_trace(file: Path) -> Iterator[Traced]:
 
 
 def to_public(record: EpisodeRecord) -> dict[str, Any]:
-    """The fields of the public format and no others. The output of a call that failed is an object
-    with `error`.
-    """
+    """The fields of the public format only. A failed call has an object with `error` as output."""
     line = {name: getattr(record, name) for name in PUBLIC}
     line["tool_calls"] = [
         {name: getattr(call, name) for name in PUBLIC_CALL} for call in record.tool_calls
@@ -65,22 +63,22 @@ def to_public(record: EpisodeRecord) -> dict[str, Any]:
 
 
 def for_evaluator(record: EpisodeRecord) -> dict[str, Any]:
-    """The same for the public evaluator, which takes ids for unique and keeps the last of two lines
-    with one id: from the second repeat on an id is the episode's name, `{id}.{repeat}`.
+    """As `to_public`, with unique ids: the public evaluator keeps only the last of two lines with
+    one id. From the second repeat on, an id is the episode's name, `{id}.{repeat}`.
     """
     line = to_public(record)
     return {**line, "id": record.episode} if record.repeat else line
 
 
 class _FieldError(Exception):
-    """A field that can't be read, and why."""
+    """A field can't be read; the text says which and why."""
 
 
 def _parsed(line: bytes) -> Any:
-    """Raises `ValueError` for what is no JSON, `RecursionError` for what is nested too deep."""
+    """Raises `ValueError` for invalid JSON, `RecursionError` for JSON that is nested too deep."""
     try:
         return orjson.loads(line)
-    except orjson.JSONDecodeError:  # Python's own writer makes NaN, and halves of characters
+    except orjson.JSONDecodeError:  # Python's json module writes NaN and lone surrogates
         text = json.dumps(json.loads(line), ensure_ascii=False)
         return json.loads(text.encode("utf-8", "replace"))
 
@@ -145,7 +143,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_text(value: Any) -> str:
-    """A value as text: an object or a list as JSON, nothing as nothing."""
+    """A value as text: an object or a list as JSON, None as an empty text."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

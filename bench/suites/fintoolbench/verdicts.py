@@ -1,4 +1,4 @@
-"""Scores and verdicts in the reply of a model that judges: only what was asked for counts."""
+"""Reads scores and verdicts from a judging model's reply; only what was asked for counts."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ _DIMENSIONS = ("timeliness", "intent", "domain")
 
 
 def read_score(text: str, kind: AnswerKind) -> float | None:
-    """The score: of a number or a choice 1 where the judge gives 0.5 or more, else 0; of other
-    kinds 0, 0.5 or 1. None where the reply is invalid.
+    """The score in a reply. For a number or a choice it is 1 where the judge gives 0.5 or more,
+    else 0; for other kinds 0, 0.5 or 1. None where the reply is invalid.
     """
     found = object_with("score", text)
     score = found.get("score") if found else None
@@ -28,8 +28,8 @@ def read_score(text: str, kind: AnswerKind) -> float | None:
 
 
 def read_verdicts(text: str, names: list[str]) -> list[ToolVerdict]:
-    """The verdicts on the tools `names`, in that order. What is no boolean is None; a tool that
-    the reply leaves out, or names twice, has no verdict.
+    """The verdicts on the tools `names`, in that order. A value that is no boolean is None. A tool
+    that the reply leaves out, or names twice, has no verdict.
     """
     found = object_with("tools", text)
     rows = found.get("tools") if found else None
