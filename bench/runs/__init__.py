@@ -1,1 +1,1 @@
-"""Runs: the driver, the run directory and its reader, going on with a run, its live view."""
+"""Runs: the driver, the run directory and its reader, resuming a run, its live view."""

@@ -1,7 +1,7 @@
-"""What a run directory says of its run: `run.json`, typed.
+"""The typed content of `run.json`, which describes the run in a run directory.
 
-The file has the fields in the order in which they became known. Which settings an agent, a judge or
-a gateway adds is up to them: what `RunInfo` does not know is kept and written again as it is.
+The file has the fields in the order in which they became known. An agent, a judge or a gateway may
+add settings of its own: fields that `RunInfo` does not know are kept and written back unchanged.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from bench.record import Figure, Time, Whole
 from manifests.problem import first_problem
 
 MOST_BYTES = 16 * 2**20
-"""Longest `run.json` that is read; a run writes some kilobytes."""
+"""The longest `run.json` that is read; a run writes some kilobytes."""
 
 
 class RunDirectoryError(Exception):
@@ -25,7 +25,7 @@ class RunDirectoryError(Exception):
 class RunInfo(BaseModel):
     """The content of a `run.json`. Made by `RunInfo.of` and `RunInfo.read`.
 
-    The fields are those that the project relies on; one that the file lacks has its default here.
+    It has fields for what the project relies on; one that the file lacks has its default here.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
@@ -79,7 +79,7 @@ class RunInfo(BaseModel):
 
     @classmethod
     def read(cls, run_dir: Path) -> "RunInfo":
-        """What the `run.json` in `run_dir` says. Raises `RunDirectoryError`."""
+        """The content of the `run.json` in `run_dir`. Raises `RunDirectoryError`."""
         file = run_dir / "run.json"
         try:
             with file.open("rb") as opened:
@@ -93,7 +93,7 @@ class RunInfo(BaseModel):
         try:
             content = orjson.loads(text)
             orjson.dumps(content)
-        except (orjson.JSONDecodeError, TypeError) as error:  # it reads deeper than it writes
+        except (orjson.JSONDecodeError, TypeError) as error:  # orjson reads deeper than it writes
             raise RunDirectoryError(f"{file}: not JSON: {error}") from error
         if not isinstance(content, dict):
             raise RunDirectoryError(f"{file}: not the settings of a run")
@@ -101,16 +101,16 @@ class RunInfo(BaseModel):
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """The whole file, and nothing that it does not say."""
+        """The whole content of the file, without defaults for fields that it lacks."""
         return self._content
 
     def updated(self, changes: Mapping[str, Any]) -> "RunInfo":
-        """With these fields changed or added. Raises `RunDirectoryError`."""
+        """A copy with these fields changed or added. Raises `RunDirectoryError`."""
         return RunInfo.of({**self._content, **changes})
 
 
 def simulated(about: RunInfo) -> list[str]:
-    """What of a run was simulated, and so of what its figures do not tell; a clause each."""
+    """What was simulated in a run, so that its figures say nothing about it; a clause each."""
     from bench.models.simulated import MODEL
 
     found = []

@@ -1,9 +1,9 @@
-"""The digest of a run: a hash over everything that happened in it, but for times.
+"""The digest of a run: a hash of everything that happened in it, except times.
 
-Each call and each episode is hashed without its times and without call ids, which are made of the
-time; the hashes are added up modulo 2^256 (the multiset hash AdHash of Bellare and Micciancio,
-EUROCRYPT 1997), so that the order in which episodes ended does not matter. Two runs with the same
-agent, seed and snapshot have the same digest.
+Each call and each episode is hashed without its times and without call ids, which contain the time.
+The hashes are added modulo 2^256 (the multiset hash AdHash of Bellare and Micciancio,
+EUROCRYPT 1997), so the order in which episodes ended does not matter. Two runs with the same agent,
+seed and snapshot have the same digest.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
 
 
 def run_digest(run_dir: Path) -> str:
-    """64 hex digits over `calls.jsonl` and `episodes.jsonl`; a torn last line is left out.
+    """64 hex digits over `calls.jsonl` and `episodes.jsonl`; an incomplete last line is left out.
 
     Raises `RunDirectoryError`.
     """
@@ -28,7 +28,7 @@ def run_digest(run_dir: Path) -> str:
 
 
 def digest_of(run_dir: Path) -> tuple[str, dict[str, int]]:
-    """The digest, and how many calls and episodes it is over; as `run_digest`."""
+    """The digest as by `run_digest`, and the numbers of calls and episodes in it."""
     total, counts = 0, {"calls": 0, "episodes": 0}
     for name in counts:
         for text in _texts(run_dir, name):
@@ -47,7 +47,7 @@ def _texts(run_dir: Path, name: str) -> Iterator[bytes]:
                 yield orjson.dumps([name, _timeless(record)], option=orjson.OPT_SORT_KEYS)
             except orjson.JSONDecodeError as error:
                 raise line.error(f"not JSON: {error}") from error
-            except TypeError as error:  # it reads deeper objects than it writes
+            except TypeError as error:  # orjson reads deeper objects than it writes
                 raise line.error(f"not a record: {error}") from error
     except JsonLinesError as error:
         raise RunDirectoryError(str(error)) from error

@@ -1,12 +1,12 @@
-"""A run directory: everything that a run leaves behind.
+"""A run directory: all files that a run writes.
 
-`calls.jsonl` and `episodes.jsonl` are append-only; `run.json` says what was run and, at the end,
-how long it took; `metrics.json` holds the metrics so far. These two are replaced as a whole, never
-seen half-written; where that fails they stay what they were, and the next save tries again.
-`run.json` says `complete` once all else is on disk, and never before.
+`calls.jsonl` and `episodes.jsonl` are append-only. `run.json` says what was run and, at the end,
+how long it took; `metrics.json` holds the metrics so far. These two are replaced as a whole, so no
+reader sees them half-written. If a replacement fails, the old file remains and the next save tries
+again. `run.json` says `complete` only once everything else is on disk.
 
-A directory belongs to one run, and while that goes on to one process; one that already holds
-something is refused, unless its run is to go on (`bench/runs/resume.py`).
+A directory belongs to one run, and to one process while the run goes on. A directory that already
+holds something is refused, unless its run is to be resumed (`bench/runs/resume.py`).
 """
 
 import asyncio
@@ -43,7 +43,7 @@ __all__ = [
 
 METRICS_EVERY_S = 1.0
 WRITTEN_S = 10.0
-"""How long records may take to reach their file, of which half a megabyte waits at most."""
+"""How long records may take to reach their file; at most half a megabyte of them waits."""
 
 INTERRUPTED, COMPLETE = "interrupted", "complete"
 
@@ -54,7 +54,7 @@ log = logging.getLogger("finport")
 
 
 class Stream:
-    """A file of records that also feeds the metrics. A `Trace` for the gateway."""
+    """A file of records that also feeds the metrics. The gateway uses it as its `Trace`."""
 
     def __init__(self, lines: JsonLines, metrics: RunMetrics) -> None:
         self._lines = lines
@@ -82,7 +82,7 @@ class Stream:
 class RunDirectory:
     """Streams of one run. Made by `RunDirectory.open`.
 
-    `unsaved` says why `run.json` and `metrics.json` are not up to date, while they are not.
+    `unsaved` says why `run.json` and `metrics.json` are out of date; None while they are not.
     """
 
     def __init__(self, path: Path, about: RunInfo) -> None:
@@ -110,10 +110,10 @@ class RunDirectory:
     ) -> AsyncIterator["RunDirectory"]:
         """Create `path`, or with `resume` go on with the run in it, until the context ends.
 
-        `finished` names the episodes that are not owed any more; `failed_too` owes again those that
-        failed through nobody but a quota or the gateway. Raises `RunDirectoryError` where `path`
-        holds something else already or another process writes to it, `TraceError` where it can't be
-        written.
+        `finished` names the episodes that need not be run any more. With `failed_too` the episodes
+        that failed only because of a quota or the gateway are run again. Raises
+        `RunDirectoryError` where `path` already holds something else or another process writes to
+        it, `TraceError` where it can't be written.
         """
         run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}))
         with contextlib.ExitStack() as held:
@@ -164,7 +164,7 @@ class RunDirectory:
             raise RunDirectoryError(f"{self.path}: {error.strerror}") from error
 
     def _take_up(self, failed_too: bool) -> None:
-        """Go on with what is there; where nothing was recorded yet, begin."""
+        """Go on with the run in the directory; begin one if nothing was recorded yet."""
         if _is_empty_run(self.path):
             return
         try:
@@ -178,22 +178,22 @@ class RunDirectory:
         except (OSError, JsonLinesError) as error:
             text = f"the run in {self.path} can't go on: {error}"
             raise RunDirectoryError(text) from error
-        # What is not known yet is as it was: a part that ends before it knows must not forget it.
+        # A part may end before it knows these values, so it starts with those of the part before.
         known = {name: before.content[name] for name in COMPARABLE if name in before.content}
         self.about = RunInfo.of({**known, **self.about.content, "parts": before.parts + 1})
         for record in Run(self.path, before).records():
             self.metrics.add(record)
 
     def check_comparable(self) -> None:
-        """Raises `RunDirectoryError` where the run went on with other settings than it began."""
+        """Raises `RunDirectoryError` if the resumed run has other settings than it began with."""
         if self._before and (differ := differences(self._before, self.about)):
             text = f"the run in {self.path} can't go on, its parts would not compare"
             self.about = self._before
             raise RunDirectoryError(f"{text}: {'; '.join(differ)}")
 
     def _discard_if_empty(self) -> None:
-        """Give the name back when nothing was ever recorded under it."""
-        with contextlib.suppress(OSError):  # it was there before, or something else is in it
+        """Delete the directory if nothing was ever recorded in it."""
+        with contextlib.suppress(OSError):  # the folder existed before or holds other files
             if self._before or any(
                 (self.path / f"{name}.jsonl").stat().st_size for name in _STREAMS
             ):
@@ -205,15 +205,15 @@ class RunDirectory:
             self.path.rmdir()
 
     async def save(self) -> None:
-        """Replace `run.json` and `metrics.json`, which never tells of more than is on disk. Raises
-        `TraceError`; then the files are whole, and what they were.
+        """Replace `run.json` and `metrics.json`, which covers only records that are on disk. Raises
+        `TraceError`; then the old files remain whole.
         """
         async with self._saving:
             await self._save(self.about)
 
     async def complete(self, figures: Mapping[str, Any]) -> None:
-        """End the run: put `figures` and the digest of what is on disk into `run.json`, and that
-        the run is complete. Raises `TraceError`; then it is not.
+        """End the run: write `figures`, the digest of what is on disk and that the run is complete
+        into `run.json`. Raises `TraceError`; then the run is not complete.
         """
         async with self._saving:
             await self._written()
@@ -226,7 +226,7 @@ class RunDirectory:
             self.about = about
 
     async def _save(self, about: RunInfo) -> None:
-        """`run.json` last: what it says is true of all else."""
+        """Write both files, `run.json` last, so that what it says is true of the other."""
         metrics = self.metrics.result()
         await self._written()
         for name, value in (("metrics.json", metrics), ("run.json", about.content)):
@@ -238,7 +238,7 @@ class RunDirectory:
         self.unsaved = None
 
     async def _written(self) -> None:
-        """All that was put by now is in its file. Raises `TraceError`."""
+        """Wait until all records put so far are in their files. Raises `TraceError`."""
         try:
             async with asyncio.timeout(WRITTEN_S):
                 for stream in self._streams:
@@ -248,7 +248,7 @@ class RunDirectory:
             raise TraceError(self.unsaved) from None
 
     def _checked(self) -> str:
-        """The digest of what is on disk, which is all that there is to record. Raises
+        """The digest of what is on disk, after a check that all records are there. Raises
         `TraceError`.
         """
         put = {
@@ -269,7 +269,7 @@ class RunDirectory:
         return digest
 
     async def _try_to_save(self) -> None:
-        """What can't be saved now may be with the next save; the first failure is told of."""
+        """Save, and leave a failure to the next save; only the first of several is logged."""
         was_saved = self.unsaved is None
         try:
             await self.save()
@@ -285,7 +285,7 @@ class RunDirectory:
 
 
 def _is_empty_run(path: Path) -> bool:
-    """Whether nothing is in a folder but what a run leaves that ended before it had begun."""
+    """Whether a folder holds at most what a run leaves that ended before its first record."""
     return all(
         (file.name in _OF_AN_EMPTY_RUN or file.suffix == ".part")
         and file.is_file()
@@ -295,7 +295,7 @@ def _is_empty_run(path: Path) -> bool:
 
 
 def _locked(path: Path) -> int:
-    """The folder itself, locked while it is open. Raises `RunDirectoryError`."""
+    """A descriptor of the folder, which is locked while it is open. Raises `RunDirectoryError`."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:

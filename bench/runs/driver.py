@@ -1,10 +1,10 @@
-"""The driver: many episodes at once, each to its end, every one recorded.
+"""The driver: runs many episodes at once, each to its end, and records every one.
 
-At most `concurrency` episodes are in flight and nothing else is held, so memory grows with what is
-in flight, never with what is done. Whatever an agent does, its episode ends in one record of
-bounded size: in its answer, or in an error that says at which limit or by which fault. Only Ctrl-C
-ends more than that, and an agent that raises one looks the same. Only an agent that never yields,
-or keeps on working when it is cancelled, is beyond the reach of its limits.
+It holds only the episodes in flight, at most `concurrency`, so memory does not grow with the number
+of finished ones. Whatever an agent does, its episode ends in one record of bounded size: with its
+answer, or with an error that names the limit or the fault. Only Ctrl-C ends more than one episode,
+and an agent that raises `KeyboardInterrupt` looks the same. The limits can't stop an agent that
+never yields, or that goes on after it is cancelled.
 """
 
 import asyncio
@@ -46,13 +46,13 @@ log = logging.getLogger("finport")
 
 
 JUDGE = "judge"
-"""Stands among the endings of first errors."""
+"""The key of the judge's first error, beside the endings, in `first_errors`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one episode may use: rounds (as in FinToolBench), calls in all and in one round,
-    seconds, tokens of its model (None: any number).
+    seconds, and tokens of its model (None: any number).
     """
 
     rounds: int = 5
@@ -63,15 +63,15 @@ class Limits:
 
 
 Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
-"""Which tools the agent of a task is offered."""
+"""Finds the tools that the agent is offered for a task."""
 
 
 class Driver:
     """Runs episodes of one suite with one agent, and has each judged where there is a judge.
 
-    `first_errors` has, of each ending that is an error, the text of the first, and under `judge`
-    that of the first request to a judge's model that failed. What the tools
-    `withheld` answer reaches the agent and no record.
+    `first_errors` has the first error text of each ending that is an error. Under `judge` it has
+    the first error of a request to a judge's model. The agent sees the answers of the tools
+    `withheld`, but no record holds them.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class Driver:
         self._withheld = withheld
 
     async def run(self, episodes: int) -> None:
-        """Run `episodes` episodes: the suite's tasks in order, again from the first when through;
-        without those that are finished already.
+        """Run `episodes` episodes: the suite's tasks in order, from the first again after the last,
+        without the episodes that are already finished.
 
-        Raises `TraceError` when records can't be written; then nothing more is started.
+        Raises `TraceError` when records can't be written; then no further episode is started.
         """
         work = self._owed(episodes)
         self.done = len(self._run.finished)
@@ -116,7 +116,7 @@ class Driver:
             async with anyio.create_task_group() as tasks:
                 for _ in range(min(self._concurrency, episodes)):
                     tasks.start_soon(self._work, work)
-        except* TraceError as group:  # what is raised in here would come out as a group again
+        except* TraceError as group:  # an error raised in here would be put into a group again
             failure = str(group.exceptions[0])
         if failure:
             raise TraceError(failure)
@@ -144,7 +144,7 @@ class Driver:
             if record.error is not None:
                 self.first_errors.setdefault(record.ending, record.error)
             self._run.episodes.put(record)
-            if (why := self._run.calls.failure) is not None:  # then every further call is refused
+            if (why := self._run.calls.failure) is not None:  # the gateway refuses further calls
                 raise TraceError(f"calls.jsonl: {why}; no call could be recorded any more")
             if self._run.episodes.full:
                 await self._run.episodes.room()
@@ -205,13 +205,13 @@ class Driver:
         rounds: list[Round],
         limit: asyncio.Timeout,
     ) -> None:
-        """Turns until the last one. `rounds` takes in what was played, whatever the agent makes of
-        its episode.
+        """Play turns until the last one. Rounds are added to `rounds`, which holds them whatever
+        the agent does to its episode.
         """
         limits, said = self._limits, 0
         while True:
             turn = checked(await self._agent.act(episode))
-            if limit.expired():  # the agent was told, and went on
+            if limit.expired():  # the agent ignored its cancellation
                 raise TimeoutError
             bounded = [within_bounds(call) for call in turn.calls[: limits.calls]]
             said += text_bytes(turn) + sum(size for _, size in bounded)
@@ -239,7 +239,9 @@ class Driver:
     async def _round(
         self, calls: Sequence[ToolCall], record: EpisodeRecord, step: int
     ) -> tuple[Reply, ...]:
-        """Calls are in the record before they are made: one that is cut off is not lost."""
+        """Make the calls of one round. They are recorded first, so an interrupted one is not
+        lost.
+        """
         made = [pending(call, step) for call in calls]
         record.tool_calls.extend(made)
         if len(made) == 1:
@@ -265,7 +267,7 @@ def _name_of(task: Task, repeat: int) -> str:
 
 
 async def _judged(judge: Judge, record: EpisodeRecord, kind: str) -> Judgement:
-    """A judge's fault costs its own judgement only."""
+    """The judgement of a record. If the judge raises, only this judgement is lost."""
     try:
         return await judge.judge(record)
     except Exception as error:  # noqa: BLE001
@@ -274,24 +276,24 @@ async def _judged(judge: Judge, record: EpisodeRecord, kind: str) -> Judgement:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Whether it is one, or has one in it."""
+    """Whether the error is a `KeyboardInterrupt` or a group that holds one."""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt)
 
 
 def _is_told_to_end() -> bool:
-    """Whether the driver's tasks are, and not just something that an agent waited for."""
+    """Whether the driver's tasks are being cancelled, not just something that an agent awaited."""
     return anyio.current_effective_deadline() == -math.inf
 
 
 def _cancelled(error: BaseException) -> asyncio.CancelledError:
-    """What a task ends with that is told to, whatever its agent made of that."""
+    """The error with which a cancelled task ends, whatever its agent raised instead."""
     return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()
 
 
 async def _take_back_cancellations() -> None:
-    """An agent may have cancelled the task that plays it, and others after it."""
+    """Undo cancellations of this task by its agent, of which there may be several."""
     task = asyncio.current_task()
     while task is not None and task.cancelling() and not _is_told_to_end():
         task.uncancel()

@@ -1,5 +1,6 @@
-"""What goes on in an episode, written into its record, in which everything is fit for a file and
-within bounds, whatever its agent gave.
+"""Writes what happens in an episode into its record.
+
+Everything in a record can be stored in a file and is bounded, whatever the agent gave.
 """
 
 import asyncio
@@ -19,36 +20,36 @@ from gateway.api.requests import MAX_BODY
 from gateway.bind import masked, redacted
 
 ERROR_CHARS = 1_000
-"""Longest error kept in a record."""
+"""The longest error in a record."""
 
 WITHHELD = "[answers of transactional tools are not recorded]"
-"""In place of an output that may hold a secret of whoever made the call."""
+"""Replaces an output that may hold a secret of the caller."""
 
 NAME_CHARS = 128
-"""Longest name of a tool that is let out."""
+"""The longest tool name with which a call is made."""
 
 ARGUMENTS_BYTES = MAX_BODY
-"""Longest arguments of a call that is let out, as JSON: over HTTP they are a body."""
+"""The longest arguments with which a call is made, as JSON: over HTTP they are a body."""
 
 SAID_BYTES = 4 * 2**20
-"""What an agent may say in an episode: texts, and arguments as JSON."""
+"""How much an agent may say in an episode: its texts, and its arguments as JSON."""
 
 MODEL_CALLS = 10_000
-"""Most requests to models that an episode's record holds."""
+"""The most requests to models in an episode's record."""
 
 REQUEST_BYTES = 4_096
-"""Longest record of one of them, as JSON."""
+"""The longest record of one request to a model, as JSON."""
 
 _MODEL_CALL: TypeAdapter[ModelCallRecord] = TypeAdapter(ModelCallRecord)
 
 
 def end(record: EpisodeRecord, ending: Ending, text: str) -> None:
-    """The episode came to no answer; `text` says why."""
+    """End the episode without an answer; `text` says why."""
     record.ending, record.error = ending.value, storable(text[:ERROR_CHARS])
 
 
 def words_of(error: BaseException) -> str:
-    """An exception in words, whatever it makes of itself."""
+    """An exception in words, even if its `__str__` raises."""
     if type(error) is asyncio.CancelledError:
         return "CancelledError: something that it waited for was cancelled"
     try:
@@ -58,8 +59,8 @@ def words_of(error: BaseException) -> str:
 
 
 def within_bounds(call: ToolCall) -> tuple[ToolCall, int]:
-    """The call, or in its place one that says what is too large and holds an excerpt; and the bytes
-    of its arguments as JSON.
+    """The call and the bytes of its arguments as JSON. A call that is too large is replaced by one
+    that says what is too large and holds an excerpt.
     """
     if len(call.tool) > NAME_CHARS:
         text = f"the name of a tool has at most {NAME_CHARS} characters, not {len(call.tool)}"
@@ -73,8 +74,8 @@ def within_bounds(call: ToolCall) -> tuple[ToolCall, int]:
 
 
 def _json_bytes(arguments: dict[str, Any]) -> int:
-    """Bytes of arguments as JSON; 0 where they are none. Of what is far too large, which is not
-    encoded for this, at least as many as they have over the bound.
+    """Bytes of arguments as JSON; 0 where they can't be encoded. Arguments that are far too large
+    are not encoded: the result is then a lower bound, which is over `ARGUMENTS_BYTES`.
     """
     size, left = 0, [arguments]
     while left and size <= ARGUMENTS_BYTES:
@@ -82,7 +83,7 @@ def _json_bytes(arguments: dict[str, Any]) -> int:
         if isinstance(value, str):
             size += len(value)
         elif isinstance(value, list | tuple | dict):
-            size += 2 * len(value)  # each with its comma
+            size += 2 * len(value)  # each element with its comma
             if size <= ARGUMENTS_BYTES:
                 left.extend(value)
                 left.extend(value.values() if isinstance(value, dict) else ())
@@ -95,7 +96,7 @@ def _json_bytes(arguments: dict[str, Any]) -> int:
 
 
 def text_bytes(turn: Turn) -> int:
-    """Bytes of what a turn says."""
+    """Bytes of the texts of a turn."""
     return len(turn.response.encode("utf-8", "replace")) + len(
         turn.answer.encode("utf-8", "replace")
     )
@@ -119,7 +120,7 @@ def pending(call: ToolCall, step: int) -> ToolCallRecord:
 
 
 def _parameters(call: ToolCall) -> dict[str, Any]:
-    """Its arguments as a record can hold them."""
+    """The arguments of a call in a form that a record can hold."""
     try:
         arguments = masked(call.arguments)
         orjson.dumps(arguments)
@@ -129,13 +130,13 @@ def _parameters(call: ToolCall) -> dict[str, Any]:
 
 
 def refused(code: ErrorCode, text: str, call: ToolCall) -> Reply:
-    """The reply to a call that the driver does not let out."""
+    """The reply to a call that the driver refuses to make."""
     message = f"{storable(call.tool[:64])}: {storable(text[:ERROR_CHARS])}"
     return Reply(False, "", code=code.value, fault=code.fault, message=message)
 
 
 def answered(made: ToolCallRecord, reply: Reply, *, is_withheld: bool = False) -> Reply:
-    """Note what a call brought, or where that is withheld, that it brought something."""
+    """Record the result of a call; of a withheld one only that there was a result."""
     if not reply.ok:
         made.output = {"error": storable((reply.message or "")[:ERROR_CHARS])}
     else:
@@ -146,8 +147,8 @@ def answered(made: ToolCallRecord, reply: Reply, *, is_withheld: bool = False) -
 
 
 def note_left(episode: Episode, rounds: list[Round], record: EpisodeRecord) -> None:
-    """What the agent left in its episode: its requests to models; and what it read in place of
-    whole replies, which goes to the calls that brought them.
+    """Record what the agent left in its episode: its requests to models, and the texts that it read
+    in place of whole replies. Each text goes to the call that it belongs to.
     """
     wrong = _note_requests(episode.model_calls, record) or _note_observed(rounds, record)
     if wrong is not None and record.error is None:
@@ -155,7 +156,9 @@ def note_left(episode: Episode, rounds: list[Round], record: EpisodeRecord) -> N
 
 
 def _note_requests(noted: object, record: EpisodeRecord) -> str | None:
-    """What is wrong with them, if something is. They are read as they will be from the file."""
+    """Record the requests as a reader of the file will read them; returns what is wrong with them,
+    if anything.
+    """
     record.model_calls = []
     listed = noted if isinstance(noted, list) else [noted]
     for call in listed[:MODEL_CALLS]:
@@ -174,7 +177,7 @@ def _note_requests(noted: object, record: EpisodeRecord) -> str | None:
 
 
 def _note_observed(rounds: list[Round], record: EpisodeRecord) -> str | None:
-    """What is wrong with it, if something is."""
+    """Record the observed texts; returns what is wrong with them, if anything."""
     first, room, wrong = 0, LONGEST_TEXT, None
     for played in rounds:
         for place, text in played.observed.items():

@@ -1,7 +1,7 @@
-"""What a run will ask of its upstreams, worked out before it starts.
+"""Works out, before a run starts, what it will request from its upstreams.
 
-The agent acts as it will in the run; its calls are bound and counted, and nothing is sent. That is
-exact for agents whose calls don't depend on answers.
+The agent acts as it will in the run; its calls are bound and counted, and nothing is sent. The
+forecast is exact for agents whose calls don't depend on answers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,10 +22,11 @@ PLANNED = Reply(True, "planned")
 class HostNeed:
     """Requests that a run needs of one host.
 
-    `calls` bind to it, `distinct` of them differ: so many requests when every answer is kept and
-    the first attempt succeeds. `most` is when none is kept and every attempt is used. `left` is
-    what quotas still allow, None without one; `runs_out` and `runs_out_at_most` are the numbers of
-    the first episodes, from 1, that go beyond it in these two cases.
+    `calls` is how many calls bind to the host, `distinct` how many of them differ: the number of
+    requests if every answer is cached and the first attempt succeeds. `most` is the number if none
+    is cached and every attempt is used. `left` is what quotas still allow, None without a quota.
+    `runs_out` and `runs_out_at_most` are the first episodes, from 1, that exceed it in these two
+    cases.
     """
 
     host: str
@@ -62,8 +63,8 @@ async def needs(
     attempts: int,
     rounds: int,
 ) -> list[HostNeed]:
-    """Needs by host, the largest first. A call is tried `attempts` times at most; `left` says what
-    quotas allow by host.
+    """Needs by host, the largest first. A call is tried at most `attempts` times; `left` is by host
+    what quotas still allow.
     """
     binder = Binder(catalog)
     hosts: dict[str, HostNeed] = {}
@@ -84,7 +85,7 @@ async def _calls(
     while len(episode.history) < rounds:
         try:
             turn = await agent.act(episode)
-        except Exception:  # noqa: BLE001 - it will end its own episode only
+        except Exception:  # noqa: BLE001 - in the run it ends only its own episode
             break
         if not turn.calls:
             break
@@ -94,6 +95,6 @@ async def _calls(
             try:
                 bound.append(binder.bind(call.tool, call.arguments))
             except InvalidCall:
-                continue  # it never leaves the gateway
+                continue  # the gateway would reject it without a request
         episode.history.append(Round(turn, tuple(PLANNED for _ in turn.calls)))
     return bound

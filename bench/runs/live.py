@@ -1,8 +1,8 @@
-"""A run as it goes: tables that fill in on a terminal, plain lines elsewhere.
+"""The live view of a run: tables that are updated on a terminal, plain lines elsewhere.
 
-Only what is cheap to compute is shown: the view must not slow what it watches, nor end it. Where
-it fails, because its terminal is gone (`finbench run ... | head`) or of no size or can't write a
-letter, it says so once and goes dark.
+It shows only what is cheap to compute, since it must neither slow nor end the run. It fails if its
+terminal is closed (`finbench run ... | head`), has no size or can't write a character. Then it logs
+that once and shows nothing more.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ LINES_EVERY_S = 2.0
 HOSTS_EVERY_S = 2.0
 RATE_OVER_S = 10.0
 SHOWN = 6
-"""Hosts and error codes on the terminal, those that matter most first."""
+"""Hosts and error codes on the terminal, the most important ones first."""
 
 HostStates = dict[str, dict[str, Any]]
 
 
 class Progress(Protocol):
-    """What the driver tells of itself."""
+    """The progress that the driver reports."""
 
     in_flight: int
     done: int
 
 
 class Pace:
-    """Episodes and calls a second over the last `RATE_OVER_S` seconds."""
+    """Episodes and calls per second over the last `RATE_OVER_S` seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int]] = deque()
@@ -67,10 +67,10 @@ class Pace:
 
 
 class Live:
-    """Shows metrics and progress until it is left, and once more at the end.
+    """Shows metrics and progress until its context ends, and once more at the end.
 
-    `hosts` asks the gateway how its upstream hosts are, `unsaved` the run's folder why it is not
-    up to date.
+    `hosts` asks the gateway for the states of its upstream hosts. `unsaved` says why the run's
+    folder is not up to date.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Live:
 
     @contextmanager
     def _lit(self) -> Iterator[None]:
-        """Whatever fails in here ends the view and nothing else."""
+        """An error in this context ends the view and nothing else."""
         try:
             yield
         except (Exception, SystemExit) as error:  # noqa: BLE001 - rich exits on a broken pipe
@@ -180,7 +180,7 @@ class Live:
         }
 
     def _times(self, now: float) -> dict[str, str]:
-        """How long the run has taken, and how long it will."""
+        """The time that the run has taken and the time that it still needs."""
         episodes_s, _ = self._pace.per_s()
         left = (self._episodes - self._driver.done) / episodes_s if episodes_s else None
         return {
@@ -198,7 +198,7 @@ class Live:
         return table
 
     def _host_table(self) -> Table | str:
-        """Hosts that are at work or out of order, these first."""
+        """Hosts that are busy or failing, the failing ones first."""
 
         def rank(state: dict[str, Any]) -> tuple[bool, int]:
             return state["breaker"] == "closed", -state["waiting"] - state["in_flight"]

@@ -1,4 +1,4 @@
-"""All metrics of a run, as one mergeable whole: what `metrics.json` holds."""
+"""All metrics of a run, the content of `metrics.json`, as one object that can be merged."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from gateway import CallRecord
 
 
 class RunMetrics:
-    """Fed with both streams of a run of one suite: its own metrics, and those that all share."""
+    """The suite's metrics and those that all suites share; it is fed with both streams of a run."""
 
     def __init__(self, suite: type[Suite]) -> None:
         self.suite = suite
@@ -37,7 +37,7 @@ class RunMetrics:
         self.traffic.merge(other.traffic)
 
     def rates(self) -> dict[str, Any]:
-        """The suite's metrics with their intervals, without what is costly."""
+        """The suite's metrics with their intervals, without those that are costly to compute."""
         return self.own.rates()
 
     def result(self) -> dict[str, Any]:

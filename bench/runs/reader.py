@@ -1,4 +1,4 @@
-"""The one reader of run directories: what was run, and its records one after the other."""
+"""The only reader of run directories: gives what was run, and its records one after another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from bench.runs.resume import ABANDONED
 from gateway import CallRecord
 
 OWN_FILES = ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json", ABANDONED)
-"""What a run directory is made of, and nothing made of the run may take the place of."""
+"""The files of a run directory. No file made from the run may replace them."""
 
 
 class ExportError(Exception):
@@ -39,7 +39,7 @@ _Record = TypeVar("_Record")
 class Run:
     """A run directory. `about` is what its `run.json` says.
 
-    Records come in the order of their file, without a torn last one. Reading them raises
+    Records come in the order of their file, without an incomplete last one. Reading them raises
     `RunDirectoryError`.
     """
 
@@ -65,7 +65,7 @@ class Run:
         yield from (episode for episode, _ in self.episodes())
 
     def trace_id(self, episode: EpisodeRecord) -> str:
-        """32 hex digits that name an episode among those of all runs; always the same ones."""
+        """32 hex digits that identify an episode among all runs; the same at each call."""
         names = [self.about.content.get(name) for name in ("digest", "started_at")]
         text = orjson.dumps([*names, episode.episode, episode.started_at])
         return blake2b(text, digest_size=16).hexdigest()
@@ -80,7 +80,7 @@ def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int
 
 
 def text_of(output: str | dict[str, Any]) -> str:
-    """The output of a call as text; that of a failed one is JSON."""
+    """The output of a call as text; a failed call's output is JSON."""
     return output if isinstance(output, str) else json_text(output)
 
 

@@ -1,10 +1,10 @@
-"""Going on with a run that was cut off.
+"""Resumes a run that was interrupted.
 
 An episode is finished when its record and the records of all its calls are on disk. Before a run
-goes on, its directory is made what it would be had only those episodes been run: what belongs to
-others is moved to `abandoned.jsonl`, so that no call counts twice and nothing recorded is lost.
-Each file is replaced as a whole: a kill at any moment leaves one that can be read, and so does a
-full disk, on which a run with nothing to move goes on as far as it can.
+goes on, its directory is made as if only the finished episodes had been run. Records of other
+episodes are moved to `abandoned.jsonl`, so no call counts twice and nothing recorded is lost. Each
+file is replaced as a whole, so a kill at any moment leaves readable files, and so does a full disk.
+On a full disk a run with nothing to move goes on as far as it can.
 """
 
 import os
@@ -31,12 +31,12 @@ COMPARABLE = (
     *("catalog_revision", "finport", "upstream", "mode", "snapshot"),
     *("simulated_seed", "simulated_latency_s", "simulated_failure_rate", "simulated_hang_rate"),
 )
-"""What `run.json` says that two parts of one run must have in common."""
+"""Fields of `run.json` that must be equal in two parts of one run."""
 
 
 @dataclass(slots=True)
 class _Made:
-    """What counts of a call in an episode's record."""
+    """The fields of a call in an episode's record that this module needs."""
 
     call_id: str
     step: int
@@ -64,16 +64,16 @@ _CALL: TypeAdapter[_Call] = TypeAdapter(_Call)
 
 @dataclass(slots=True)
 class Settled:
-    """Finished episodes by name, and how many records were moved away."""
+    """The names of finished episodes, and how many records were moved away."""
 
     finished: set[str] = field(default_factory=set)
     abandoned: int = 0
 
 
 def settle(path: Path, *, failed_too: bool) -> Settled:
-    """Move away what finished episodes do not need; with `failed_too` also the episodes that
-    failed through nobody but a quota, the gateway or the model's endpoint. Raises `OSError`, and
-    `JsonLinesError` where a file can't be read.
+    """Move away the records that finished episodes do not need. With `failed_too` also move the
+    episodes that failed only because of a quota, the gateway or the model's endpoint. Raises
+    `OSError`, and `JsonLinesError` where a file can't be read.
     """
     settled = Settled()
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
@@ -88,10 +88,11 @@ def settle(path: Path, *, failed_too: bool) -> Settled:
 
 
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
-    """What makes two parts incomparable, one text each. What either does not say makes none: the
-    first may have been cut off before it began, and the second may not know yet.
+    """The settings in which two parts of a run differ, one text each. A setting that only one of
+    them has is no difference: the first part may have been interrupted before it began, and the
+    second may not know the setting yet.
     """
-    recording = now.mode == "record"  # its snapshot has an id at the end only
+    recording = now.mode == "record"  # its snapshot gets an id only at the end
     names = [name for name in COMPARABLE if not (recording and name == "snapshot")]
     first, second = (
         _flat({name: said[name] for name in names if name in said})
@@ -105,7 +106,7 @@ def differences(before: RunInfo, now: RunInfo) -> list[str]:
 
 
 def _flat(about: dict[str, Any]) -> dict[str, Any]:
-    """Settings one by one: `limits.rounds`, not `limits`."""
+    """Nested settings as single ones: `limits.rounds`, not `limits`."""
     flat: dict[str, Any] = {}
     for name, value in about.items():
         if isinstance(value, dict):
@@ -124,7 +125,7 @@ def _is_infrastructure(record: _Episode) -> bool:
 
 
 def _keep(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> int:
-    """Leave the records of finished episodes in a file; how many there were of others."""
+    """Keep only the records of finished episodes in a file; returns how many others were moved."""
     moved = sum(record.episode not in finished for record, _ in records(file, kind))
     if moved:
         _move(file, kind, finished)
@@ -144,12 +145,12 @@ def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
                 written.flush()
                 os.fsync(written.fileno())
         except BaseException:
-            os.truncate(abandoned.name, before)  # what is there still stands in the file
+            os.truncate(abandoned.name, before)  # the original file still has these records
             raise
 
 
 def _cut_to_whole_lines(file: BinaryIO) -> int:
-    """Take off a last line that a kill tore, which its own file has; the size that is left."""
+    """Remove an incomplete last line, which is still in its own file; returns the new size."""
     size = end_of_lines(file, file.seek(0, os.SEEK_END))
     file.truncate(size)
     return size

@@ -1,4 +1,4 @@
-"""A run from settings to files: what `finbench run` and `finbench demo` have in common."""
+"""A run from settings to files: the code that `finbench run` and `finbench demo` share."""
 
 import asyncio
 import contextlib
@@ -29,16 +29,16 @@ from gateway.telemetry.vitals import Vitals
 from manifests import Catalog, Manifest
 
 YOUNG = 200_000
-"""New objects after which cycles are looked for. Episodes make none, and a search walks through all
-that is in flight: 0.2 s with 10,000 episodes.
+"""How many new objects trigger a search for reference cycles. Episodes make none, and a search walks
+through everything in flight: 0.2 s with 10,000 episodes.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What to run. `gateway` is `embedded` or the URL of one that serves; `top_k` tools are
-    retrieved for each task and offered to its agent, 0 offers those that it is labelled with, None
-    none at all.
+    """What to run. `gateway` is `embedded` or the URL of a running gateway. `top_k` is how many
+    tools are retrieved for each task and offered to its agent; 0 offers the task's labelled tools,
+    None offers none.
     """
 
     suite: Suite
@@ -52,7 +52,7 @@ class RunPlan:
     top_k: int | None = None
 
     def about(self, catalog: Catalog) -> dict[str, Any]:
-        """The head of `run.json`: what another run must equal to be comparable."""
+        """The first fields of `run.json`, which must be equal in a comparable run."""
         return {
             "suite": self.suite.name,
             "suite_digest": self.suite.digest,
@@ -82,11 +82,11 @@ async def run(
     failed_too: bool = False,
     catalog: Catalog | None = None,
 ) -> RunInfo:
-    """Run `plan` into the directory `out`, or go on with it there (`RunDirectory.open`), and return
-    what `run.json` says of it.
+    """Run `plan` into the directory `out`, or resume the run there (`RunDirectory.open`), and
+    return the content of its `run.json`.
 
-    `settings` are those of an embedded gateway, `catalog` the tools, default those of the project.
-    Raises `RunDirectoryError`, `TraceError`, `SnapshotError`, `AgentSettingsError`, and
+    `settings` are those of an embedded gateway. `catalog` holds the tools, by default the project's
+    own. Raises `RunDirectoryError`, `TraceError`, `SnapshotError`, `AgentSettingsError`, and
     `GatewayUnreachableError` where no gateway answers at the plan's URL.
     """
     raise_file_limit()
@@ -139,19 +139,19 @@ async def run(
                 "first_silence": client.first_silence,
             }
         if isinstance(client, EmbeddedClient):
-            figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has it now
+            figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has its id by now
         await directory.complete(figures)
     return directory.about
 
 
 async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -> Offer | None:
-    """Which tools the plan offers; those retrieved for a task are looked for once."""
+    """The plan's offer of tools; it searches for a task's tools once."""
     suite = plan.suite
     if plan.top_k is None and not suite.offers_tools:
         return None
     finder, top_k = ToolFinder.of(catalog, settings), plan.top_k
     offered: dict[str, tuple[Manifest, ...]] = {}
-    if top_k:  # the first search makes the index, which is none of an episode's time
+    if top_k:  # the first search builds the index, whose time must not count for an episode
         await finder.find(suite.tasks[0].question, top_k)
 
     async def offer(task: Task) -> tuple[Manifest, ...]:
@@ -171,7 +171,7 @@ async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -
 
 
 async def _upstream(client: ToolClient, settings: GatewaySettings) -> dict[str, Any]:
-    """Where the answers of a run come from."""
+    """Where the answers of a run come from, for `run.json`."""
     if isinstance(client, HttpClient):
         health = await client.health()
         return {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
@@ -202,7 +202,7 @@ async def _client(
 async def _shown(
     directory: RunDirectory, driver: Driver, plan: RunPlan, client: ToolClient, show: bool
 ) -> AsyncIterator[None]:
-    """Progress on the terminal while the context is open."""
+    """Show progress on the terminal while the context is open."""
     if not show:
         yield
         return

@@ -1,4 +1,4 @@
-"""Endpoints that a run asked and that never answered: then what it measured is nothing."""
+"""Finds endpoints that answered no request of a run, whose figures then mean nothing."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> Iterator[str]:
-    """Of each model and gateway that answered no request at all: where it is, and what it said."""
+    """A line for each model and gateway that answered no request: where it is and its error."""
     usage, errors = metrics["usage"], about.first_errors
     url = plan.agent.model.base_url if plan.agent.model else None
     yield from of_model("agent", url, usage, errors.get(Ending.MODEL_ERROR))
@@ -25,7 +25,7 @@ def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> I
 def of_model(
     whose: str, url: str | None, usage: Mapping[str, Any], error: str | None = None
 ) -> Iterator[str]:
-    """The same of one model, by what was asked of it."""
+    """The line for one model, if it answered none of its requests."""
     asked = usage["model_calls"]
     if asked["calls"] and asked["failed"] == asked["calls"]:
         yield _told(f"the {whose}'s model", url, f"{asked['calls']} requests", error)
