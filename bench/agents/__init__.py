@@ -1,4 +1,4 @@
-"""Who solves tasks: the agent protocol and the agents that come with the project."""
+"""The agents that solve tasks: the agent protocol and the agents that come with the project."""
 
 from bench.agents.agent import Agent, Episode, Round, ToolCall, Turn
 from bench.agents.scripted import ErrorRates, ScriptedAgent

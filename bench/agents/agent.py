@@ -1,5 +1,5 @@
-"""The agent protocol: given a task, the offered tools and the history, the next calls or the
-answer. What an agent gives is checked before anything is made of it.
+"""The agent protocol: from a task, the offered tools and the history to the next calls or the
+answer. What an agent returns is checked before it is used.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from bench.task import Task
 from manifests import Manifest
 
 LONGEST_TEXT = 2**20
-"""Characters of an answer, and of what is said beside it: of more, writing it down alone would hold
+"""The longest answer and the longest text beside it, in characters. Writing a longer one would hold
 the event loop for several milliseconds.
 """
 
@@ -19,13 +19,13 @@ _CALLS, _TEXT_OR_NONE = (tuple, list), (str, type(None))
 
 
 class TurnError(Exception):
-    """What an agent gave is no turn; the text says what would be."""
+    """An agent returned something that is not a valid turn; the text says what would be."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that an agent wants made. One with a `problem` (arguments that are not JSON, say) is
-    recorded and answered with it, and goes nowhere.
+    """A call that an agent requests. A call with a `problem` (say, arguments that are not JSON) is
+    recorded and answered with the problem, and is not made.
     """
 
     tool: str
@@ -35,9 +35,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What an agent does next: calls (made at once, as one round), or, without any, its answer.
+    """What an agent does next: calls (made at once, as one round), or its answer if it has none.
 
-    `response` is what it said besides. `ending` says how an answer was meant.
+    `response` is what it said besides. `ending` says whether that is an answer, a refusal or empty.
     """
 
     calls: tuple[ToolCall, ...] = ()
@@ -48,8 +48,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A turn and what its calls brought. An agent that reads a reply shortened sets `observed` at
-    the place of that reply to what it reads.
+    """A turn and the replies to its calls. An agent that reads a reply in shortened form puts the
+    text that it reads into `observed`, under the index of that reply.
     """
 
     turn: Turn
@@ -61,9 +61,9 @@ class Round:
 class Episode:
     """One episode as its agent sees it.
 
-    `tools` are those that it is offered. With no `rounds_left` calls end the episode as an error,
-    so it is time to answer. The agent notes each request to a model in `model_calls`, also one that
-    failed, and may keep what it wants in `memory`.
+    `tools` are those that it is offered. With no `rounds_left`, calls end the episode as an error,
+    so the agent should answer. The agent notes each request to a model in `model_calls`, also a
+    failed one, and may keep anything in `memory`.
     """
 
     task: Task
@@ -76,23 +76,23 @@ class Episode:
 
 
 class Agent(Protocol):
-    """Serves many episodes at once, so it keeps what belongs to one in that episode only.
+    """Serves many episodes at once, so it keeps the state of an episode in that episode only.
 
-    An agent of a user's own is a class with this protocol whose constructor takes no arguments;
-    it is named `module:Class`.
+    A user's own agent is a class with this protocol whose constructor takes no arguments; it is
+    named `module:Class`.
     """
 
     name: str
 
     async def act(self, episode: Episode) -> Turn:
-        """The next turn. May raise, which ends the episode: `ModelError` for its model's fault,
-        anything else for its own.
+        """The next turn. An exception ends the episode: `ModelError` for a fault of its model, any
+        other for a fault of its own.
         """
         ...
 
 
 def checked(turn: object) -> Turn:
-    """`turn`, if it is one. Raises `TurnError`."""
+    """`turn`, if it is a valid turn. Raises `TurnError`."""
     if not isinstance(turn, Turn):
         raise TurnError(f"`act` gave {_kind(turn)} where a Turn belongs")
     _check_text("answer", turn.answer)

@@ -1,8 +1,8 @@
-"""What a question asks of a tool beyond its subject (FATR, arXiv 2603.08262): how timely its data
-must be, which regulatory domains it is about, and how risky an intent it allows.
+"""What a question requires of a tool beyond its subject (FATR, arXiv 2603.08262): how timely its
+data must be, its regulatory domains, and how risky an intent it allows.
 
-A model infers it and is read strictly: an answer that is not exactly of this shape is no
-constraint. The hard filter never leaves an agent without tools.
+A model infers these constraints, and its answer is read strictly: an answer that does not have
+exactly this shape sets no constraint. The hard filter never leaves an agent without tools.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _RISK: dict[Intent, int] = {"informational": 0, "advisory": 1, "transactional": 
 
 
 class Constraints(BaseModel):
-    """Constraints as a model states them; what it adds is not read."""
+    """Constraints as a model states them; further fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -42,13 +42,13 @@ class Constraints(BaseModel):
 
     def allow(self, tool: Manifest) -> bool:
         """Whether a tool shares a domain with the question and is no riskier than it allows.
-        Timeliness is a preference, which excludes nothing.
+        Timeliness is a preference and excludes nothing.
         """
         overlap = not self.domains or not set(self.domains).isdisjoint(tool.regulatory_domains)
         return overlap and _RISK[tool.intent_type] <= _RISK[self.intent]
 
     def in_words(self) -> str:
-        """For the planner."""
+        """The constraints as text for the planner."""
         domains = ", ".join(self.domains) or "open"
         timeliness = self.timeliness or "open"
         return f"timeliness: {timeliness}; domains: {domains}; intent: {self.intent}"
@@ -59,7 +59,7 @@ class ConstraintsError(Exception):
 
 
 def read(text: str) -> Constraints:
-    """The constraints in a model's answer, which may have fences or words around the JSON object.
+    """The constraints in a model's answer, which may have fences or words around its JSON object.
 
     Raises `ConstraintsError`.
     """
@@ -75,8 +75,8 @@ def read(text: str) -> Constraints:
 def split(
     tools: Sequence[Manifest], constraints: Constraints
 ) -> tuple[tuple[Manifest, ...], tuple[Manifest, ...]]:
-    """The tools that the constraints allow, and those that they drop; of tools of which none is
-    allowed none is dropped.
+    """The tools that the constraints allow, and those that they drop. If they allow none, none is
+    dropped.
     """
     allowed = tuple(tool for tool in tools if constraints.allow(tool))
     if not allowed:

@@ -1,9 +1,9 @@
-"""A conversation of function calling (OpenAI Chat Completions), as `llm` and `fatr` hold it.
+"""A conversation with function calling (OpenAI Chat Completions), used by `llm` and `fatr`.
 
-What goes to a model is always a valid conversation, whatever it answered: each call has an id of
-its own and is answered exactly once, a name is spelt as the API takes it, arguments are a JSON
-object, and two messages of the user never follow one another. Messages are only ever added, so an
-act costs what it adds.
+What is sent to a model is always a valid conversation, whatever the model answered. Each call has
+its own id and exactly one answer, names are spelt as the API accepts them, arguments are a JSON
+object, and a user message never follows another user message. Messages are only added, so an act
+costs what it adds.
 """
 
 import re
@@ -22,16 +22,16 @@ from manifests import Manifest
 from manifests.export import export
 
 LAST_WORD = "No more tool calls can be made. Give your final answer now, from what you know so far."
-"""Asked of a model that has no rounds left."""
+"""Sent to a model that has no rounds left."""
 
 ANSWER_NOW = "Your last message was empty. Give your final answer now, without calling a tool."
-"""Asked once of a model that answered with nothing, as in FinToolBench."""
+"""Sent once to a model that answered with nothing, as in FinToolBench."""
 
 RAW_CHARS = 200
-"""What is kept of arguments that can't be read, in characters."""
+"""How many characters are kept of arguments that can't be read."""
 
 _MOST_BRACKETS = 200
-"""In the JSON of arguments, which are scalars: more is a model that ran away."""
+"""The most brackets in the JSON of arguments, which are scalars: more come from a runaway model."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _VALUE = r"""("(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|(?i:(?:bearer|basic)\s+)?[^\s,{}\[\]]+)"""
@@ -39,7 +39,7 @@ _PAIR = re.compile(rf"""(["']?)\b([A-Za-z][\w-]{{0,63}})\1\s*[:=]\s*{_VALUE}""")
 
 
 class Tools:
-    """Function tools as JSON, each encoded once; no more than the catalogue has."""
+    """Function tools as JSON, each encoded once; at most as many as the catalogue has."""
 
     def __init__(self, *, inject: bool) -> None:
         """`inject` puts the finance tags into the descriptions."""
@@ -51,7 +51,7 @@ class Tools:
 
     def _one(self, manifest: Manifest) -> bytes:
         known = self._encoded.get(manifest.name)
-        # By identity: a revision says nothing of the description, which is most of what is sent.
+        # By identity: the revision does not cover the description, which is most of the JSON.
         if known is None or known[0] is not manifest:
             tool = orjson.dumps(export(manifest, "openai", tags=self._inject))
             known = self._encoded[manifest.name] = (manifest, tool)
@@ -71,8 +71,8 @@ class Conversation:
         self._open: list[str] = []
 
     async def next_turn(self, model: ModelClient, episode: Episode) -> Turn:
-        """What the planner does next; for its final answer where no rounds are left. A planner that
-        returns nothing is asked once more. Raises `ModelError`.
+        """The planner's next turn. It is asked for its final answer if no rounds are left, and once
+        more if it returned nothing. Raises `ModelError`.
         """
         last = episode.rounds_left == 0
         if last:
@@ -84,7 +84,7 @@ class Conversation:
         return turn or Turn(ending=Ending.EMPTY)
 
     def answer(self, texts: Sequence[str]) -> None:
-        """The outputs of the calls of the last turn, in their order."""
+        """Add the outputs of the calls of the last turn, in their order."""
         for id_, text in zip(self._open, texts, strict=True):
             self.messages.append({"role": "tool", "tool_call_id": id_, "content": text})
         self._open = []
@@ -104,7 +104,7 @@ class Conversation:
         return Turn(answer=content) if content else None
 
     def _note(self, completion: Completion, content: str) -> tuple[ToolCall, ...]:
-        """The calls of an answer, which becomes a part of the conversation."""
+        """Add a model's message to the conversation and return its calls."""
         cut_off = completion.finish == "length"
         made, kept = [], []
         for call in completion.calls:
@@ -117,8 +117,8 @@ class Conversation:
     def _message_of(
         self, call: FunctionCall, arguments: dict[str, Any], problem: str | None
     ) -> dict[str, Any]:
-        """A call as the conversation holds it: servers refuse one with arguments that they can't
-        parse or a name that no function may have, and the next request would end the episode.
+        """A call as the conversation holds it. Servers refuse arguments that they can't parse and
+        names that no function may have; the next request would then end the episode.
         """
         text = call.arguments if problem is None and arguments else orjson.dumps(arguments).decode()
         name = _NOT_IN_NAMES.sub("_", call.name)[:64]
@@ -126,8 +126,8 @@ class Conversation:
         return {"id": self._id_of(call), "type": "function", "function": function}
 
     def _id_of(self, call: FunctionCall) -> str:
-        """The call's own id, or one of ours where a server gave none or gave it before; of nine
-        letters and digits, since some models' templates take no other.
+        """The call's own id, or a new one where the server gave none or repeated one. A new id has
+        nine letters and digits, since some models' templates accept no others.
         """
         id_, number = call.id, len(self._ids)
         while not id_ or id_ in self._ids:
@@ -146,7 +146,7 @@ class Conversation:
 
 
 def is_refusal(completion: Completion) -> bool:
-    """Whether the model, or what filters its answers, declined."""
+    """Whether the model, or a filter of its answers, declined."""
     return bool(completion.refusal) or completion.finish == "content_filter"
 
 
@@ -159,14 +159,14 @@ def noted(model: ModelClient, episode: Episode, purpose: str) -> ModelCallRecord
 
 
 def error_text(reply: Reply) -> str:
-    """How a failed call is told to a model."""
+    """The text with which a model is informed of a failed call."""
     return orjson.dumps({"error": {"code": reply.code, "message": reply.message}}).decode()
 
 
 def read_arguments(text: str, cut_off: bool = False) -> tuple[dict[str, Any], str | None]:
-    """The arguments that a model wrote and, where they can't be read, why; then the start of what
-    it wrote stands under `_raw`. No text at all, as some servers send it for a call without
-    arguments, means none, unless the answer was cut off at its length.
+    """The arguments that a model wrote. If they can't be read, the second value says why, and the
+    start of the text is kept under `_raw`. An empty text, which some servers send for a call
+    without arguments, means no arguments, unless the answer was cut off at its length.
     """
     if not text.strip() and not cut_off:
         return {}, None
@@ -185,7 +185,7 @@ def read_arguments(text: str, cut_off: bool = False) -> tuple[dict[str, Any], st
 
 
 def _legible(text: str) -> str:
-    """The start of a text, without the values of what is named like a credential."""
+    """The start of a text, with the values of names that look like credentials masked."""
     return _PAIR.sub(_masked_pair, text[: 10 * RAW_CHARS])[:RAW_CHARS]
 
 

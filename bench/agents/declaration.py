@@ -1,4 +1,4 @@
-"""What an agent says of itself, so that all others ask it and name none."""
+"""An agent's declaration, through which all other code uses the agent without naming it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from manifests import Catalog
 
 
 class AgentSettingsError(Exception):
-    """There is no such agent, or it can't be made of these settings; the text says why."""
+    """No agent has this name, or it can't be made with these settings; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentParts:
-    """What an agent may be made of beside its options. There is a `model` for one that needs one.
-    In a forecast its calls are counted and none is made, so it need not take its time.
+    """What an agent may be made of beside its options. `model` is set for an agent that needs one.
+    In a forecast its calls are counted and not made, so it need not pause.
     """
 
     catalog: Catalog
@@ -27,7 +27,7 @@ class AgentParts:
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """Those of an agent that has none."""
+    """The options of an agent that has none."""
 
 
 Options = TypeVar("Options")
@@ -38,9 +38,9 @@ class AgentType(Generic[Options]):
     """One kind of agent. A user's own is such an object, or a class whose constructor takes no
     arguments, named `module:Name`.
 
-    `options` is a frozen dataclass with a default for each of its fields. One that reads no answers
-    makes the same calls whatever it is offered or told: it is offered no tools, and its run can be
-    forecast. `make` may raise `AgentSettingsError`.
+    `options` is a frozen dataclass with a default for each of its fields. An agent that reads no
+    answers makes the same calls whatever tools and answers it gets. So it is offered no tools, and
+    its run can be forecast. `make` may raise `AgentSettingsError`.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""What of a tool's output fits into a bound, cut without a model.
+"""Shortens a tool's output to a bound without a model.
 
-Of a table whole rows are kept, the newest where it is ordered by date with the oldest first, else
-the first, and it is said which of how many they are; of anything else the start. An output may have
-megabytes, and a round sixteen of them: no more of one is decoded than may be shown, and none takes
-more than a millisecond of the event loop.
+Of a table it keeps whole rows: the newest ones if the table is ordered by date with the oldest
+first, else the first ones. A note says which of how many rows they are. Of anything else it keeps
+the start. An output may have megabytes, and a round may have sixteen. So it decodes no more of an
+output than it may show, and takes at most a millisecond of the event loop for each.
 """
 
 from contextlib import suppress
@@ -14,16 +14,18 @@ import orjson
 from cache.order import LONGEST, date_order
 
 COUNTED = 2**18
-"""Bytes in which rows are counted."""
+"""Rows are counted within this many bytes."""
 
 PARSED = 2**14
 """The longest array on one line that is parsed to count its elements, in bytes."""
 
 PARSED_CHARS = 2_000
-"""The longest excerpt for which elements of an array on one line are told apart."""
+"""The longest excerpt in which an array on one line is cut between its elements, in characters."""
 
 Part = tuple[int, int]
-"""Of a table that was shortened before: how many rows come before these, and how many there are."""
+"""The place of a table that was shortened before: how many rows precede it, and how many there are
+in all.
+"""
 
 _BETWEEN = "},\n{"
 _NOTE_CHARS = 64
@@ -31,7 +33,7 @@ _DECODER = JSONDecoder()
 
 
 def whole(data: bytes, most: int, part: Part | None = None) -> str | None:
-    """JSON as text; None if it has over `most` characters or is a `part` of a table only."""
+    """JSON as text; None if it has over `most` characters or is only a `part` of a table."""
     if part is not None or len(data) > 4 * most:
         return None
     text = data.decode(errors="replace")
@@ -41,9 +43,9 @@ def whole(data: bytes, most: int, part: Part | None = None) -> str | None:
 def excerpt(data: bytes, most: int, part: Part | None = None) -> str:
     """JSON as text of at most `most` characters, whole or cut.
 
-    A table has one record a line (`cache.entry.Entry`) and is cut between them; one that was
-    shortened before is given with a note of its `part` also where all of it fits. An array of
-    objects on one line, as documents have it, is cut between them in a short excerpt.
+    A table has one record a line (`cache.entry.Entry`) and is cut between records. A table that was
+    shortened before gets a note of its `part`, even if all of it fits. An array of objects on one
+    line, as documents have it, is cut between objects if the excerpt is short.
     """
     text = whole(data, most, part)
     if text is not None:
@@ -55,7 +57,7 @@ def excerpt(data: bytes, most: int, part: Part | None = None) -> str:
         rows, shown = _last_rows(data, most, room) if rises else _first_rows(head, room)
         if shown:
             return f"{rows}\n({_which(shown, counted, is_all, rises, part)})"
-        if rises:  # of its newest row the start
+        if rises:  # the start of its newest row
             last = data.rfind(b"\n") + 1
             head = f"[{data[last : last + 4 * most].decode(errors='ignore')}"
     elif head.startswith("[{") and most <= PARSED_CHARS:
@@ -67,7 +69,7 @@ def excerpt(data: bytes, most: int, part: Part | None = None) -> str:
 
 
 def _rises(table: bytes, rows: int) -> bool:
-    """Whether the newest rows of a table are its last; it may have fewer `rows`."""
+    """Whether the last rows of a table are its newest; `rows` is an upper bound of their number."""
     first = table[1:LONGEST].partition(b",\n")[0].removesuffix(b"]")
     with suppress(orjson.JSONDecodeError):
         order = date_order(table, [*orjson.loads(first)], rows)
@@ -76,7 +78,7 @@ def _rises(table: bytes, rows: int) -> bool:
 
 
 def _first_rows(head: str, room: int) -> tuple[str, int]:
-    """The first whole rows that fit into so many characters, and how many these are."""
+    """The first whole rows that fit into `room` characters, and their number."""
     if len(head) <= room and head.endswith("}]"):
         return head, head.count(_BETWEEN) + 1
     end = head.rfind(_BETWEEN, 0, room + 3) + 1
@@ -84,7 +86,7 @@ def _first_rows(head: str, room: int) -> tuple[str, int]:
 
 
 def _last_rows(table: bytes, most: int, room: int) -> tuple[str, int]:
-    """The last whole rows that fit into so many characters, and how many these are."""
+    """The last whole rows that fit into `room` characters, and their number."""
     tail = table[-4 * most :].decode(errors="ignore")
     if len(tail) <= room and len(table) <= 4 * most:
         return tail, tail.count(_BETWEEN) + 1
@@ -93,7 +95,7 @@ def _last_rows(table: bytes, most: int, room: int) -> tuple[str, int]:
 
 
 def _which(shown: int, counted: int, is_all: bool, rises: bool, part: Part | None) -> str:
-    """Which rows these are, of as many as could be counted."""
+    """A note that says which rows are shown, of how many that could be counted."""
     if part is not None and is_all:
         offset = part[0] + (counted - shown if rises else 0)
         return f"rows {offset + 1}-{offset + shown} of {part[1]}"

@@ -1,10 +1,10 @@
 """The agent `fatr`: the finance-aware tool routing that FinToolBench proposes (arXiv 2603.08262,
 section on FATR), with prompts of our own.
 
-What the question needs is inferred before anything is called and stands in the first response of
-the record; tools are chosen by their finance tags; outputs of 500 characters or more are reduced by
-the model to what the question needs. `inject` off is the paper's ablation: then neither
-descriptions nor rules speak of tags.
+It infers what the question needs before any call and states it in the record's first response. It
+chooses tools by their finance tags. The model reduces outputs of 500 characters or more to what the
+question needs. `inject` off is the paper's ablation: then neither descriptions nor rules mention
+tags.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from bench.record import OUTPUT_CHARS
 from manifests import Manifest
 
 REDUCED_FROM = 20_000
-"""Characters of an output that the model is given to reduce."""
+"""How many characters of an output the model is given to reduce."""
 
 REDUCE = f"""\
 TASK: reduce
@@ -48,7 +48,7 @@ transactional.
 
 class FatrAgent:
     """Function calling by FATR's rules. `inject` puts the finance tags into the descriptions of
-    tools; `hard_filter` drops offered tools that can't meet the inferred constraints.
+    tools; `hard_filter` drops offered tools that don't meet the inferred constraints.
     """
 
     name = "fatr"
@@ -105,7 +105,7 @@ class FatrAgent:
         return "\n\n".join(parts)
 
     async def _read(self, episode: Episode, made: Round) -> list[str]:
-        """What each call of a round brought, as the planner reads it."""
+        """The result of each call of a round, as the planner reads it."""
         texts = [_short(reply) for reply in made.replies]
         long = [place for place, text in enumerate(texts) if text is None]
         reduced = await asyncio.gather(
@@ -115,7 +115,7 @@ class FatrAgent:
         return [made.observed[n] if text is None else text for n, text in enumerate(texts)]
 
     async def _reduced(self, episode: Episode, reply: Reply) -> str:
-        """An output as the model reduced it; where it did not, cut without it."""
+        """An output as reduced by the model; if it gave no reduction, an excerpt."""
         output = excerpt(reply.data, REDUCED_FROM, reply.part)
         text = f"Question:\n{episode.task.question}\n\nOutput:\n{output}"
         messages = [{"role": "system", "content": REDUCE}, {"role": "user", "content": text}]
@@ -132,14 +132,14 @@ class FatrAgent:
 
 
 def _short(reply: Reply) -> str | None:
-    """A reply that needs no reduction."""
+    """The text of a reply that needs no reduction; None for others."""
     return whole(reply.data, OUTPUT_CHARS - 1, reply.part) if reply.ok else error_text(reply)
 
 
 @dataclass(frozen=True, slots=True)
 class FatrOptions:
-    """`inject` puts the finance tags into the descriptions of tools, `hard_filter` drops candidates
-    that can't meet the constraints that it inferred.
+    """`inject` puts the finance tags into the descriptions of tools; `hard_filter` drops candidates
+    that don't meet the inferred constraints.
     """
 
     inject: bool = True
@@ -147,7 +147,7 @@ class FatrOptions:
 
 
 def _make(options: FatrOptions, parts: AgentParts) -> FatrAgent:
-    assert parts.model is not None  # noqa: S101 - the type says that it needs one
+    assert parts.model is not None  # noqa: S101 - the agent's type requires a model
     return FatrAgent(parts.model, inject=options.inject, hard_filter=options.hard_filter)
 
 

@@ -1,7 +1,7 @@
-"""The agent `llm`: plain function calling, to compare others with.
+"""The agent `llm`: plain function calling, as a baseline for others.
 
-It sees the question, the offered tools and what its calls brought; outputs over the bound of
-FinToolBench are cut without a model. It keeps nothing across episodes but the JSON of tools.
+It sees the question, the offered tools and the results of its calls. Outputs over FinToolBench's
+bound are cut without a model. Across episodes it keeps only the JSON of tools.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class LlmAgent:
 
 
 def _read(made: Round) -> list[str]:
-    """What each call of a round brought, as the model reads it."""
+    """The result of each call of a round, as the model reads it."""
     texts = []
     for place, reply in enumerate(made.replies):
         text = whole(reply.data, OUTPUT_CHARS, reply.part) if reply.ok else error_text(reply)
@@ -68,7 +68,7 @@ class LlmOptions:
 
 
 def _make(options: LlmOptions, parts: AgentParts) -> LlmAgent:
-    assert parts.model is not None  # noqa: S101 - the type says that it needs one
+    assert parts.model is not None  # noqa: S101 - the agent's type requires a model
     return LlmAgent(parts.model, inject=options.inject)
 
 

@@ -1,4 +1,4 @@
-"""Agents by name: those of the project, and those of a user's own as `module:Name`."""
+"""Agents by name: those of the project, and a user's own as `module:Name`."""
 
 import inspect
 from collections.abc import AsyncIterator, Mapping
@@ -28,7 +28,7 @@ AGENTS: Mapping[str, str] = {
     "fatr": "bench.agents.fatr:FATR",
 }
 TOP_K = 20
-"""Tools that an agent which reads answers is offered, as in FinToolBench."""
+"""How many tools an agent that reads answers is offered, as in FinToolBench."""
 
 
 def agent_named(name: str) -> AnyAgentType:
@@ -60,7 +60,7 @@ def agents_with(option: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Which agent, with its options as its type has them, and the model of one that needs one."""
+    """The agent, its options as its type declares them, and the model if it needs one."""
 
     name: str
     type: AnyAgentType
@@ -77,7 +77,7 @@ class AgentSettings:
         model: ModelSettings | None = None,
         **options: Any,
     ) -> "AgentSettings":
-        """Raises `AgentSettingsError` for an agent or options that are none, or a model missing."""
+        """Raises `AgentSettingsError` for an unknown agent, invalid options or a missing model."""
         kind = agent_named(name)
         known = {field.name for field in fields(kind.options)}
         if unknown := sorted(options.keys() - known):
@@ -92,7 +92,7 @@ class AgentSettings:
         return cls(name, kind, made, seed, model if kind.needs_model else None)
 
     def about(self) -> dict[str, Any]:
-        """What of it another run must equal to be comparable, for `run.json`."""
+        """The settings that must be equal in a comparable run, for `run.json`."""
         told = TypeAdapter(self.type.options).dump_python(self.options, mode="json")
         model = self.model.about() if self.model else {}
         if told and is_own(self.name):
@@ -111,7 +111,7 @@ async def open_agent(
         if settings.model is not None:
             model = await parts.enter_async_context(settings.model.open(settings.seed))
         if is_own(settings.name):
-            parts.enter_context(importable())  # its modules may import others late
+            parts.enter_context(importable())  # its modules may import others later
         made_of = AgentParts(catalog, settings.seed, model, is_forecast)
         yield await _made(settings, made_of)
 
@@ -125,7 +125,7 @@ async def _made(settings: AgentSettings, parts: AgentParts) -> Agent:
         raise
     except (TypeError, ValueError) as error:
         raise AgentSettingsError(f"agent {name}: {error}") from error
-    except Exception as error:  # whatever its constructor does
+    except Exception as error:  # from a user's constructor
         raise AgentSettingsError(f"agent {name}: {type(error).__name__}: {error}") from error
     if not callable(getattr(agent, "act", None)):
         raise AgentSettingsError(f"agent {name}: it has no method `act`")

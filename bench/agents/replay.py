@@ -1,8 +1,8 @@
 """The replay agent: plays a recorded trace again, so that it can be scored on other data.
 
 Each episode makes the calls of its record, round by round with the recorded arguments, and gives
-the recorded answer; what comes back this time changes nothing of that. A file that is no trace is
-refused before anything is run. In memory there is one place in the file for each episode.
+the recorded answer, whatever its calls return this time. A file that is not a trace is refused
+before anything is run. Memory holds one file offset for each episode.
 """
 
 import json
@@ -31,12 +31,12 @@ class NotRecorded(Exception):
 
 
 class RecordedFailure(Exception):
-    """The recorded episode ended here; the text is its error."""
+    """The recorded episode ended here with an error; the text is that error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What an episode did: its turns and, where it came to no answer, why not."""
+    """What an episode did: its turns and, if it gave no answer, the reason."""
 
     turns: tuple[Turn, ...]
     failure: Exception | None = None
@@ -45,8 +45,8 @@ class Script:
 class ReplayAgent:
     """Plays the episodes of one file. Made by `ReplayAgent.read`.
 
-    An episode is looked up by task and repeat. Of a task whose repeat is not recorded, that of
-    repeat modulo the number of those that are is played; a task that is not recorded at all ends
+    An episode is looked up by task and repeat. For a repeat that is not recorded, it plays the
+    recorded repeat at that number modulo how many are recorded. A task that is not recorded ends
     its episode with `NotRecorded`.
     """
 
@@ -59,15 +59,15 @@ class ReplayAgent:
 
     @classmethod
     def read(cls, path: Path) -> "ReplayAgent":
-        """The trace in a run directory, or in a file of JSON Lines: episodes as we record them, or
-        FinToolBench's traces.
+        """Read the trace in a run directory or in a file of JSON Lines, whose lines are episodes in
+        our format or in FinToolBench's.
 
-        A torn last line is left out. Raises `AgentSettingsError`.
+        An incomplete last line is left out. Raises `AgentSettingsError`.
         """
         file = path / "episodes.jsonl" if path.is_dir() else path
         places: dict[str, dict[int, int]] = {}
         try:
-            for value, line in values(file, json.loads):  # not orjson: writers in Python put NaN
+            for value, line in values(file, json.loads):  # not orjson: Python's json writes NaN
                 try:
                     record = _object(value)
                     script_of(record)
@@ -82,8 +82,8 @@ class ReplayAgent:
         return cls(file, places)
 
     async def act(self, episode: Episode) -> Turn:
-        """Raises `NotRecorded`, and at the end of an episode that failed `ModelError` where its
-        model did and else `RecordedFailure`.
+        """Raises `NotRecorded`. At the end of a failed episode it raises `ModelError` if the
+        recorded failure was the model's, else `RecordedFailure`.
         """
         if episode.memory is None:
             episode.memory = await to_thread.run_sync(self._find, episode.task.id, episode.repeat)
@@ -109,16 +109,16 @@ class ReplayAgent:
 
 
 class _NoEpisode(ValueError):
-    """What keeps a line from being an episode."""
+    """A line is not an episode; the text says why."""
 
 
 def script_of(record: Mapping[str, Any]) -> Script:
-    """What the episode in `record` did. Raises `ValueError` where it is none.
+    """What the episode in `record` did. Raises `ValueError` where it is not an episode.
 
-    Calls with the same `step` are one round. The n-th text in `response` is taken for that of the
-    n-th turn, since records do not say which turns were silent; what is left over goes with the
-    last. An ending at a limit or by a fault ends the replayed episode too. The `error` of a trace
-    without endings does not: it speaks of what upstreams answered then.
+    Calls with the same `step` are one round. The n-th text in `response` is taken as that of the
+    n-th turn, since records do not say which turns had no text; further texts go to the last turn.
+    An ending at a limit or by a fault also ends the replayed episode. The `error` of a trace
+    without endings does not: it reports what upstreams answered then.
     """
     calls = record.get("tool_calls") or []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -145,12 +145,12 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _task(record: Mapping[str, Any], place: str) -> str:
-    """A line without an id goes by its place in the file, from 0."""
+    """The id of a line; without one, its place in the file, from 0."""
     return as_text(record.get("id")) or place
 
 
 def _repeat(record: Mapping[str, Any], seen: int) -> int:
-    """In our format it is told; else lines of one id are repeats in the order of the file."""
+    """The repeat that our format records; elsewhere lines of one id are repeats in file order."""
     repeat = record.get("repeat") if "episode" in record else seen
     if not isinstance(repeat, int) or repeat < 0:
         raise _NoEpisode("repeat is no count")
@@ -167,10 +167,11 @@ def _step(call: Mapping[str, Any]) -> int:
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:
-    """A call as it was made. One that the driver did not let out has the same problem again.
+    """A call as it was made. One that the driver refused to make has the same problem again.
 
-    Redacted values go out as they stand in the record where the call was refused, which it will be
-    again. Else the answer depended on what is not known any more, and that is the problem.
+    If the recorded call was refused, its redacted values are sent as recorded, since it will be
+    refused again. Otherwise the answer depended on values that are no longer known, and that is the
+    call's problem.
     """
     tool, arguments = call.get("tool_name"), call.get("parameters") or {}
     if not isinstance(tool, str) or not isinstance(arguments, dict):
@@ -202,7 +203,7 @@ def _ending(record: Mapping[str, Any], answer: str) -> Ending:
 
 
 def _spoken(turns: Sequence[Turn], response: Any) -> tuple[Turn, ...]:
-    """The turns with what was said in them."""
+    """The turns with their texts."""
     texts = (
         [as_text(text) for text in response] if isinstance(response, list) else [as_text(response)]
     )

@@ -1,7 +1,7 @@
 """The scripted agent: plays the labelled tools of a task, and errs at seeded rates.
 
-It needs no model. What it does depends on seed, task, repeat and round alone, so a run can be
-played again. Its thinking time is simulated.
+It needs no model. Its actions depend only on seed, task, repeat and round, so a run can be
+repeated. Its thinking time is simulated.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from bench.task import Task
 
 @dataclass(frozen=True, slots=True)
 class ErrorRates:
-    """Shares of episodes in which the agent errs, each in one way."""
+    """Shares of episodes in which the agent errs, one share for each kind of error."""
 
     no_call: float = 0.10
     wrong_tool: float = 0.08
@@ -36,7 +36,7 @@ class ScriptedAgent:
         rates: ErrorRates | None = None,
         think_s: float = 0.0,
     ) -> None:
-        """`tools` are the names to err towards; `think_s` is the mean time before each turn."""
+        """`tools` are the names for wrong calls; `think_s` is the mean time before each turn."""
         self._tools = tools
         self._seed = seed
         self._rates = rates or ErrorRates()
@@ -80,7 +80,7 @@ class ScriptedAgent:
         return ToolCall(name, call.arguments)
 
     def _bad_arguments(self, call: ToolCall, rng: random.Random) -> ToolCall:
-        """An argument dropped, of the wrong type, or that does not exist."""
+        """The call with an argument dropped, of the wrong type, or unknown."""
         arguments = dict(call.arguments)
         name = rng.choice(sorted(arguments)) if arguments else "symbol"
         match rng.randrange(3) if arguments else 2:
