@@ -1,1 +1,1 @@
-"""How a model is asked: the client of OpenAI-compatible endpoints, and a simulated model."""
+"""Requests to models: the client of OpenAI-compatible endpoints, and a simulated model."""

@@ -1,9 +1,9 @@
-"""A model behind an OpenAI-compatible endpoint (Chat Completions).
+"""The client of a model behind an OpenAI-compatible endpoint (Chat Completions).
 
-What is tried again, how often and after which pause is what the official SDK does (openai 3.52),
-with two differences: every wait has a deadline, and a stream that was cut off is tried again,
-because nothing of it has been used yet. No redirect is followed, no cookie kept. The key stands in
-a header and nowhere else, also where the endpoint repeats it.
+It retries the same failures as the official SDK (openai 3.52), as often and after the same pauses,
+with two differences: every wait has a deadline, and a stream that was cut off is retried, because
+nothing of it has been used yet. It follows no redirect and keeps no cookie. The key is in a header
+and nowhere else, even if the endpoint repeats it.
 """
 
 import asyncio
@@ -40,18 +40,18 @@ from bench.record import ModelCallRecord
 __all__ = ["Completion", "FunctionCall", "ModelClient", "ModelError"]
 
 CONNECTIONS = 512
-"""Requests under way at once; what is more waits for its turn."""
+"""The most requests under way at once; further ones wait in a fair queue."""
 
 CONNECT_S = 5.0
 ATTEMPT_S = 300.0
 COMPLETE_S = 600.0
-"""Deadline of one answer with all that belongs to it: its turn, attempts, pauses between them."""
+"""Deadline of one answer, including its wait in the queue, its attempts and the pauses between."""
 
-REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal's words is waited for
-SETTLE_S = 0.25  # how long the end of a stream is waited for, so that its connection is used again
-STREAM_STEP = 2**14  # bytes of a stream between two turns of the loop: at worst 5 ms
-READ_AT_ONCE = 2**18  # a longer body is read in a thread: it would hold the event loop for 1 ms
-SEND_AT_ONCE = 2**20  # aiohttp wants longer bodies to be files
+REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal is read, for how long
+SETTLE_S = 0.25  # how long to wait for the end of a stream, so that its connection can be reused
+STREAM_STEP = 2**14  # bytes of a stream between two yields to the loop: at worst 5 ms
+READ_AT_ONCE = 2**18  # a longer body is parsed in a thread: it would hold the event loop for 1 ms
+SEND_AT_ONCE = 2**20  # aiohttp expects longer bodies to be files
 
 _KNOWN_FINISHES = frozenset({"stop", "tool_calls", "length", "content_filter"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -60,7 +60,7 @@ _Answer = tuple[Completion, Usage]
 
 
 class _TryAgain(Exception):
-    """An attempt that failed so that another may succeed, after the pause that was asked for."""
+    """An attempt failed and another may succeed; `pause_s` is the pause that was asked for."""
 
     def __init__(self, text: str, pause_s: float | None = None) -> None:
         super().__init__(text)
@@ -110,10 +110,12 @@ class ModelClient:
         attempt_s: float = ATTEMPT_S,
         key_variable: str | None = None,
     ) -> AsyncIterator["ModelClient"]:
-        """`base_url` ends before `/chat/completions`. What is None is not sent. A request that
-        failed is sent again `retries` times at most; `attempt_s` is the deadline of each, from its
-        connection to its last byte. A proxy that the environment names is used, but not for
-        loopback. `key_variable` is what an endpoint that wants a key is told to be missing.
+        """A client of the endpoint at `base_url`, which ends before `/chat/completions`.
+
+        Parameters that are None are not sent. A failed request is sent again at most `retries`
+        times. `attempt_s` is the deadline of each attempt, from its connection to its last byte.
+        The environment's proxy is used, but not for loopback. `key_variable` is the variable that
+        the error names if the endpoint requires a key and none was sent.
         """
         said = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
@@ -130,7 +132,7 @@ class ModelClient:
             headers["Authorization"] = f"Bearer {api_key}"
         url = f"{base_url.rstrip('/')}/chat/completions"
         async with aiohttp.ClientSession(
-            connector=Connector(),  # turns are limited here, fairly and in time
+            connector=Connector(),  # requests are limited here, fairly and within the deadline
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
@@ -147,7 +149,7 @@ class ModelClient:
         record: ModelCallRecord,
     ) -> Completion:
         """The model's next message. `tools` are function tools as JSON, encoded once and joined.
-        `record` is filled in, also where it fails. Raises `ModelError`.
+        `record` is filled in, also on failure. Raises `ModelError`.
         """
         started = time.perf_counter()
         record.at, record.attempts = round(time.time(), 3), 0
@@ -174,7 +176,7 @@ class ModelClient:
         return replace(completion, calls=_with_ids(completion.calls, record.step))
 
     def _masked(self, completion: Completion) -> Completion:
-        """Without the key: what an agent is given goes into records."""
+        """The completion with the key masked, since what an agent gets goes into records."""
         text = self._mask.text
         calls = (
             replace(call, name=text(call.name), arguments=text(call.arguments))
@@ -199,7 +201,7 @@ class ModelClient:
         return b"".join((*parts, self._tail))
 
     async def _persist(self, body: bytes, record: ModelCallRecord) -> _Answer:
-        """The answer, after as many attempts as are sensible. Raises `ModelError`."""
+        """The answer, after as many attempts as are allowed. Raises `ModelError`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + COMPLETE_S
         while True:
@@ -213,11 +215,11 @@ class ModelClient:
             await asyncio.sleep(wait_s)
 
     async def _attempt(self, body: bytes, until: float, record: ModelCallRecord) -> _Answer:
-        """One request. Raises `_TryAgain` and `ModelError`."""
+        """The answer to one request. Raises `_TryAgain` and `ModelError`."""
         loop, has_turn = asyncio.get_running_loop(), False
         try:
             async with asyncio.timeout_at(until) as limit, self._turns:
-                if (now := loop.time()) >= until:  # it was freed by another's timeout
+                if (now := loop.time()) >= until:  # the place was freed by another's timeout
                     raise TimeoutError
                 has_turn = True
                 limit.reschedule(min(until, now + self._attempt_s))
@@ -256,7 +258,7 @@ async def _read_whole(body: bytes) -> _Answer:
 
 
 async def _bytes_of(response: aiohttp.ClientResponse, most: int = MAX_BYTES) -> bytes:
-    """Raises `ModelError` where it is longer."""
+    """The body of a response. Raises `ModelError` if it is longer than `most`."""
     if (response.content_length or 0) > most:
         raise too_large()
     body = bytearray()
@@ -286,12 +288,12 @@ async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
 
 
 async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exception:
-    """What a status that is no success amounts to: `_TryAgain` or `ModelError`. `missing` names the
+    """The exception for an unsuccessful status: `_TryAgain` or `ModelError`. `missing` names the
     variable of a key that was not sent.
     """
     status, headers = response.status, response.headers
     body = b""
-    with suppress(ModelError, aiohttp.ClientError, OSError):  # the status counts
+    with suppress(ModelError, aiohttp.ClientError, OSError):  # the status is enough
         async with asyncio.timeout(REFUSAL_S):
             body = await _bytes_of(response, REFUSAL_BYTES)
     words = "a redirect is not followed" if 300 <= status < 400 else error_words(body)
@@ -304,7 +306,7 @@ async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exc
 
 
 def _with_ids(calls: Sequence[FunctionCall], step: int) -> tuple[FunctionCall, ...]:
-    """An answer names its call, so one that came without an id gets its own."""
+    """The calls, each with an id: an answer must name its call, so a missing id is made up."""
     return tuple(
         call if call.id else replace(call, id=f"call{step:02}{number:03}")
         for number, call in enumerate(calls)
@@ -312,7 +314,7 @@ def _with_ids(calls: Sequence[FunctionCall], step: int) -> tuple[FunctionCall, .
 
 
 def _proxy_of(url: str) -> str | None:
-    """The environment's proxy for `url`, as the SDK has it; never for this machine itself."""
+    """The environment's proxy for `url`, as the SDK finds it; none for loopback addresses."""
     try:
         target = URL(url)
     except ValueError:

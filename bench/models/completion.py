@@ -1,6 +1,6 @@
-"""What a Chat Completions endpoint sends, read into a `Completion`: whole or in pieces.
+"""Reads what a Chat Completions endpoint sends, whole or in pieces, into a `Completion`.
 
-Pure: bytes in, values out. Whatever the bytes are, the result is a completion or a `ModelError`.
+The code is pure: bytes in, values out. Any bytes give a completion or a `ModelError`.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 MAX_BYTES = 16 * 2**20
-"""The longest answer that is taken: of a body its bytes, of a stream what is kept of it."""
+"""The longest answer that is accepted: the bytes of a body, or what is kept of a stream."""
 
 MAX_STREAM_BYTES = 2**28
 """The longest stream: an event of 300 bytes may bring four characters."""
@@ -20,12 +20,12 @@ MAX_CALLS = 1_000
 MAX_NAME = 1_000
 
 _READ_OF_TEXT = 2**14
-_KEPT_WITH_LINE = 40  # bytes that Python holds beside those of a line
+_KEPT_WITH_LINE = 40  # bytes that Python holds for a line beside its text
 
 
 class ModelError(Exception):
-    """A model gave no answer: out of reach, overloaded, broken off. Its text goes into records.
-    Whoever raises it has tried as often as was sensible.
+    """A model gave no answer: it was unreachable, overloaded or broken off. The text goes into
+    records. It is raised only after all sensible retries.
     """
 
 
@@ -42,7 +42,7 @@ class FunctionCall:
 class Completion:
     """An answer of a model. `finish` is its reason to stop (`stop`, `tool_calls`, `length`, ...).
 
-    A call that came without an id has an empty one.
+    The id of a call is empty if the endpoint sent none.
     """
 
     content: str
@@ -53,8 +53,8 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request, as the endpoint counts them; 0 where it does not. `cached_tokens` are
-    those of the input that it had kept.
+    """Tokens of one request, as counted by the endpoint; 0 where it does not count them.
+    `cached_tokens` are the input tokens that the endpoint had cached.
     """
 
     input_tokens: int = 0
@@ -63,7 +63,7 @@ class Usage:
 
 
 def read_answer(body: bytes) -> tuple[Completion, Usage]:
-    """The completion in the body of a success. Raises `ModelError`."""
+    """The completion in the body of a successful response. Raises `ModelError`."""
     said = _object(body)
     choice = _first_choice(said)
     message = choice and choice.get("message")
@@ -84,7 +84,7 @@ def read_answer(body: bytes) -> tuple[Completion, Usage]:
 
 
 def error_words(body: bytes) -> str:
-    """What the body of a failure says, in the forms that endpoints use; empty where it is none."""
+    """The message in the body of a failure, in any form that endpoints use; empty if none."""
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -98,7 +98,7 @@ def error_words(body: bytes) -> str:
 
 @dataclass(slots=True)
 class _Pieces:
-    """A call of which more may come."""
+    """A call that is received in pieces."""
 
     id: str = ""
     name: str = ""
@@ -106,11 +106,11 @@ class _Pieces:
 
 
 class StreamedAnswer:
-    """Server-sent events (HTML standard, section 9.2) put together, as their bytes come in."""
+    """Joins server-sent events (HTML standard, section 9.2) as their bytes arrive."""
 
     def __init__(self) -> None:
         self.is_done = False
-        """Whether the endpoint said that nothing more will come."""
+        """Whether the endpoint announced the end of the stream."""
         self._unread = bytearray()
         self._data: list[bytes] = []
         self._data_bytes = 0
@@ -124,7 +124,7 @@ class StreamedAnswer:
         self._usage = Usage()
 
     def feed(self, chunk: bytes) -> None:
-        """Take in what came next. Raises `ModelError`."""
+        """Process the next bytes. Raises `ModelError`."""
         self._stream_bytes += len(chunk)
         if self._stream_bytes > MAX_STREAM_BYTES:
             raise ModelError(f"the model's stream is over {MAX_STREAM_BYTES} bytes")
@@ -137,7 +137,7 @@ class StreamedAnswer:
         _check_size(len(self._unread))
 
     def result(self) -> tuple[Completion, Usage] | None:
-        """The whole, once the stream has ended; None where it ended too early. Raises
+        """The complete answer, once the stream has ended; None if it ended too early. Raises
         `ModelError`.
         """
         self.feed(b"\n\n")
@@ -184,7 +184,7 @@ class StreamedAnswer:
 
     def _take_call(self, piece: dict[str, Any]) -> None:
         index, id_ = piece.get("index"), _text(piece.get("id"))
-        if not isinstance(index, int):  # some endpoints name a call by its id alone
+        if not isinstance(index, int):  # some endpoints identify a call by its id alone
             last = self._last_place
             index = self._places.get(id_, last + 1) if id_ else max(last, 0)
         call = self._calls.get(index)
@@ -199,7 +199,7 @@ class StreamedAnswer:
         if not isinstance(function, dict):
             raise _misshapen("no object where a function belongs")
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
-        if name != call.name:  # some endpoints repeat it with every piece
+        if name != call.name:  # some endpoints repeat the name with every piece
             call.name += name
             _check_name(call.name)
         call.arguments.write(arguments)
@@ -230,7 +230,7 @@ def _check_name(name: str) -> None:
 
 
 def _object(text: bytes) -> dict[str, Any]:
-    """A JSON object that is no error. Raises `ModelError`."""
+    """A JSON object that does not report an error. Raises `ModelError`."""
     try:
         said = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -249,12 +249,12 @@ def _misshapen(what: str) -> ModelError:
 
 
 def _first_choice(said: dict[str, Any]) -> dict[str, Any] | None:
-    """One answer is asked for; an event of a stream may hold none. Raises `ModelError`."""
+    """The one choice that is requested; an event of a stream may hold none. Raises `ModelError`."""
     return next(_objects(said.get("choices")), None)
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
-    """The objects in a list that may be left out. Raises `ModelError`."""
+    """The objects in a list that may be missing. Raises `ModelError`."""
     if value is None:
         return iter(())
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
@@ -272,7 +272,7 @@ def _text(value: object) -> str:
 
 
 def _arguments(value: object) -> str:
-    """Some endpoints send them as an object in place of its text."""
+    """The arguments as text; some endpoints send an object instead."""
     return orjson.dumps(value).decode() if isinstance(value, dict) else _text(value)
 
 

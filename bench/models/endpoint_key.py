@@ -1,8 +1,8 @@
-"""Which key a request to an OpenAI-compatible endpoint carries.
+"""Chooses the key that a request to an OpenAI-compatible endpoint carries.
 
-Each use of an endpoint has a variable of its own, whose key goes wherever that endpoint is.
-OPENAI_API_KEY goes to its own origin and nowhere else, whatever else is set. A key that none of
-them holds is not sent.
+Each use of an endpoint has its own variable, whose key is sent to that endpoint wherever it is.
+OPENAI_API_KEY is sent only to its own origin, whatever else is set. If none of these variables
+holds a key, none is sent.
 """
 
 import os
@@ -23,12 +23,12 @@ class EndpointKey:
 
     @property
     def source(self) -> str | None:
-        """The variable, where it holds a key: what `run.json` says of it."""
+        """The variable if it holds a key, for `run.json`."""
         return self.variable if self.secret else None
 
 
 def key_for(base_url: str, *own: str) -> EndpointKey:
-    """The key of the first variable in `own` that is set, else the general one at its origin."""
+    """The key of the first variable in `own` that is set, else OPENAI_API_KEY at its origin."""
     general = (GENERAL,) if _origin(base_url) == GENERAL_ORIGIN else ()
     for variable in (*own, *general):
         if secret := os.environ.get(variable, "").strip():
@@ -37,7 +37,7 @@ def key_for(base_url: str, *own: str) -> EndpointKey:
 
 
 def _origin(base_url: str) -> tuple[str, str | None, int | None] | None:
-    """As the library reads it that will send the request."""
+    """The origin of a URL, as read by the library that will send the request."""
     try:
         url = URL(base_url)
     except ValueError:

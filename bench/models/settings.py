@@ -1,4 +1,4 @@
-"""Which model is asked, where, and with what key."""
+"""The settings of an agent's model: which model, at which URL, with which key."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """An agent's model. `temperature` and `max_tokens` (of one answer) are the model's own where
-    None; `stream` asks for answers in pieces.
+    """An agent's model. If `temperature` or `max_tokens` (of one answer) is None, the model's own
+    default applies. `stream` asks for answers in pieces.
     """
 
     model: str
@@ -30,7 +30,7 @@ class ModelSettings:
         return key_for(self.base_url, MODEL_KEY)
 
     def about(self) -> dict[str, Any]:
-        """What of it another run must equal to be comparable, for `run.json`."""
+        """The settings that must be equal in a comparable run, for `run.json`."""
         names = ("model", "base_url", "temperature", "max_tokens", "stream")
         told = {name: getattr(self, name) for name in names}
         return {**told, "base_url": self.base_url.rstrip("/"), "model_key": self.key.source}
@@ -54,7 +54,7 @@ class ModelSettings:
 
 
 def check_url(option: str, text: str, key_variable: str) -> None:
-    """Raises `ValueError` for what is no HTTP URL, or one in which a secret may stand."""
+    """Raises `ValueError` if the text is not an HTTP URL or may contain a secret."""
     try:
         url = urlsplit(text)
         is_whole = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0

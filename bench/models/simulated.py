@@ -1,9 +1,9 @@
 """A simulated model behind an OpenAI-compatible endpoint, for runs without a model.
 
-It plays scripted roles (`bench/models/simulated_roles.py`) and says so: its model is
-`simulated-planner`, its `system_fingerprint` is `simulated`. Given a seed, the same request gets
-the same answer, but for faults, which are drawn anew each time it comes, so that another attempt
-may succeed.
+It plays scripted roles (`bench/models/simulated_roles.py`) and identifies itself: its model is
+`simulated-planner`, its `system_fingerprint` is `simulated`. With a given seed the same request
+always gets the same answer, except for faults. Those are drawn anew for each attempt, so that a
+retry may succeed.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from manifests import Catalog
 MODEL = "simulated-planner"
 TOO_MANY = 40
 PIECES = 3
-"""Into how many pieces a stream splits a text."""
+"""The number of pieces into which a stream splits a text."""
 
 RETRY_AFTER_MS = 50
 MAX_REQUEST_BYTES = 64 * 2**20
 BACKLOG = 4096
 REMEMBERED = 100_000
-"""Requests of which is kept how often they came."""
+"""For how many requests the number of their attempts is kept."""
 
 _NOT_JSON = "{'symbol': 600519, }"
 _HTML = "<!doctype html><title>Just a moment...</title><p>Wait</p>"
@@ -41,13 +41,13 @@ _OF_ANY = ("rate_limited", "server_error", "cut", "garbage")
 
 @dataclass(frozen=True, slots=True)
 class ModelFaults:
-    """Shares of requests that go wrong, of which one is drawn at most.
+    """Shares of requests that go wrong; a request has at most one fault.
 
-    `bad_json` (arguments that are not JSON), `unknown_tool` and `too_many_calls` (40 in one round)
-    are shares of the requests that offer tools; `refusal`, `empty` (nothing at all) and `length`
-    (broken off in the middle) of the planner's, `judge_invalid` (no JSON) of the judge's;
+    Of the requests that offer tools: `bad_json` (arguments that are not JSON), `unknown_tool` and
+    `too_many_calls` (40 in one round). Of the planner's: `refusal`, `empty` (nothing at all) and
+    `length` (broken off in the middle). Of the judge's: `judge_invalid` (no JSON). Of all:
     `rate_limited` (429), `server_error` (500), `cut` (the connection is closed in the middle of the
-    answer) and `garbage` (an HTML page) of all. Raises `ValueError` where they are no shares of one
+    answer) and `garbage` (an HTML page). Raises `ValueError` where they are not shares of one
     whole.
     """
 
@@ -69,7 +69,7 @@ class ModelFaults:
             raise ValueError("the rates of faults must be 0 or more, and 1 in all at most")
 
     def draw(self, asked: Asked, luck: float) -> str | None:
-        """Which fault a request meets; `luck` is a number from 0 to below 1."""
+        """The fault of a request, if any; `luck` is a number from 0 to below 1."""
         names: tuple[str, ...] = _OF_ANY
         if asked.role == PLANNER:
             names += _OF_PLANNER + (_WITH_TOOLS if asked.tools else ())
@@ -84,7 +84,7 @@ class ModelFaults:
 
 
 class SimulatedModel:
-    """A running server. `counts` has how often each role was played and each fault met."""
+    """A running server. `counts` says how often each role was played and each fault occurred."""
 
     def __init__(self, roles: Roles, seed: int, faults: ModelFaults, latency_s: float) -> None:
         self.base_url = ""
@@ -108,7 +108,7 @@ class SimulatedModel:
         latency_s: float = 0.0,
         port: int = 0,
     ) -> AsyncIterator["SimulatedModel"]:
-        """Serve on a port of the loopback interface, 0 for a free one; `base_url` says where. Each
+        """Serve on a port of the loopback interface, 0 for a free one; `base_url` is its URL. Each
         answer takes `latency_s`. Raises `OSError` where the port is taken.
         """
         model = cls(Roles(tasks, catalog, seed), seed, faults or ModelFaults(), latency_s)
@@ -206,7 +206,7 @@ class _Completion:
         return {**head, "choices": [choice | {"logprobs": None}], "usage": self._usage()}
 
     def events(self, with_usage: bool) -> list[bytes]:
-        """The same in pieces."""
+        """The message as events of a stream."""
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None}]
         deltas += ({"content": piece} for piece in _pieces(self.said.content or ""))
         deltas += ({"refusal": piece} for piece in _pieces(self.said.refusal or ""))
@@ -246,7 +246,7 @@ class _Completion:
 
 
 def _half(said: Said) -> Said:
-    """What a model has said when its tokens have run out."""
+    """The part of a message that a model has written when its tokens run out."""
     if said.calls:
         *whole, (name, arguments) = said.calls
         calls = (*whole, (name, arguments[: len(arguments) // 2]))
@@ -283,7 +283,7 @@ async def _stream(
     await response.prepare(request)
     if is_cut:
         return await _cut(request, response, b"".join(events[: len(events) // 2]))
-    with suppress(ConnectionError):  # nobody reads on
+    with suppress(ConnectionError):  # the client has gone
         for event in events:
             await response.write(event)
         await response.write_eof()

@@ -1,8 +1,8 @@
 """What the simulated model says in each of its roles: a planner that plays a task's labelled tools,
 a judge, a reader of constraints, a reducer of outputs.
 
-Pure and deterministic: what is said depends on the seed and the request alone. A role is told by
-the first line of the system message (`TASK: judge-answer`, ...); who writes none has a planner.
+The code is pure: a message depends only on the seed and the request. The first line of the system
+message (`TASK: judge-answer`, ...) selects the role; a request without one gets the planner.
 """
 
 import re
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[\d.,+\-eE%/\s亿万千百十兆]*\d[\d.,+\-eE%/\s亿万�
 
 
 class OddRequestError(Exception):
-    """A request that no endpoint would take, or no role can; the text says why."""
+    """No endpoint would accept this request, or no role can answer it; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, as far as the roles read it. `tools` are the offered ones with a call's sample
-    arguments by their schemas, none where they may not be called; `rounds` counts those played.
+    """The parts of a request that the roles use. `tools` are the offered tools, each with sample
+    arguments by its schema, and is empty if none may be called. `rounds` counts the rounds played.
     """
 
     role: str
@@ -60,7 +60,7 @@ class Asked:
 
     @classmethod
     def read(cls, request: object) -> "Asked":
-        """Raises `OddRequestError`."""
+        """The parsed request. Raises `OddRequestError`."""
         messages = request.get("messages") if isinstance(request, dict) else None
         if not isinstance(request, dict) or not _are_objects(messages) or not messages:
             raise OddRequestError("messages: a list of messages is expected")
@@ -105,7 +105,7 @@ class Roles:
         raise OddRequestError(f"no role is named {asked.role!r}")
 
     def any_call(self, asked: Asked) -> tuple[str, str]:
-        """The call that is planned for this request, or another one with an offered tool."""
+        """The call that is planned for this request, or another call of an offered tool."""
         planned = self._plan(asked).calls
         return planned[0] if planned else self._call(next(iter(asked.tools)), asked, None)
 
@@ -118,7 +118,7 @@ class Roles:
         return Said(calls=calls, finish="tool_calls")
 
     def _rounds(self, task: Task | None, offered: Iterable[str]) -> list[list[str]]:
-        """Which tools are called in which round."""
+        """The tools that are called, by round."""
         offered = list(offered)
         labelled = dict.fromkeys(call.name for call in task.tools) if task else {}
         names = [name for name in labelled if name in offered] or offered[:1]
@@ -172,7 +172,7 @@ class Roles:
         return {"timeliness": timeliness, "domains": [*domains], "intent": "informational"}
 
     def _task(self, user: Sequence[str]) -> Task | None:
-        """The task whose question a message of the user is or holds."""
+        """The task whose question equals a message of the user or is contained in it."""
         for text in user:
             if task := self._tasks.get(text) or self._contained(text):
                 return task
@@ -187,13 +187,13 @@ class Roles:
 
 
 def share(*about: object) -> float:
-    """A number from 0 to below 1 that depends on `about` alone."""
+    """A number from 0 to below 1 that depends only on `about`."""
     digest = blake2b(repr(about).encode("utf-8", "backslashreplace"), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64
 
 
 def _holds(answer: str, gold: str) -> bool:
-    """Whether an answer holds the gold one, whatever the case, width, blanks and commas."""
+    """Whether an answer contains the gold one, ignoring case, width, blanks and commas."""
     plain, wanted = _plain(answer), _plain(gold)
     if not wanted:
         return False
@@ -206,7 +206,7 @@ def _plain(text: str) -> str:
 
 
 def _wrong(gold: str) -> str:
-    """An answer of the same kind that is not right."""
+    """A wrong answer of the same kind."""
     gold = gold.strip()
     if len(gold) == 1 and gold in "ABCDE":
         return "ABCDE"[("ABCDE".index(gold) + 1) % 5]
@@ -216,7 +216,7 @@ def _wrong(gold: str) -> str:
 
 
 def _sample(function: Mapping[str, Any]) -> dict[str, Any]:
-    """Required arguments by the examples in a function's schema."""
+    """The required arguments, from the examples in a function's schema."""
     schema = function.get("parameters")
     if not isinstance(schema, dict):
         return {}
@@ -232,7 +232,7 @@ def _sample(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _object(asked: Asked) -> dict[str, Any]:
-    """What a judge is told. Raises `OddRequestError`."""
+    """The JSON object in a judge's request. Raises `OddRequestError`."""
     try:
         said = orjson.loads(asked.user[-1] if asked.user else "")
     except orjson.JSONDecodeError:
@@ -243,7 +243,7 @@ def _object(asked: Asked) -> dict[str, Any]:
 
 
 def _texts_of(messages: Iterable[dict[str, Any]], role: str) -> list[str]:
-    """Content may be a text or a list of parts."""
+    """The texts of messages of a role, whose content may be a text or a list of parts."""
     texts = []
     for message in messages:
         if message.get("role") == role:

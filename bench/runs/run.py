@@ -29,8 +29,8 @@ from gateway.telemetry.vitals import Vitals
 from manifests import Catalog, Manifest
 
 YOUNG = 200_000
-"""How many new objects trigger a search for reference cycles. Episodes make none, and a search walks
-through everything in flight: 0.2 s with 10,000 episodes.
+"""How many new objects trigger a search for reference cycles. Episodes make no cycles, and a search
+walks through everything in flight: 0.2 s with 10,000 episodes.
 """
 
 
