@@ -1,1 +1,1 @@
-"""Speed, each measurement beside a baseline in the same run."""
+"""Speed measurements, each beside a baseline in the same run."""

@@ -1,10 +1,10 @@
 """Speed of AkShare calls over HTTP, beside AKTools in the same run.
 
 Both let AkShare parse the same 250 bars of an upstream that takes 100 ms, once in clear and once
-over TLS, and send all of them; every call names a stock of its own, so that no answer is kept or
-shared. Both trust what requests trusts as installed and one authority more, made for the run.
-AKTools is none of our dependencies: `FINBENCH_AKTOOLS_PYTHON` names a Python that has it; of its
-requests only scheme and host are changed. Run as a program, this module is the upstream.
+over TLS, and send all of them. Every call names a different stock, so no answer is cached or
+shared. Both trust the authorities that requests trusts as installed, and one more that is made for
+the run. AKTools is none of our dependencies: `FINBENCH_AKTOOLS_PYTHON` names a Python that has it.
+Only scheme and host of its requests are changed. Run as a program, this module is the upstream.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ LATENCY_S = 0.1
 CLIENTS = 256
 SECONDS = 10.0
 ROUNDS = 2
-"""So many calls a client at least, however long they take."""
+"""The least number of calls of each client, however long they take."""
 
 TRUSTED, CERTIFICATE, KEY = "trusted.pem", "upstream.pem", "upstream.key"
 
@@ -89,7 +89,7 @@ async def akshare(seconds: float = SECONDS, clients: int = CLIENTS) -> Figures:
 
 
 async def _beside(folder: Path, load: "_Load", scheme: str, origin: str) -> Figures:
-    """Both servers, one after the other, with the upstream at `origin`."""
+    """The figures of both servers, run one after the other, with the upstream at `origin`."""
     names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
     is_made = (folder / TRUSTED).exists()
     trust = dict.fromkeys(names, str(folder / TRUSTED)) if is_made else {}
@@ -128,9 +128,10 @@ def _ask_aktools(
 
 @dataclass(frozen=True)
 class _Load:
-    """Clients that each keep a connection and ask again as soon as they are answered.
+    """Clients that each hold a connection and send a call as soon as the last one is answered.
 
-    `bench/speed/load.py` would neither GET, as AKTools is asked, nor look into the answers.
+    `bench/speed/load.py` can't be used: it neither sends GET, which AKTools requires, nor checks
+    the answers.
     """
 
     upstream: str
@@ -138,7 +139,7 @@ class _Load:
     clients: int
 
     async def put_on(self, url: str, ask: Ask) -> dict[str, float]:
-        """What they see, after a round in which connections open and workers start.
+        """The figures of the clients, after a round in which connections open and workers start.
 
         Raises `MeasurementError` if no call is answered.
         """
@@ -172,7 +173,7 @@ class _Load:
 
 
 class _Calls:
-    """What came of the calls to one server."""
+    """The results of the calls to one server."""
 
     def __init__(self, ask: Ask, session: aiohttp.ClientSession, url: str) -> None:
         self.took_ms: list[float] = []
@@ -201,13 +202,14 @@ class _Calls:
 
 
 def _make_certificates(folder: Path) -> None:
-    """An authority, added to those that requests trusts, and its certificate for the upstream.
+    """Make an authority, added to those that requests trusts, and its certificate for the upstream.
 
-    Reading the whole list is what a new session costs, so a list of one would not be the same work.
+    Most of the cost of a new session is reading the whole list of authorities, so a list of one
+    would not be the same work.
     """
     import certifi
 
-    folder.chmod(0o755)  # a worker that leaves root reads in it
+    folder.chmod(0o755)  # a worker that gives up root reads in it
     new = (
         *("openssl", "req", "-x509", "-nodes", "-days", "2"),
         *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
@@ -225,9 +227,9 @@ def _make_certificates(folder: Path) -> None:
 
 
 async def _serve_upstream(tls: bool) -> None:
-    """In clear, and over TLS with the certificate in the current folder."""
+    """Serve in clear, and over TLS with the certificate in the current folder."""
     query = {"secid": "1.600519", "beg": DAYS["start_date"], "end": DAYS["end_date"]}
-    payload = PAYLOADS[SOURCE](query, random.Random(0))  # noqa: S311 - made up
+    payload = PAYLOADS[SOURCE](query, random.Random(0))  # noqa: S311 - sample data
     origins: dict[str, str] = {}
     requests = 0
 
@@ -253,7 +255,7 @@ async def _serve_upstream(tls: bool) -> None:
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context, backlog=512).start()
         origins["tls"] = "https://127.0.0.1:{1}".format(*runner.addresses[1])
     print(f"upstream ready on {origins['clear']}", flush=True)  # noqa: T201
-    ended = asyncio.Event()  # with the process that started this one
+    ended = asyncio.Event()  # set when the process that started this one ends
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     await ended.wait()
 

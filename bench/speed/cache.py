@@ -1,9 +1,9 @@
-"""Speed of what is kept: writing behind the loop, hits from memory and disk, a snapshot of 1 GB.
+"""Speed of the caches: writes behind the event loop, hits from memory and disk, a snapshot of 1 GB.
 
-`cache`: the lag of the event loop while 2,000 new results of 20 KB a second go to disk, then while
-as many are recorded into a snapshot, each acknowledged by fsync; and cached calls a second of
-`Gateway.call` from memory, and from disk where memory holds nothing. `snapshot`: opening a snapshot
-of 1 GB, looking calls up in it, and checking every byte of it.
+`cache` measures the lag of the event loop while 2,000 new results of 20 KB a second go to disk,
+then while as many are recorded into a snapshot, each acknowledged by fsync. It also measures cached
+calls a second of `Gateway.call` from memory, and from disk where memory holds nothing. `snapshot`
+measures opening a snapshot of 1 GB, looking calls up in it, and checking every byte of it.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ def _add_to(recorder: Recorder) -> Write:
 
 
 async def _while_writing(write: Write) -> tuple[float, float]:
-    """The 99th percentiles of loop lag and of how long a write held its caller, in ms."""
+    """The 99th percentiles of the loop's lag and of how long a write held its caller, in ms."""
     held_ms = Quantiles()
 
     async def held(number: int) -> None:
@@ -110,7 +110,7 @@ _RECORDS = [
 
 
 def _result(number: int) -> Entry:
-    """A table of its own of about 20 KB."""
+    """A unique table of about 20 KB."""
     start = number * 7 % 700
     lines = [orjson.dumps(record) for record in _RECORDS[start : start + 290]]
     data = b'[{"number":%d},\n' % number + b",\n".join(lines) + b"]"
@@ -182,7 +182,7 @@ def snapshot() -> Figures:
 
 
 async def _record(path: Path) -> list[str]:
-    """A snapshot of 1 GB; gives the keys of its rows."""
+    """Record a snapshot of 1 GB; returns the keys of its rows."""
     keys: list[str] = []
     luck, left = random.Random(2), SNAPSHOT_BYTES  # noqa: S311 - test data
     async with Recorder.open(path) as recorder:
@@ -201,7 +201,9 @@ async def _record(path: Path) -> list[str]:
 
 
 def _opened(path: Path, key: str) -> tuple[float, int]:
-    """Milliseconds of the first opening in a process, and how much it grew by it and a look-up."""
+    """Milliseconds of the first opening in a process, and by how much memory grew by it and one
+    look-up.
+    """
     before, started = rss_bytes(), time.perf_counter()
     with Snapshot(path) as opened:
         took_ms = (time.perf_counter() - started) * 1e3

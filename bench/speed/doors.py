@@ -1,9 +1,10 @@
-"""Speed of the doors: the same cached call over REST, over MCP and in batches, one gateway process.
+"""Speed of the API: the same cached call over REST, over MCP and in batches, one gateway process.
 
-Beside it, in the same run and in turns, stands an aiohttp handler that reads and parses the body
-and sends ready bytes, those of the REST answer; and FastMCP with a tool that gives the same data,
-as installed and tuned (JSON answers, uvloop), where `FINBENCH_FASTMCP_PYTHON` names a Python that
-has it. The load comes from wrk where that is installed, else from `bench/speed/load.py`.
+There are two baselines, measured in the same run and in turns. One is an aiohttp handler that reads
+and parses the body and sends ready bytes, those of the REST answer. The other is FastMCP with a
+tool that returns the same data, as installed and tuned (JSON answers, uvloop), if
+`FINBENCH_FASTMCP_PYTHON` names a Python that has it. The load comes from wrk if it is installed,
+else from `bench/speed/load.py`.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ Load = Callable[[str, bytes, float], Awaitable[float]]
 async def doors(
     seconds: float = ROUND_S, rounds: int = ROUNDS, batch_calls: int = BATCH
 ) -> Figures:
-    """Calls a second by each door, and of what stands beside them."""
+    """Calls a second over each interface, and of the baselines."""
     rest_body = orjson.dumps(ARGUMENTS)
     call = {"name": "call_tool", "arguments": {"name": TOOL, "arguments": ARGUMENTS}}
     mcp_body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
@@ -112,7 +113,7 @@ async def _answer(url: str, body: bytes) -> bytes:
 
 
 async def _batch(url: str, calls: int) -> float:
-    """Calls a second of one request; answers are counted, and each must be ok."""
+    """Calls a second of one batch request; answers are counted, and each must be ok."""
     lines = (
         orjson.dumps({"id": n, "tool": TOOL, "arguments": ARGUMENTS}) + b"\n" for n in range(calls)
     )

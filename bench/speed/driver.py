@@ -1,10 +1,11 @@
-"""Speed of the driver, each measurement in a process of its own, so that its memory is its own.
+"""Speed of the driver, each measurement in its own process, so that its memory is its own.
 
-Scripted episodes of three cached calls, traces on disk and metrics live, without a judge and with
-the judge `rules`; beside them, in turns, the same in Inspect AI with its mock model, where
-`FINBENCH_INSPECT_PYTHON` names a Python that has it. Ten thousand at once, in process and over
-HTTP. What a call costs after 10,000 and after a million. Model-driven episodes beside a loop
-written by hand around the official client. Writes 2 GB to the temporary folder.
+There are four measurements. Scripted episodes of three cached calls, traces on disk and metrics
+live, without a judge and with the judge `rules`; beside them, in turns, the same in Inspect AI with
+its mock model, if `FINBENCH_INSPECT_PYTHON` names a Python that has it. Ten thousand episodes at
+once, in process and over HTTP. The cost of a call after 10,000 calls and after a million.
+Model-driven episodes beside a hand-written loop around the official client. Writes 2 GB to the
+temporary folder.
 """
 
 import asyncio
@@ -46,10 +47,10 @@ Figures = dict[str, float | str]
 class Sizes:
     """How much is measured.
 
-    Each side of a pair runs `rounds` times, in turns. `many` episodes are in flight at once and
-    wait `think_s` before each turn, and `http_think_s` over HTTP, since a client makes no more than
-    some thousand calls a second and they would wait for that. The last `windows` times `window` of
-    `calls` are compared with windows in processes that have made one before.
+    Each side of a pair runs `rounds` times, in turns. `many` episodes are in flight at once. They
+    wait `think_s` before each turn, over HTTP `http_think_s`, since a client makes at most some
+    thousand calls a second and episodes would wait for it. The last `windows` times `window` of
+    `calls` are compared with windows in processes that have made one window before.
     """
 
     rounds: int = 3
@@ -79,7 +80,7 @@ async def driver(sizes: Sizes | None = None) -> Figures:
 
 
 class _Rounds:
-    """Figures of several rounds by side; medians, and medians of the ratios of one round."""
+    """Figures of several rounds by side: their medians, and medians of the ratios in each round."""
 
     def __init__(self) -> None:
         self._found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -100,7 +101,7 @@ class _Rounds:
 
 
 async def scripted(sizes: Sizes) -> Figures:
-    """1,000 at once, as fast as they go, beside Inspect AI."""
+    """1,000 episodes at once, without pauses, beside Inspect AI."""
     python = os.environ.get(INSPECT_PYTHON)
     rounds, told = _Rounds(), {"episodes": sizes.episodes, "concurrency": sizes.concurrency}
     figures: Figures = {}
@@ -132,7 +133,7 @@ async def scripted(sizes: Sizes) -> Figures:
 
 
 async def _inspect_told(sizes: Sizes) -> dict[str, Any]:
-    """What Inspect AI's tool and model are told: our calls, and our answers as text."""
+    """The input of Inspect AI's tool and model: our calls, and our answers as text."""
     outputs = {}
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         settings = GatewaySettings(upstream="simulated", cache_dir=Path(folder), akshare_workers=1)
@@ -152,7 +153,7 @@ async def _inspect_told(sizes: Sizes) -> dict[str, Any]:
 
 
 async def many(sizes: Sizes) -> Figures:
-    """Ten thousand at once that think, in process and over HTTP."""
+    """Ten thousand episodes at once with thinking time, in process and over HTTP."""
     told: dict[str, Any] = {"concurrency": sizes.many}
     embedded = told | {"episodes": sizes.many_episodes, "think_s": sizes.think_s}
     http = told | {"episodes": sizes.http_episodes, "think_s": sizes.http_think_s}
@@ -190,7 +191,7 @@ async def flat(sizes: Sizes) -> Figures:
 
 
 async def model_driven(sizes: Sizes) -> Figures:
-    """Ours beside a loop around the official client, with either of its transports."""
+    """Our agent beside a loop around the official client, with either of its transports."""
     told: dict[str, Any] = {
         "concurrency": sizes.model_concurrency,
         "episodes": sizes.model_episodes,
@@ -228,7 +229,7 @@ async def model_driven(sizes: Sizes) -> Figures:
 
 
 async def _seen(url: str) -> dict[str, Any]:
-    """What the endpoint says it has seen."""
+    """The endpoint's own count of what it received."""
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         seen: dict[str, Any] = orjson.loads(await response.read())
         return seen
@@ -239,7 +240,7 @@ def _named(prefix: str, figures: dict[str, Any]) -> Figures:
 
 
 async def _part(*command: str | Mapping[str, Any]) -> dict[str, Any]:
-    """What the process prints on its last line. Raises `MeasurementError` where it fails."""
+    """The figures on the last line of a process's output. Raises `MeasurementError` if it fails."""
     async with _process(*command) as process:
         said, _ = await process.communicate()
         if await process.wait():
@@ -250,7 +251,7 @@ async def _part(*command: str | Mapping[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _on_request(sizes: Sizes) -> AsyncIterator[Process]:
-    """A process that runs as many calls as it is told, again and again."""
+    """A process that repeatedly makes the number of calls that it is given."""
     told = {"concurrency": sizes.concurrency}
     async with _process(*_SCRIPTED, "on-request", told) as process:
         yield process
@@ -274,8 +275,8 @@ async def _calls(process: Process, calls: int) -> dict[str, float]:
 
 @asynccontextmanager
 async def _process(*command: str | Mapping[str, Any]) -> AsyncIterator[Process]:
-    """A process without this one's settings of Finport, its keys and its proxies; ends with the
-    context. Mappings among its arguments become JSON.
+    """A process without this one's Finport settings, keys and proxies; it ends with the context.
+    Mappings among its arguments become JSON.
     """
     texts = [part if isinstance(part, str) else orjson.dumps(part).decode() for part in command]
     kept = {

@@ -1,10 +1,10 @@
-"""Model-driven episodes of `finbench speed driver`, each side in a process of its own: a program.
+"""Model-driven episodes of `finbench speed driver`, each side in its own process: a program.
 
 An episode is four completions and three calls of a tool. `ours` is the agent `llm` in the driver,
-with traces and metrics; `official` a loop written by hand around the official client, with a local
-function in place of the gateway and nothing recorded. Its first messages, tools and outputs are
-those that ours sent, as the endpoint saw them, so both ask the same. `endpoint` is the model: it
-answers at once, by the number of outputs in the request.
+with traces and metrics. `official` is a hand-written loop around the official client, with a local
+function instead of the gateway and without records. It takes its first messages, tools and outputs
+from our requests, as the endpoint received them, so both sides ask the same. `endpoint` is the
+model, which answers at once by the number of outputs in the request.
 """
 
 import asyncio
@@ -72,7 +72,9 @@ async def ours(folder: Path, episodes: int, concurrency: int, url: str) -> Figur
 async def official(
     folder: Path, episodes: int, concurrency: int, url: str, transport: str, asked: dict[str, Any]
 ) -> Figures:
-    """`transport` is `default` or `aiohttp`; `asked` is the last request of one of our episodes."""
+    """Run the loop. `transport` is `default` or `aiohttp`; `asked` is the last request of one of
+    our episodes.
+    """
     del folder
     from openai import AsyncOpenAI, DefaultAioHttpClient
 
@@ -138,8 +140,8 @@ def _calling(number: int) -> bytes:
 
 
 async def _serve() -> None:
-    """The endpoint, until standard input closes. `GET /` tells how many requests it had, of how
-    many bytes, and the last one that it answered for good.
+    """Serve the endpoint until standard input closes. `GET /` returns the number of requests,
+    their bytes, and the last request to which the model gave its final answer.
     """
     final = _completion({"role": "assistant", "content": ANSWER}, "stop")
     ready = [*(_calling(number) for number in range(len(ARGUMENTS))), final]

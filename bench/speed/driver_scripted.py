@@ -1,7 +1,7 @@
-"""Scripted episodes of `finbench speed driver`, in a process of their own: a program.
+"""Scripted episodes of `finbench speed driver`, in their own process: a program.
 
 Each episode makes three different calls of one tool, one a round, all of them answered from the
-cache, and answers. The clock stops when all records are in their files.
+cache, and then answers. The measured time ends when all records are in their files.
 """
 
 import sys
@@ -37,7 +37,7 @@ from gateway.server.process import calm_collector, raise_file_limit
 from gateway.telemetry.vitals import Vitals
 
 STARTS_PER_S = 10_000.0
-"""As in a run that says nothing else."""
+"""The default of a run."""
 
 ANSWER = f"{len(ARGUMENTS)} of {len(ARGUMENTS)} calls answered"
 
@@ -63,7 +63,7 @@ def _driver(
 
 
 async def flat_out(folder: Path, episodes: int, concurrency: int, judge: str) -> Figures:
-    """As fast as they go. `judge` is one of the suite's, or `none`."""
+    """Run episodes without pauses. `judge` is one of the suite's, or `none`."""
     judging = JudgeSettings(judge_named(judge, LabelledTasks.judges))
     async with Stage.open(folder) as stage, open_judge(judging, stage.catalog) as by:
         driver = _driver(stage, concurrency, judge=by)
@@ -84,7 +84,7 @@ async def thinking(
     think_s: float,
     url: str | None = None,
 ) -> Figures:
-    """Episodes that wait before each turn, 0.5 to 1.5 times `think_s`, as for a model."""
+    """Run episodes that wait before each turn, 0.5 to 1.5 times `think_s`, as for a model."""
     async with Stage.open(folder, url) as stage:
         driver = _driver(stage, concurrency, think_s=think_s, starts_per_s=STARTS_PER_S)
         async with Vitals.watch() as vitals:
@@ -105,8 +105,8 @@ async def thinking(
 
 
 async def on_request(folder: Path, concurrency: int) -> Figures:
-    """Runs as many calls as each line on standard input says, in one run directory, and prints what
-    a call of these cost (CPU us) and the memory held after them (bytes).
+    """For each line on standard input make that many calls in one run directory. Print what one of
+    these calls cost (CPU us) and the memory held after them (bytes).
     """
     async with Stage.open(folder) as stage:
         driver = _driver(stage, concurrency)

@@ -1,8 +1,8 @@
-"""What the episodes of `finbench speed driver` play on, and what they cost.
+"""The environment for the episodes of `finbench speed driver`, and the measurement of their cost.
 
 A stage is a run directory on disk and a gateway whose cache is warm. Every reply is compared with
-what the same call brought before; after a run every episode must have passed and every record must
-be on disk, else `MeasurementError` is raised and nothing is reported.
+the earlier answer to the same call. After a run every episode must have passed and every record
+must be on disk, else `MeasurementError` is raised and nothing is reported.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ ARGUMENTS = tuple(
     {"symbol": "600519", "start_date": f"2024010{day}", "end_date": f"2024011{day}"}
     for day in (1, 2, 3)
 )
-"""Of the calls of an episode, one a round."""
+"""The arguments of an episode's calls, one call a round."""
 
 QUESTION = "Case {}: in which of three weeks of January 2024 did Kweichow Moutai close highest?"
 GOLD = "3"
@@ -41,10 +41,10 @@ Figures = dict[str, float]
 
 
 class CheckedAgent:
-    """Another agent, whose replies and answer must be what they should be.
+    """Wraps another agent and checks its replies and its answer.
 
-    It lets all others go first before each turn, as one that waits for a model does: cached calls
-    wait for nothing, so episodes would else run through one after another.
+    Before each turn it lets all other episodes go first, as an agent that waits for a model does.
+    Cached calls wait for nothing, so otherwise each episode would run to its end before the next.
     """
 
     def __init__(self, agent: Agent, expected: Sequence[bytes], answer: str) -> None:
@@ -66,7 +66,7 @@ class CheckedAgent:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """All that a driver wants; `expected` are the answers to the calls of an episode, in order."""
+    """All that a driver needs; `expected` are the answers to an episode's calls, in order."""
 
     directory: RunDirectory
     client: ToolClient
@@ -76,7 +76,7 @@ class Stage:
     @classmethod
     @asynccontextmanager
     async def open(cls, folder: Path, url: str | None = None) -> AsyncIterator["Stage"]:
-        """With a gateway in this process, or the one at `url`. Raises `MeasurementError`."""
+        """A stage with a gateway in this process or the one at `url`. Raises `MeasurementError`."""
         catalog = Catalog.load()
         async with AsyncExitStack() as parts:
             opened = RunDirectory.open(folder / "run", {})
@@ -101,7 +101,7 @@ class Stage:
         await self.directory.episodes.written()
 
     def check(self, episodes: int) -> None:
-        """Raises `MeasurementError` unless so many episodes have passed with all their calls."""
+        """Raises `MeasurementError` unless `episodes` episodes have passed with all their calls."""
         seen = self.directory.metrics
         passed, calls = seen.rates()["passed"], seen.traffic.sources.total()
         if passed != episodes or calls != _calls_of(episodes):
@@ -110,8 +110,8 @@ class Stage:
 
 
 def log_bytes(folder: Path, episodes: int) -> int:
-    """Bytes of the run directory, which is closed. Raises `MeasurementError` unless so many
-    episodes and all their calls stand in it.
+    """Bytes of the run directory, which is closed. Raises `MeasurementError` unless it holds
+    `episodes` episodes and all their calls.
     """
     for name, wanted in (("episodes", episodes), ("calls", _calls_of(episodes))):
         with (folder / "run" / f"{name}.jsonl").open("rb") as lines:
@@ -122,12 +122,12 @@ def log_bytes(folder: Path, episodes: int) -> int:
 
 
 def _calls_of(episodes: int) -> int:
-    """With the two that warmed up each."""
+    """The calls of these episodes, and two more of each that warmed up."""
     return len(ARGUMENTS) * (episodes + 2)
 
 
 async def _warm(client: ToolClient, arguments: dict[str, str]) -> bytes:
-    """The answer, kept by now."""
+    """The answer to a call, which is cached afterwards."""
     await client.call(TOOL, arguments, "warm-up", 0)
     reply = await client.call(TOOL, arguments, "warm-up", 0)
     if reply.source != "cached":
@@ -136,7 +136,7 @@ async def _warm(client: ToolClient, arguments: dict[str, str]) -> bytes:
 
 
 def suite() -> Suite:
-    """Tasks of the same calls under different questions."""
+    """A suite of tasks with the same calls and different questions."""
     calls = tuple(LabelledCall(name=TOOL, arguments=dict(given)) for given in ARGUMENTS)
     tasks = (
         Task(
@@ -153,7 +153,7 @@ def suite() -> Suite:
 
 @dataclass(slots=True)
 class Cost:
-    """Seconds, seconds of CPU in all threads, and the most memory held beyond what was held before
+    """Seconds, CPU seconds of all threads, and the peak memory beyond what was held before
     (bytes).
     """
 
@@ -171,8 +171,8 @@ class Cost:
 
 @contextmanager
 def costing() -> Iterator[Cost]:
-    """The cost of what is done while the context is open, with the collector as calm as in a run;
-    filled in when that closes.
+    """The cost of what runs in the context, with the garbage collector set as in a run. It is
+    filled in when the context ends.
     """
     calm_collector(YOUNG)
     forget_peak()

@@ -1,4 +1,4 @@
-"""What AkShare's healthy hosts feel of five that hang: ms a call, beside the same calls alone.
+"""How five hanging AkShare hosts affect the healthy ones: ms a call, beside the same calls alone.
 
 All hosts are one upstream process, which answers one of AkShare's functions at once and no other.
 The five hang with as many calls as a host may have under way. Run as a program, this module is the
@@ -40,7 +40,9 @@ Figures = dict[str, float | str]
 
 
 async def hangs() -> Figures:
-    """As the module says, with the threads and the deadline of an attempt that are the default."""
+    """Measure as described above, with the default threads and the default deadline of an
+    attempt.
+    """
     if find_spec("akshare") is None:
         return {"hangs": "not measured: AkShare is not installed"}
     settings = {name: field.default for name, field in GatewaySettings.model_fields.items()}
@@ -84,7 +86,7 @@ async def hangs() -> Figures:
 
 
 def _tools(catalog: Catalog) -> tuple[Manifest, list[Manifest]]:
-    """The healthy one, and one of each of the hosts that hang."""
+    """The healthy tool, and one tool of each host that hangs."""
     known = {tool.name: tool for tool in catalog if tool.name in FUNCTIONS}
     by_host = {
         registrable_domain(tool.upstream): tool
@@ -110,7 +112,7 @@ async def _hang(adapter: AkShareAdapter, tool: Manifest, timeout_s: float) -> No
 
 async def _serve() -> None:
     query = {"secid": "1.600519", "beg": DAYS["start_date"], "end": DAYS["end_date"]}
-    payload = PAYLOADS[SOURCE](query, random.Random(0))  # noqa: S311 - made up
+    payload = PAYLOADS[SOURCE](query, random.Random(0))  # noqa: S311 - sample data
 
     async def handle(request: web.Request) -> web.Response:
         if request.path != SOURCE[1]:

@@ -1,10 +1,10 @@
-"""Speed of live calls: RapidAPI calls that no cache has, beside a bare aiohttp proxy.
+"""Speed of live calls: RapidAPI calls that no cache holds, beside a bare aiohttp proxy.
 
-Both stand before one upstream that answers at once, with headers that tell of a quota as RapidAPI's
-do. The gateway does for each call all that it does: it binds, looks on disk, counts the request in
-the ledger, reads the answer, keeps it. The proxy reads the body, asks and passes on what it got. As
-many calls as the load makes at once may be at the host. Run as a program, this module is the
-upstream, or with its URL the proxy.
+Both are in front of one upstream that answers at once, with quota headers as RapidAPI sends them.
+The gateway does its full work for each call: it binds, looks on disk, counts the request in the
+ledger, reads the answer and stores it. The proxy reads the body, sends the request and passes on
+the answer. The host's limit allows as many calls as the load makes at once. Run as a program, this
+module is the upstream, or with its URL the proxy.
 """
 
 import logging
@@ -43,7 +43,7 @@ Figures = dict[str, float | str]
 
 
 async def live(seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures:
-    """Calls a second and quantiles of their time, of the gateway and of the proxy, in turns."""
+    """Calls a second and latency quantiles of the gateway and of the proxy, in turns."""
     numbers = count()
 
     def body() -> bytes:

@@ -1,8 +1,8 @@
-"""A load generator for keep-alive HTTP/1.1: small enough not to be what is measured.
+"""A load generator for keep-alive HTTP/1.1, small enough that its own cost does not dominate.
 
-Every connection has one call under way at most, and each call is timed from when it is sent. Calls
-are made as soon as answers are complete (a closed loop), or at a rate, answered or not (an open
-loop).
+Every connection has at most one call under way, and each call is timed from when it is sent. In a
+closed loop a connection sends its next call when the answer is complete. In an open loop calls are
+sent at a fixed rate, answered or not.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ TICK_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What came of a load: the seconds that answers took, by status, and how many calls were sent,
-    were `unsent` for want of a free connection, or `lost` theirs.
+    """The result of a load: the seconds that answers took, by status, and how many calls were sent,
+    were `unsent` because no connection was free, or `lost` their connection.
     """
 
     lasted_s: float
@@ -38,7 +38,7 @@ class Load:
         return len(self.took_s.get(status, ())) / self.lasted_s
 
     def quantile_ms(self, q: float, status: str = "200") -> float:
-        """A quantile of the time that answers took; 0 where there were none."""
+        """A quantile of the seconds that answers took, in ms; 0 where there were none."""
         took_s = sorted(self.took_s.get(status, ()))
         return took_s[int(len(took_s) * q)] * 1e3 if took_s else 0.0
 
@@ -76,7 +76,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Clients:
-    """Connections to one URL that POST what `body` gives. Made by `Clients.open`."""
+    """Connections to one URL that POST the bodies from `body`. Made by `Clients.open`."""
 
     def __init__(self, url: str, body: Callable[[], bytes]) -> None:
         parts = urlsplit(url)
@@ -97,7 +97,7 @@ class Clients:
     async def open(
         cls, url: str, body: Callable[[], bytes], connections: int
     ) -> AsyncIterator["Clients"]:
-        """All are connected. Raises `OSError`."""
+        """Clients whose connections are all open. Raises `OSError`."""
         clients, loop, parts = cls(url, body), asyncio.get_running_loop(), urlsplit(url)
         host, port = parts.hostname or "127.0.0.1", parts.port or 80
         opened = []
@@ -123,7 +123,7 @@ class Clients:
         return self._seen(started, unsent=0)
 
     async def open_loop(self, per_s: float, seconds: float) -> Load:
-        """`per_s` calls a second, answered or not."""
+        """Send `per_s` calls a second, answered or not."""
         unsent, started = 0, self._begin()
         while (passed := time.perf_counter() - started) < seconds:
             for _ in range(int(passed * per_s) - self._sent - unsent):
@@ -157,7 +157,9 @@ class Clients:
 
 
 async def measure(url: str, body: Callable[[], bytes], connections: int, seconds: float) -> Load:
-    """A closed loop in which every answer is a 200. Raises `MeasurementError`, `OSError`."""
+    """The load of a closed loop in which every answer is a 200. Raises `MeasurementError`,
+    `OSError`.
+    """
     async with Clients.open(url, body, connections) as clients:
         load = await clients.closed_loop(seconds)
     if clients.first_other:

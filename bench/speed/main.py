@@ -1,10 +1,10 @@
-"""Speed, measured beside a bare baseline in the same run; the ratio is what counts.
+"""The speed measurements: each beside a bare baseline in the same run, so that ratios count.
 
-`inprocess`: a cached call in process (bound, keyed, looked up; then also recorded in a trace file
-and in the metrics) beside a loop of the same primitive steps: pydantic validation, JSON with sorted
-keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `live`, `akshare`, `overload`,
-`strangers`, `driver`, `hangs`, `model` and `rows` stand in modules of these names, `cache` and
-`snapshot` in `bench/speed/cache.py`.
+`inprocess` measures a cached call in process (bound, keyed, looked up; then also recorded in a
+trace file and in the metrics) beside a loop of the same primitive steps: pydantic validation, JSON
+with sorted keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `live`, `akshare`,
+`overload`, `strangers`, `driver`, `hangs`, `model` and `rows` are in modules of these names,
+`cache` and `snapshot` in `bench/speed/cache.py`.
 """
 
 import logging
@@ -109,9 +109,9 @@ def _primitive_steps_per_s() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """`run` gives figures by name, or in words why one is missing. It takes about `about_s` on two
-    cores, without what is measured only where the environment names a Python that has it, and logs
-    to `finbench.speed` what it is doing.
+    """A measurement. `run` returns figures by name, or says in words why one is missing. It takes
+    about `about_s` on two cores, without parts that need a Python named by the environment. It logs
+    its progress to `finbench.speed`.
     """
 
     run: Callable[[], Mapping[str, float | str]]

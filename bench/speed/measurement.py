@@ -1,5 +1,5 @@
-"""What all measurements of speed have in common."""
+"""What all speed measurements share."""
 
 
 class MeasurementError(Exception):
-    """What was measured is not what was to be measured; the text says what was seen instead."""
+    """The intended thing was not measured; the text says what was observed instead."""

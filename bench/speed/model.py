@@ -1,10 +1,10 @@
-"""Speed of the way to a model: processor time of one call by the official client, by the same over
-aiohttp, and by `ModelClient`, in turns against one server in a process of its own.
+"""Speed of requests to a model: processor time of one call by the official client, by the same over
+aiohttp, and by `ModelClient`, in turns against one server in its own process.
 
 Each call offers 20 tools in a conversation of four messages and gets a ready completion with a call
-of a tool. What is counted is the time of this process, so the server's work is not in it. The
-official client checks and encodes the tools with every call; ours is given their JSON.
-`python -m bench.speed.model` is that server.
+of a tool. Only this process's time is counted, so the server's work is not in it. The official
+client checks and encodes the tools with every call; ours gets them as JSON. `python -m
+bench.speed.model` is that server.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _Call = Callable[[], Awaitable[object]]
 
 async def model_calls(calls: int = CALLS, rounds: int = ROUNDS) -> dict[str, float]:
     """Milliseconds of processor time a call, the median of `rounds`; those of the official client
-    only where it is installed.
+    only if it is installed.
     """
     tools = [export(manifest, "openai") for manifest in islice(Catalog.load(), TOOLS)]
     messages: list[dict[str, Any]] = [
@@ -77,7 +77,7 @@ async def model_calls(calls: int = CALLS, rounds: int = ROUNDS) -> dict[str, flo
         }
         ways["ours"] = await parts.enter_async_context(_ours(base_url, messages, tools))
         took: dict[str, list[float]] = {name: [] for name in ways}
-        for way in ways.values():  # connections and first uses are not in it
+        for way in ways.values():  # connections and first uses are not counted
             await _measure(way, min(calls, CONCURRENCY * 2))
         for number in range(1, rounds + 1):
             log.info("round %d of %d", number, rounds)
@@ -92,7 +92,7 @@ async def model_calls(calls: int = CALLS, rounds: int = ROUNDS) -> dict[str, flo
 
 
 async def _measure(call: _Call, calls: int) -> float:
-    """Milliseconds of this process's time a call, `CONCURRENCY` at a time."""
+    """Milliseconds of this process's time a call, with `CONCURRENCY` calls at a time."""
     left = iter(range(calls))
 
     async def work() -> None:

@@ -1,9 +1,9 @@
-"""What is left of the gateway's throughput when more calls come than it can make.
+"""The gateway's throughput when more calls arrive than it can make.
 
-Every call is one that no kept answer serves, to an upstream process that takes 50 ms and may be
-asked 32 times at once: the limits bind before the processor does, as an operator should set them.
-Peak is the best that clients see who wait for their answers; then calls come at twice and five
-times that rate whether answered or not. Run as a program, this module is the upstream.
+No call can be answered from a cache. The upstream process takes 50 ms and may be asked 32 times at
+once, so the limits bind before the processor does, as an operator should set them. The peak is the
+best throughput of clients that wait for their answers. Then calls arrive at two and five times that
+rate, whether answered or not. Run as a program, this module is the upstream.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ Figures = dict[str, float | str]
 
 
 async def overload(seconds: float = SECONDS) -> Figures:
-    """Calls a second answered and refused at each load, and ms to the 99th percentile of both."""
+    """Calls a second answered and refused at each load, and the 99th percentile of both in ms."""
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
         folder = Path(name)
         settings = {
@@ -72,13 +72,13 @@ async def overload(seconds: float = SECONDS) -> Figures:
 
 
 async def _closed(url: str, clients: int, seconds: float) -> float:
-    """Calls a second that are answered when `clients` wait for their answers."""
+    """Answered calls a second of `clients` that wait for their answers."""
     async with Clients.open(url, _body, clients) as connections:
         return (await connections.closed_loop(seconds, seconds / 5)).per_s()
 
 
 async def _open(url: str, per_s: float, seconds: float) -> dict[str, float]:
-    """What comes of `per_s` calls a second, answered or not."""
+    """The results of `per_s` calls a second, answered or not."""
     async with Clients.open(url, _body, CONNECTIONS) as connections:
         load = await connections.open_loop(per_s, seconds)
     others = load.took_s.keys() - {"200", "503"}
@@ -94,7 +94,7 @@ async def _open(url: str, per_s: float, seconds: float) -> dict[str, float]:
 
 
 def _body() -> bytes:
-    """Arguments of a call, each time of another one."""
+    """Arguments of a call, different each time."""
     return orjson.dumps({"uuid": "x", "referencecurrencyuuid": str(next(_NUMBERS))})
 
 

@@ -1,8 +1,8 @@
-"""What a million rows cost that come as 11 KB: memory, and how long the event loop stands.
+"""The cost of a million rows that arrive as 11 KB: memory, and how long the event loop is held.
 
 A process of its own opens a gateway, asks an upstream process for one small answer, then for
 1,000,000 records in gzip. Peaks of memory are the system's high-water marks (VmHWM), so Linux
-is needed. Run as a program, this module is the upstream, or with its URL the measured process.
+is required. Run as a program, this module is the upstream, or with its URL the measured process.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ async def _measure(upstream: str) -> Figures:
 
 @asynccontextmanager
 async def _watching() -> AsyncIterator[dict[str, float]]:
-    """The longest stand of the loop, and the highest peak that children have had in all."""
+    """The longest time that the loop was held, and the sum of the children's memory peaks."""
     seen = {"loop_s": 0.0, "children_bytes": 0.0}
 
     async def loop_stands() -> None:

@@ -1,4 +1,4 @@
-"""Servers that a demonstration or a measurement starts, each a process of its own."""
+"""Starts servers for a demonstration or a measurement, each in its own process."""
 
 import asyncio
 import contextlib
@@ -16,15 +16,15 @@ READY_S = 30.0
 
 
 class ServerNotReadyError(Exception):
-    """A server process did not come up."""
+    """A server process did not become ready."""
 
 
 @asynccontextmanager
 async def server(folder: Path, *command: str, **told: str) -> AsyncIterator[str]:
-    """A process that says on its first line where it is ready; gives that URL.
+    """Start a process that announces its URL on its first line; gives that URL.
 
-    It runs in `folder` without this process's settings of Finport and its proxies, and with the
-    environment `told`. Ends with the context. Raises `ServerNotReadyError`.
+    It runs in `folder` with the variables `told` added to this process's environment, without its
+    Finport settings and proxies. Ends with the context. Raises `ServerNotReadyError`.
     """
     kept = {
         name: value
@@ -37,7 +37,7 @@ async def server(folder: Path, *command: str, **told: str) -> AsyncIterator[str]
         env=kept | told,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C is for us, who end it
+        start_new_session=True,  # a Ctrl-C reaches only this process, which then ends the server
     )
     try:
         yield await ready(process)

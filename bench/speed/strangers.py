@@ -1,9 +1,9 @@
-"""What requests without a key cost those who have one, on a gateway with keys.
+"""What callers without a key cost those with one, on a gateway with keys.
 
-A client with a key makes cached calls at a fixed rate, each timed from when it was due, so that a
-gateway that stands still is seen as such. Meanwhile strangers, in a process of their own, ask on
-many connections for as much as they are given. Each kind of flood is measured in turns with an idle
-gateway. Run as a program, this module is the strangers.
+A client with a key makes cached calls at a fixed rate. Each call is timed from when it was due, so
+that a stalled gateway shows in the figures. Meanwhile callers without a key ("strangers"), in their
+own process, send as many requests as they can on many connections. Each kind of flood is measured
+in turns with an idle gateway. Run as a program, this module is these callers.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ Figures = dict[str, float | str]
 async def strangers(
     seconds: float = SECONDS, rounds: int = ROUNDS, floods: tuple[str, ...] = FLOODS
 ) -> Figures:
-    """ms to the 99th percentile of a client's cached calls, idle and under each flood."""
+    """The 99th percentile of a client's cached calls in ms, idle and under each flood."""
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
         folder = Path(name)
         settings = {
@@ -76,8 +76,8 @@ async def strangers(
 
 
 async def _p99_ms(url: str, seconds: float) -> float:
-    """Of calls timed from when they were due; `bench/speed/load.py` times them from when it sends
-    them.
+    """The 99th percentile of calls timed from when they were due; `bench/speed/load.py` times calls
+    from when it sends them.
     """
     parts = urlsplit(url)
     body = orjson.dumps(ARGUMENTS)
@@ -111,9 +111,9 @@ async def _p99_ms(url: str, seconds: float) -> float:
 
 @asynccontextmanager
 async def _flood(folder: Path, url: str, kind: str) -> AsyncIterator[list[float]]:
-    """Strangers while the context is open; then the list holds how many answers a second they got.
+    """Requests without a key while the context is open; then the list holds their answers a second.
 
-    The context opens when the first is answered.
+    The context opens when the first one is answered.
     """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "bench.speed.strangers", url, kind),
@@ -135,9 +135,9 @@ async def _flood(folder: Path, url: str, kind: str) -> AsyncIterator[list[float]
 
 
 class _Stranger(asyncio.Protocol):
-    """A connection that asks again as soon as it is answered; counts answers.
+    """A connection that asks again as soon as it is answered, and counts answers.
 
-    It asks many things at once, and malformed ones: nothing that `bench/speed/load.py` would send.
+    It sends many requests at once, and malformed ones, which `bench/speed/load.py` does not.
     """
 
     def __init__(self, requests: Iterator[bytes], at_once: int, answered: asyncio.Event) -> None:
@@ -199,7 +199,7 @@ async def _be_strangers(url: str, kind: str) -> None:
     loop = asyncio.get_running_loop()
     requests = _requests(kind, parts.netloc)
     answered, ended = asyncio.Event(), asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), ended.set)  # with the process that started this one
+    loop.add_reader(sys.stdin.fileno(), ended.set)  # when the process that started this one ends
     all_of_them: list[_Stranger] = []
 
     async def stranger() -> None:

@@ -1,1 +1,1 @@
-"""Stand-alone programs that measurements are taken beside."""
+"""Stand-alone programs that serve as baselines of measurements."""

@@ -1,8 +1,8 @@
 """AKTools as installed, for `finbench speed akshare`: a program.
 
-It is run by a Python that has `aktools`, so it imports nothing of this project. Scheme and host of
-each request to an upstream are replaced by those of the URL that it is given. Ends when standard
-input closes.
+It is run by a Python that has `aktools`, so it imports nothing of this project. It replaces scheme
+and host of each request to an upstream with those of the given URL. It ends when standard input
+closes.
 """
 
 import os
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 def redirect(origin: str) -> None:
-    """Send all that requests sends to `origin`."""
+    """Send all requests of the library `requests` to `origin`."""
     adapter = import_module("requests.adapters").HTTPAdapter
     upstream, send = urlsplit(origin), adapter.send
 
@@ -41,7 +41,7 @@ def main(origin: str) -> None:
     host, port = listening.getsockname()
     print(f"aktools ready on http://{host}:{port}", flush=True)  # noqa: T201
     with Path(os.devnull).open("w") as nowhere:
-        sys.stdout = sys.stderr = nowhere  # it logs every call, and nobody reads it here
+        sys.stdout = sys.stderr = nowhere  # it logs every call, and nobody reads the log here
         uvicorn.Server(uvicorn.Config(app)).run(sockets=[listening])
 
 

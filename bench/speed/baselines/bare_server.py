@@ -1,7 +1,7 @@
-"""Servers that other things are measured beside or against: aiohttp handlers and nothing else.
+"""Bare aiohttp servers, used as baselines of measurements and as their counterparts.
 
-As a program it is the baseline of `finbench speed doors`, which serves what the file holds that it
-is given to every POST whose body is JSON.
+As a program it is the baseline of `finbench speed doors`: it answers every POST whose body is JSON
+with the content of the given file.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from aiohttp import web
 async def serve(
     name: str, routes: Iterable[web.RouteDef], path: str = "", backlog: int = 128
 ) -> None:
-    """Serve `routes` on a free port, and end with the process that started this one. The line that
-    says so names the server and its URL, which `path` ends.
+    """Serve `routes` on a free port until the process that started this one ends. The line that
+    announces the server has its name and its URL, which ends with `path`.
     """
     app = web.Application()
     app.add_routes(routes)

@@ -1,7 +1,7 @@
-"""FastMCP with a tool that gives what a file holds, for `finbench speed doors`: a program.
+"""FastMCP with a tool that returns a file's content, for `finbench speed doors`: a program.
 
-It is run by a Python that has `fastmcp`, so it imports nothing of this project. `tuned` it answers
-in JSON and runs on uvloop; `installed` it is as it comes. Ends when standard input closes.
+It is run by a Python that has `fastmcp`, so it imports nothing of this project. `tuned` answers in
+JSON and runs on uvloop; `installed` keeps the defaults. It ends when standard input closes.
 """
 
 import json

@@ -1,10 +1,10 @@
 """Scripted episodes of three calls in Inspect AI, for `finbench speed driver`: a program.
 
-It is run by a Python that has `inspect_ai`, so it imports nothing of this project, and runs the one
-file of it that measures memory, so that both sides are measured alike. Its mock model
-calls a local tool three times, one call after another, and answers; the tool gives the texts that
-it is told. The log is written as Inspect AI does by default. Afterwards every sample must have
-ended with its answer and the three texts.
+It is run by a Python that has `inspect_ai`, so it imports nothing of this project. It only runs the
+project's file that measures memory, so that both sides are measured alike. Its mock model calls a
+local tool three times, one call after another, and answers; the tool returns the given texts. The
+log is written as Inspect AI does by default. At the end every sample must have its answer and the
+three texts.
 """
 
 import json
@@ -24,7 +24,7 @@ MEMORY = runpy.run_path(str(Path(__file__).parents[3] / "gateway" / "memory.py")
 
 
 def task(told: dict[str, Any]) -> Any:
-    """So many samples, each solved by a model that may use the tool."""
+    """Samples in the given number, each solved by a model that may use the tool."""
     inspect_ai = import_module("inspect_ai")
     dataset, solver = import_module("inspect_ai.dataset"), import_module("inspect_ai.solver")
 
@@ -51,8 +51,8 @@ def task(told: dict[str, Any]) -> Any:
 
 
 def model(told: dict[str, Any]) -> Any:
-    """The mock model, which looks at how many outputs it was given. It tells its usage, or
-    Inspect AI would count tokens with a vocabulary from the network.
+    """The mock model, which acts by the number of outputs it was given. It reports its usage;
+    otherwise Inspect AI would count tokens with a vocabulary from the network.
     """
     models = import_module("inspect_ai.model")
 
@@ -70,7 +70,7 @@ def model(told: dict[str, Any]) -> Any:
 
 
 def wrong(log: Any, told: dict[str, Any]) -> int:
-    """Samples that did not end as they should."""
+    """How many samples did not end as they should."""
     outputs = list(told["outputs"].values())
     right: int = sum(
         sample.output.completion == ANSWER
@@ -98,7 +98,7 @@ def main(told: dict[str, Any]) -> dict[str, float | str]:
         wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
         memory = MEMORY["peak_rss_bytes"]() - before
         written = sum(file.stat().st_size for file in Path(folder).iterdir())
-        missed = wrong(log, told)  # reads the log, which goes with the folder
+        missed = wrong(log, told)  # reads the log, which is deleted with the folder
     if log.status != "success" or missed:
         raise SystemExit(f"Inspect AI: {log.status}, {missed} wrong samples; {log.error}")
     return {
