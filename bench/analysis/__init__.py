@@ -1,1 +1,1 @@
-"""What is done with recorded runs: scores, paired comparison, retrieval of tools."""
+"""Analysis of recorded runs: scores, paired comparison, retrieval of tools."""

@@ -1,8 +1,8 @@
-"""Two runs side by side, paired by task and repeat.
+"""Compares two runs, paired by task and repeat.
 
-A repeat counts where both runs have it; a task's outcome is the mean over those repeats, and tasks
-are what is resampled, so that repeats of one stay together. For McNemar's test, and to say which
-tasks flipped, a task passes if more than half of its repeats do.
+A repeat counts if both runs have it. A task's outcome is the mean over those repeats. Tasks are
+resampled, not repeats, so the repeats of a task stay together. For McNemar's test and for flips, a
+task passes if more than half of its repeats pass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,15 +34,15 @@ UNFAIR: Mapping[str, str] = {
     **dict.fromkeys(("gateway", "concurrency", "starts_per_s", "think_s"), "times do not compare"),
     "ended": "a run that was cut off lacks the episodes that take long",
 }
-"""Settings in which a difference blurs what the runs were meant to tell, and how."""
+"""Settings whose difference makes the comparison unfair, and why."""
 
 SETTINGS = (*COMPARABLE, "concurrency", "starts_per_s", "python", "ended")
 
 
 @dataclass(slots=True)
 class Row:
-    """What is kept of an episode. `infrastructure` says that it failed through nobody but a quota,
-    the gateway or the model's endpoint.
+    """The data of an episode that a comparison needs. `infrastructure`: only a quota, the gateway
+    or the model's endpoint made it fail.
     """
 
     passed: bool
@@ -52,17 +52,17 @@ class Row:
 
 
 Pairs = Mapping[str, Sequence[tuple[Row, Row]]]
-"""The repeats that both runs have, by task."""
+"""By task, the repeats that both runs have."""
 
 SHARED = (Measure("calls"), Measure("rounds"), Measure("tokens"), Measure("wall_s"))
-"""Figures that episodes of every suite have."""
+"""Measures that episodes of every suite have."""
 
 
 class Run:
     """The settings of a run, and a row for each of its episodes."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `RunDirectoryError` and `SuiteError`. A torn last line is left out."""
+        """Raises `RunDirectoryError` and `SuiteError`. An incomplete last line is left out."""
         files = RunFiles.open(path)
         self.about = files.about
         self.suite = suite_named(files.about.suite)
@@ -77,8 +77,8 @@ class Run:
 def compare(
     a: Run, b: Run, *, only: Sequence[str] = (), resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Any]:
-    """All that `finbench compare` says, as plain data. Differences are B minus A; `only` names the
-    measures that are wanted, default all.
+    """The result of `finbench compare` as plain data. Differences are B minus A. `only` names the
+    measures to compare, by default all.
     """
     pairs = {
         task: [(rows[n], b.rows[task][n]) for n in sorted(rows.keys() & b.rows[task].keys())]
@@ -124,7 +124,7 @@ def compare(
 
 
 def _outcome(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:
-    """Means over the repeats that have a figure in both runs; None where none has."""
+    """Both means over the repeats that have a figure in both runs; None if there are none."""
     figures = [(a.figures.get(measure.name), b.figures.get(measure.name)) for a, b in pairs]
     known = [(a, b) for a, b in figures if a is not None and b is not None]
     return (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
@@ -154,8 +154,8 @@ def _figures(
 
 
 def _flips(a: Run, pairs: Pairs, net: Pairs) -> Iterator[dict[str, Any]]:
-    """Tasks that pass in one run only. One is of infrastructure if it no longer flips without the
-    repeats that failed so.
+    """Tasks that pass in only one run. A flip is marked as infrastructure if the task does not flip
+    without the repeats that failed because of it.
     """
     for task, both in pairs.items():
         before, after = _sides(both)
@@ -181,15 +181,13 @@ def _sides(pairs: Sequence[tuple[Row, Row]]) -> tuple[bool, bool]:
 
 
 def _reason(rows: Sequence[Row], passed: bool) -> str:
-    """How a task fared in one run: of its repeats that went the way of most, the first; and how
-    many passed.
-    """
+    """The reason of the first repeat whose outcome is the task's, and how many repeats passed."""
     reason = next(row.reason for row in rows if row.passed == passed)
     return f"{sum(row.passed for row in rows)}/{len(rows)} {reason}" if len(rows) > 1 else reason
 
 
 def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
-    """What the runs do not have in common, and what is unfair about it."""
+    """The settings in which the runs differ, and why a difference is unfair, if it is."""
     return [
         {"name": name, "a": ours, "b": theirs, "unfair": UNFAIR.get(name)}
         for name in SETTINGS
@@ -211,7 +209,7 @@ def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
 
 
 def _why(record: EpisodeRecord) -> str:
-    """How an episode ended, and what failed in its last round."""
+    """How an episode ended, and which calls of its last round failed."""
     failed = dict.fromkeys(call.code or "failed" for call in record.last_round if not call.ok)
     said = [record.ending, *failed] if record.tool_calls else [record.ending, "no call"]
     return intern(", ".join(said))

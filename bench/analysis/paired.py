@@ -1,6 +1,6 @@
-"""What paired outcomes tell: McNemar's exact test, and bootstrap intervals of mean differences.
+"""Statistics of paired outcomes: McNemar's exact test, and bootstrap intervals of mean differences.
 
-Pure Python; the same input and seed give the same figures.
+It is pure Python; the same input and seed give the same figures.
 """
 
 import random
@@ -12,8 +12,8 @@ from statistics import fmean, variance
 from bench.metrics.interval import Z_95
 
 NORMAL_FROM = 2_000
-"""Tasks from which on an interval is mean and standard error: there it equals the bootstrap's to
-two digits, and costs nothing.
+"""From this many tasks on, an interval is computed from mean and standard error. There it equals
+the bootstrap's to two digits, at no cost.
 """
 
 _EXACT_TO = 1_000
@@ -28,7 +28,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
     n, fewer = only_a + only_b, min(only_a, only_b)
     if n <= _EXACT_TO:
         tail = sum(comb(n, k) for k in range(fewer + 1)) / (1 << n)
-    else:  # whole numbers of n bits would take minutes
+    else:  # exact integers of n bits would take minutes
         whole = lgamma(n + 1) - n * log(2)
         tail = fsum(exp(whole - lgamma(k + 1) - lgamma(n - k + 1)) for k in range(fewer + 1))
     return min(1.0, 2 * tail)
@@ -40,8 +40,8 @@ def bootstrap(
     """Percentile intervals of 95 % for the means of columns over the same tasks (Efron, Annals of
     Statistics 7(1), 1979).
 
-    Tasks are drawn with replacement, once for all columns, so what a column's interval is does not
-    depend on the others. A None does not count; a column of nothing else has no interval.
+    Tasks are drawn with replacement, once for all columns, so the interval of a column does not
+    depend on the others. None values do not count; a column with nothing else has no interval.
     """
     tasks = len(columns[0]) if columns else 0
     if tasks >= NORMAL_FROM:
@@ -69,7 +69,7 @@ def _known(column: Sequence[float | None]) -> list[float]:
 
 
 def _point(values: set[float]) -> Interval | None:
-    """The interval of a column that holds one value, however often."""
+    """The interval of a column that holds one value only, however often."""
     return next(((value, value) for value in values), None)
 
 

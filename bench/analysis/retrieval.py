@@ -1,8 +1,8 @@
-"""How well the tool search finds the labelled tools of questions: recall at K and latency.
+"""Measures how well the tool search finds the labelled tools of questions: recall at K and latency.
 
-recall@K of one question is the share of its labelled tools among the first K found; the mean over
-questions is reported (and `micro`, over all labels together). What each ingredient adds is shown by
-leaving it out: AkShare's own documentation, the bilingual glossary, the weights of fields.
+recall@K of one question is the share of its labelled tools among the first K found. The mean over
+questions is reported (and `micro`, over all labels together). Leaving out an ingredient shows what
+it contributes: AkShare's own documentation, the bilingual glossary, the weights of fields.
 """
 
 import time
@@ -59,7 +59,7 @@ def read_questions(path: Path) -> list[Question]:
 
 
 def variants(catalog: Catalog) -> dict[str, Rank]:
-    """The search as it is, and with each ingredient left out."""
+    """The search as it is, and the search without each of its ingredients."""
     documents = akshare_documents()
     flat = dict.fromkeys(FIELDS, 1.0)
     none = Glossary([])
@@ -73,7 +73,7 @@ def variants(catalog: Catalog) -> dict[str, Rank]:
 
 
 def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:
-    """Recall at `CUTS` and milliseconds a query of a way to rank."""
+    """Recall at `CUTS` and milliseconds a query of a ranking."""
     shares: dict[int, list[float]] = {cut: [] for cut in CUTS}
     found: dict[int, int] = dict.fromkeys(CUTS, 0)
     latency_ms = Quantiles()
@@ -100,7 +100,7 @@ async def dense_variants(
 ) -> dict[str, Rank]:
     """Dense retrieval alone, and fused with the embedded default. Raises `UpstreamFault`.
 
-    The questions are embedded beforehand: the latency measured is that of ranking.
+    The questions are embedded beforehand, so the measured latency is that of ranking.
     """
     tools = list(catalog)
     vectors = await embedder.embed([text_of(tool) for tool in tools])
@@ -118,7 +118,7 @@ async def dense_variants(
 
 
 def _labels(fields: dict[str, Any]) -> tuple[str, ...]:
-    """FinToolBench names them under `select_tools`, our suites have them under `tools`."""
+    """The labels, which FinToolBench has under `select_tools` and our suites under `tools`."""
     tools = fields["select_tools"] if "select_tools" in fields else fields["tools"]
     names = tuple(tool if isinstance(tool, str) else tool["name"] for tool in tools)
     if not names:

@@ -1,7 +1,7 @@
-"""Scoring what was recorded: a run directory, or a trace that anybody wrote.
+"""Scores recorded episodes: a run directory, or a trace from any source.
 
-Records stream through: at most `IN_FLIGHT` episodes are held, whatever the size of the file, and
-what comes out is in the order of what came in.
+Records are streamed: at most `IN_FLIGHT` episodes are held, whatever the size of the file, and the
+output keeps the order of the input.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
 IN_FLIGHT = 64
-"""Episodes that are judged at once."""
+"""The most episodes that are judged at once."""
 
-CALLS_AT_ONCE = 256  # this many take 1 ms; then the event loop has its turn
+CALLS_AT_ONCE = 256  # this many take 1 ms; then the event loop runs other tasks
 
 
 class Gold:
-    """What a suite knows of its tasks, for traces that do not say it.
+    """A suite's labels and gold answers, for traces that lack them.
 
-    A task is found by its id where the question is the same, else by its question: ids of other
-    people's files may count differently. `filled` counts the episodes that were found.
+    A task is found by its id if the question is the same, else by its question, since ids in other
+    files may count differently. `filled` counts the episodes whose task was found.
     """
 
     def __init__(self, suite: Suite) -> None:
@@ -54,8 +54,8 @@ class Gold:
 
 
 class Episodes:
-    """The episodes of a trace file; `typed` tells, once they are read, whether every outcome was
-    recorded as such.
+    """The episodes of a trace file. Once they are read, `typed` says whether every outcome was
+    recorded rather than guessed.
     """
 
     def __init__(self, suite: type[Suite], file: Path) -> None:
@@ -81,9 +81,9 @@ async def score_records(
 ) -> RunMetrics:
     """The metrics of `records`, whose episodes also go to `out`.
 
-    With `keep` a judgement that a record has stays, and `judge` judges the others; without, each
-    is judged anew, or, with no judge, by none. Raises what reading `records` raises, and
-    `TraceError` where `out` can't be written.
+    With `keep`, existing judgements stay and `judge` judges the other episodes. Without it, every
+    episode is judged anew; if there is no judge, none has a judgement. Raises what reading
+    `records` raises, and `TraceError` where `out` can't be written.
     """
     metrics = RunMetrics(suite)
     judging: deque[asyncio.Task[EpisodeRecord]] = deque()
@@ -119,7 +119,7 @@ async def score_records(
 async def _put(record: EpisodeRecord, out: JsonLines) -> None:
     try:
         out.put(record)
-    except TypeError as error:  # what others wrote may be more than can be written here
+    except TypeError as error:  # a record from elsewhere may hold what can't be written here
         raise TraceError(f"{out.path}: {record.episode}: {error}") from error
     if out.full:
         await out.room()
@@ -133,7 +133,7 @@ async def _judged(record: EpisodeRecord, judge: Judge | None, keep: bool) -> Epi
 
 @asynccontextmanager
 async def written(file: Path) -> AsyncIterator[JsonLines]:
-    """A new file of records, which has its name once it is whole. Raises `TraceError`, also where
+    """A new file of records, which gets its name once it is complete. Raises `TraceError`, also if
     the name is taken.
     """
     try:

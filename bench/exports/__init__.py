@@ -1,8 +1,8 @@
-"""A run in the formats of others, one module a format: `write(run, out, force=...)` streams the
-records of a run directory to `out` and says how many episodes they were.
+"""Exports of a run in other projects' formats, one module a format. `write(run, out, force=...)`
+streams the records of a run directory to `out` and returns the number of episodes.
 
-Whatever the size of the run, a few episodes are in memory at a time. Credentials are redacted in
-the records already, so none can reach an export.
+Only a few episodes are in memory at a time, whatever the size of the run. Credentials are already
+redacted in the records, so none can reach an export.
 """
 
 from bench.runs.reader import ExportError, Run

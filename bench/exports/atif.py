@@ -1,14 +1,14 @@
 """Trajectories in ATIF, Harbor's Agent Trajectory Interchange Format (its RFC 0001, version 1.8).
 
-An episode is one trajectory: the question as a step of the user, a step of the agent for each round
-with its calls and what they brought, and the answer. `--out NAME.jsonl` gets a trajectory a line;
-any other name is a folder that gets a file a trajectory: `{episode}.json`, or where that is no name
-for a file, what is legible of it with `~` and a hash.
+An episode is one trajectory: a user step with the question, an agent step for each round with its
+calls and their results, and the answer. `--out NAME.jsonl` writes a trajectory a line. Any other
+name is a folder that gets a file for each trajectory, `{episode}.json`. If that is not a valid file
+name, its legible part is used with `~` and a hash.
 
-Records do not say in which turns nothing was said: the n-th text of `response` is taken for that of
-the n-th turn. Requests to a model are summed up in `metrics` of the step that they led to; agents
-without a model say `llm_call_count: 0`. A failed episode has no answering step, unless a model was
-asked for one.
+Records do not say which turns had no text: the n-th text of `response` is taken as that of the n-th
+turn. Requests to a model are summed up in `metrics` of the step that they led to; agents without a
+model have `llm_call_count: 0`. A failed episode has no answering step, unless a model was asked for
+an answer.
 """
 
 import re
@@ -35,8 +35,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def write(run: Run, out: Path, *, force: bool = False) -> int:
-    """The episodes of `run`, as lines of the file or as files of the folder `out`; how many they
-    are. Raises `ExportError`, `RunDirectoryError` and `OSError`.
+    """Write the episodes of `run` as lines of the file `out` or as files of the folder `out`, and
+    return their number. Raises `ExportError`, `RunDirectoryError` and `OSError`.
     """
     if out.suffix == ".jsonl":
         return write_lines(run, out, trajectory, force=force)
@@ -58,7 +58,7 @@ def _files(run: Run, out: Path, force: bool) -> int:
 
 
 def file_name(episode: str) -> str:
-    """A name without a path in it, and that of no other episode."""
+    """A file name without a path in it, different for each episode."""
     if _SAFE.fullmatch(episode):
         return f"{episode}.json"
     known = _UNSAFE.sub("_", episode)[:60].strip("_-")
@@ -66,7 +66,7 @@ def file_name(episode: str) -> str:
 
 
 def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
-    """The trajectory of one episode, as it stands in a file."""
+    """The trajectory of one episode, as written to a file."""
     steps = _steps(run, episode)
     told = ("id", "repeat", "source_dataset", "category", "ground_truth", "labelled_tools")
     ended = ("ending", "error", "judgement")
@@ -137,7 +137,7 @@ def _steps(run: Run, episode: EpisodeRecord) -> list[dict[str, Any]]:
 
 
 def _rounds(calls: Sequence[ToolCallRecord]) -> list[list[tuple[str, ToolCallRecord]]]:
-    """Calls by round, each with an id that is its own in the trajectory."""
+    """Calls by round, each with an id that is unique in the trajectory."""
     numbered = ((f"call_{number}", call) for number, call in enumerate(calls, 1))
     in_order = sorted(numbered, key=lambda call: call[1].step)
     return [list(made) for _, made in groupby(in_order, lambda call: call[1].step)]
@@ -153,7 +153,7 @@ def _tool_call(name: str, call: ToolCallRecord) -> dict[str, Any]:
 
 
 def _result(name: str, call: ToolCallRecord) -> dict[str, Any]:
-    """`content` is what the agent read; where that was not the output, it stands in `extra`."""
+    """`content` is what the agent read. If that was not the output, the output is in `extra`."""
     output = text_of(call.output)
     extra: dict[str, Any] = {
         "ok": call.ok,
@@ -183,7 +183,7 @@ def _model_use(requests: Sequence[ModelCallRecord], has_model: bool) -> dict[str
 
 
 def _first(made: Sequence[ModelCallRecord | ToolCallRecord]) -> float | None:
-    """When the first of them was made, where that is recorded."""
+    """When the first of these calls was made, if that is recorded."""
     return min((call.at for call in made if call.at), default=None)
 
 
@@ -194,5 +194,5 @@ def _timestamp(at: float | None) -> str | None:
 
 
 def _given(**fields: Any) -> dict[str, Any]:
-    """Without those that are None: ATIF leaves out what is not there."""
+    """The fields that are not None: ATIF omits absent values."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,12 +1,12 @@
-"""OpenInference spans as OTLP/JSON, in the OTLP file exporter's format: JSON Lines, each line one
-`ExportTraceServiceRequest`.
+"""Exports OpenInference spans as OTLP/JSON, in the OTLP file exporter's format: JSON Lines, each
+line one `ExportTraceServiceRequest`.
 
-An episode is a trace. Its root is an AGENT span from question to answer; below it stand an LLM span
-for each request to a model and a TOOL span for each call. Attributes are those of OpenInference
-(semantic conventions 0.1.42), `error.type` is OpenTelemetry's, and what begins with `finport.` is
-ours; what a judge found is an evaluation of the root. Ids are hashes: the same in every export of a
-run, and in no other's. They are hex, 64-bit numbers are texts and enums numbers, as OTLP wants it
-in JSON.
+An episode is a trace. Its root is an AGENT span from question to answer. The root's children are an
+LLM span for each request to a model and a TOOL span for each call. Attributes are those of
+OpenInference (semantic conventions 0.1.42), `error.type` is OpenTelemetry's, and those that begin
+with `finport.` are ours. A judgement is an evaluation of the root. Ids are hashes: the same in
+every export of a run, and different for other runs. As OTLP requires in JSON, ids are hex, 64-bit
+numbers are texts and enums are numbers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,13 +26,13 @@ OK, ERROR = 1, 2
 JSON, TEXT = "application/json", "text/plain"
 
 Attributes = Mapping[str, str | float | None]
-"""Those that are None are left out."""
+"""Attributes by name; those that are None are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span without its place in a trace: `at` is Unix time, 0 where it is not known. `error` is
-    why it failed.
+    """A span without its place in a trace: `at` is Unix time, 0 if unknown. `error` says why it
+    failed.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Span:
 
 
 def write(run: Run, out: Path, *, force: bool = False) -> int:
-    """The episodes of `run`, as lines of the file `out`; how many they are.
+    """Write the episodes of `run` as lines of the file `out`, and return their number.
 
     Raises `ExportError`, `RunDirectoryError` and `OSError`.
     """
@@ -69,7 +69,7 @@ def request(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
 
 
 def _spans(run: Run, episode: EpisodeRecord) -> Iterator[dict[str, Any]]:
-    """The root first. Its times embrace those of the others, which were rounded on their own."""
+    """The spans, the root first. Its time covers the others, whose times were rounded each."""
     trace_id = run.trace_id(episode)
     start, end = _times(episode.started_at, episode.elapsed_ms)
     root = _agent(episode, trace_id)
@@ -94,7 +94,7 @@ def _spans(run: Run, episode: EpisodeRecord) -> Iterator[dict[str, Any]]:
 
 
 def _times(at: float, elapsed_ms: float, earliest: int = 0) -> tuple[int, int]:
-    """Start and end in Unix nanoseconds, of what was recorded in milliseconds."""
+    """Start and end in Unix nanoseconds, from times recorded in milliseconds."""
     start = max(round(at * 1e3) * 1_000_000, earliest)
     return start, start + round(elapsed_ms * 1e6)
 

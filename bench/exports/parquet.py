@@ -1,10 +1,10 @@
-"""Parquet: `calls.parquet` and `episodes.parquet` in one folder, a row a record.
+"""Exports Parquet: `calls.parquet` and `episodes.parquet` in one folder, a row a record.
 
 Columns have the names of the records' fields (`gateway/trace.py`, `bench/record.py`). Times are
-timestamps in UTC to the millisecond, durations milliseconds, `arguments` and `parameters` JSON
-texts; the `output` of a call is its text, of a failed one JSON with `error`. `tool_calls`,
-`model_calls` and `judgement` are structs. The file's metadata has `finport.run`: what was run, as
-JSON. Needs the extra `finport[parquet]`.
+timestamps in UTC to the millisecond, durations are milliseconds, `arguments` and `parameters` are
+JSON texts. The `output` of a call is its text, of a failed call JSON with `error`. `tool_calls`,
+`model_calls` and `judgement` are structs. The file's metadata `finport.run` has the run's settings
+as JSON. Needs the extra `finport[parquet]`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,11 +18,12 @@ from bench.runs.reader import ExportError, Run, json_text, text_of
 from gateway import CallRecord
 
 GROUP_BYTES = 8 * 2**20
-"""Lines of the run's files that stand together in one row group, in bytes."""
+"""How many bytes of the run's lines form one row group."""
 
 
 def write(run: Run, out: Path, *, force: bool = False) -> int:
-    """The records of `run`, as two files in the folder `out`; how many episodes they are.
+    """Write the records of `run` as two files in the folder `out`, and return the number of
+    episodes.
 
     Raises `ExportError`, also where pyarrow is missing, `RunDirectoryError` and `OSError`.
     """
@@ -40,7 +41,7 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
 
 
 def _write(file: Path, schema: Any, rows: Iterable[tuple[dict[str, Any], int]]) -> int:
-    """How many rows were written."""
+    """Write the rows and return their number."""
     import pyarrow
     from pyarrow import parquet
 

@@ -1,8 +1,8 @@
-"""Where exports go: written aside, and put in place whole or not at all.
+"""Writes exports aside and puts them in place complete or not at all.
 
-What stands under the name already is refused, or with `force` replaced at the end, and stays whole
-until then; a folder only where every file in it could be of a former export. A killed export of a
-folder leaves a `.part` behind, which the next one to the same place replaces.
+An existing file or folder of the name is refused, or replaced at the end with `force`; until then
+it stays complete. A folder is replaced only if every file in it could be from an earlier export. A
+killed export of a folder leaves a `.part` behind, which the next one to the same place replaces.
 """
 
 import os
@@ -23,8 +23,8 @@ from cache.files import exchange_folders, replaced_file, sync_folder
 def write_lines(
     run: Run, out: Path, line_of: Callable[[Run, EpisodeRecord], dict[str, Any]], *, force: bool
 ) -> int:
-    """What `line_of` makes of each episode, as lines of the file `out`; how many they are. Raises
-    as `new_file`, and `RunDirectoryError`.
+    """Write `line_of` of each episode as a line of the file `out`, and return the number of lines.
+    Raises as `new_file`, and `RunDirectoryError`.
     """
     written = 0
     with new_file(out, force=force) as file:
@@ -36,9 +36,9 @@ def write_lines(
 
 @contextmanager
 def new_file(out: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """What is written stands under the name `out` when the context ends without an exception.
+    """A file that gets the name `out` when the context ends without an exception.
 
-    Raises `ExportError` where something stands there, and `OSError`.
+    Raises `ExportError` if something has that name, and `OSError`.
     """
     out = out.resolve()
     if out.is_dir():
@@ -54,7 +54,7 @@ def new_file(out: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_folder(out: Path, suffix: str, *, force: bool) -> Iterator[Path]:
-    """A folder to write files with this suffix into; it is named `out` when the context ends
+    """A folder to write files with this suffix into; it gets the name `out` when the context ends
     without an exception. Raises as `new_file`.
     """
     out = out.resolve()
@@ -78,7 +78,7 @@ def _part_of(out: Path) -> Path:
 
 
 def _is_taken(folder: Path, suffix: str) -> bool:
-    """Whether it holds files. Raises `ExportError` where one of them is of no export."""
+    """Whether a folder holds files. Raises `ExportError` if one of them is not of an export."""
     if not folder.exists():
         return False
     if not folder.is_dir():
@@ -94,8 +94,9 @@ def _is_taken(folder: Path, suffix: str) -> bool:
 
 
 def _put_in_place(part: Path, out: Path) -> None:
-    """A folder can't replace one that holds files: they change names, so that one stands there at
-    any time. Where the system can't do that, a kill may leave what was there under its other name.
+    """Replace the folder `out`. A folder can't replace one that holds files, so the two exchange
+    names and `out` exists at any time. On a system that can't do this, a kill may leave the old
+    content under its temporary name.
     """
     for file in part.iterdir():
         _sync(file)

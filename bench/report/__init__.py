@@ -1,1 +1,1 @@
-"""The report of a run: one page of HTML that needs nothing else."""
+"""The report of a run: one self-contained page of HTML."""

@@ -1,4 +1,4 @@
-"""What a report says, as texts and rows for its template; every number is formatted here."""
+"""The content of a report, as texts and rows for its template; every number is formatted here."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from gateway.duration import duration
 from gateway.telemetry.quantile import Quantiles
 
 ROWS: Final = 40
-"""Most rows of a group."""
+"""The most rows of a group."""
 
 HOSTS: Final = 12
 NONE: Final = "–"
@@ -22,7 +22,7 @@ NONE: Final = "–"
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One of the big numbers."""
+    """One of the report's large numbers."""
 
     name: str
     value: str
@@ -30,7 +30,7 @@ class Number:
 
 
 def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
-    """All but figures, scripts and styles. `digest` is that of the run's files."""
+    """Everything but figures, scripts and styles. `digest` is that of the run's files."""
     metrics, suite = facts.metrics.result(), facts.suite
     traffic = metrics["traffic"]
     kept, errors = facts.trajectories, facts.errors
@@ -83,7 +83,7 @@ def _compact(n: float) -> str:
 
 
 def _simulated(about: RunInfo, facts: Facts) -> list[str]:
-    """As the settings say; a gateway elsewhere may only be known by its answers."""
+    """What was simulated, by the settings; of a remote gateway possibly only by its answers."""
     found = simulated(about)
     if facts.simulated_calls and "simulated" not in (about.upstream or ""):
         found.insert(0, f"answers are simulated ({facts.simulated_calls:,} of them)")
@@ -159,7 +159,7 @@ def _big_rest(about: RunInfo, facts: Facts, metrics: Mapping[str, Any]) -> Itera
 
 
 def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ...]]:
-    """One row a metric: name, value, interval, counts, what is published."""
+    """One row for each metric: name, value, interval, counts, published value."""
     counts = facts.metrics.own.counts()
     for metric in facts.suite.metrics:
         value = metrics.get(metric.name)
@@ -256,7 +256,7 @@ def _embedded(kept: int, episodes: int) -> str:
 
 
 def _flat(about: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Settings with those inside others by their path."""
+    """All settings, nested ones under their path."""
     for name, value in about.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")

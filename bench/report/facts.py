@@ -1,8 +1,8 @@
-"""What a report tells, gathered in one pass over the records of a run.
+"""The facts of a report, gathered in one pass over the records of a run.
 
-Memory does not grow with the number of records, only with the number of tools, hosts and models.
-What a record calls by a name that the project does not know (a source, a fault, a code, an ending)
-is counted as `other`, so no text of a trace gets into a figure.
+Memory grows only with the number of tools, hosts and models, not with the number of records. Names
+in a record that the project does not know (a source, a fault, a code, an ending) are counted as
+`other`, so no text of a trace gets into a figure.
 """
 
 from collections import Counter, defaultdict
@@ -48,11 +48,11 @@ class Use:
 
 
 Uses = defaultdict[tuple[str, str], Use]
-"""By model and purpose."""
+"""Requests by model and purpose."""
 
 
 class Facts:
-    """Fed with both streams of a run."""
+    """The facts of one run; it is fed with both streams of the run."""
 
     def __init__(self, suite: type[Suite], trajectories: int) -> None:
         self.suite = suite

@@ -1,7 +1,7 @@
-"""The figures of a report, by matplotlib, as SVG in the colours of the page.
+"""The figures of a report, drawn by matplotlib as SVG in the colours of the page.
 
-Each is None where there is nothing to draw. All have one width, at which their letters are as large
-as those of the page's notes.
+A figure is None if there is nothing to draw. All have one width, at which their letters are as
+large as those of the page's notes.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH_PT = 320
 ERRORS = 12
-"""Most kinds of error in the figure; the table has them all."""
+"""The most kinds of error in the figure; the table has them all."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _STYLE: Mapping[Any, Any] = {
@@ -52,7 +52,9 @@ P = ParamSpec("P")
 
 
 def _styled(draw: Callable[P, Markup | None]) -> Callable[P, Markup | None]:
-    """Whatever a user's own matplotlibrc says. What is drawn late, as ticks are, is styled too."""
+    """Draw in our style, whatever the user's own matplotlibrc says. The style also applies to what
+    matplotlib draws late, such as ticks.
+    """
 
     @wraps(draw)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Markup | None:
@@ -72,8 +74,8 @@ def metrics_figure(
     names: Mapping[str, str],
     published: Mapping[str, Mapping[str, float]],
 ) -> Markup | None:
-    """Rates with their 95 % intervals, beside what is published of other models. `names` says
-    which, and what each is called.
+    """Rates with their 95 % intervals, beside published rates of other models. `names` has the
+    metrics to draw, with their labels.
     """
     drawn = [name for name in names if metrics.get(name) is not None]
     if not drawn:
@@ -126,7 +128,7 @@ def metrics_figure(
 
 @_styled
 def tool_use_figure(counts: Counter[tuple[int, bool]]) -> Markup | None:
-    """Episodes by number of calls, those that passed apart."""
+    """Episodes by number of calls, with those that passed shown apart."""
     if not counts:
         return None
     most = max(calls for calls, _ in counts)
@@ -151,7 +153,7 @@ def tool_use_figure(counts: Counter[tuple[int, bool]]) -> Markup | None:
 
 @_styled
 def latency_figure(sources: Mapping[str, Use]) -> Markup | None:
-    """Latency of calls by where their answers came from: median, and up to the 99th percentile."""
+    """Latency of calls by the source of their answers: median, and up to the 99th percentile."""
     known = {name: use for name, use in sources.items() if use.calls}
     if not known:
         return None

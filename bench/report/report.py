@@ -1,6 +1,6 @@
 """`finbench report`: a run directory as one page of HTML.
 
-The page asks for nothing from anywhere and its own policy forbids it; no text of a trace becomes
+The page requests nothing from anywhere, and its own policy forbids it. No text of a trace becomes
 markup in it. Every figure is computed from the files of the run, by the rules of `bench/metrics`.
 """
 
@@ -34,7 +34,7 @@ class ReportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A report on disk: its size in bytes, and how many of how many episodes stand in it."""
+    """A report on disk: its size in bytes, how many episodes it shows, and how many there are."""
 
     path: Path
     size: int
@@ -44,7 +44,7 @@ class Written:
 
 def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECTORIES) -> Written:
     """Write the report of `run_dir`, by default into it as `report.html`, with at most
-    `trajectories` episodes to read. Memory does not grow with the run.
+    `trajectories` episodes to read. Memory does not grow with the size of the run.
 
     Raises `RunDirectoryError` where there is no run, `ReportError` without matplotlib or where the
     page can't be written.
@@ -74,7 +74,7 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
 
 
 def page(about: RunInfo, facts: Facts, digest: str) -> str:
-    """The page of a run with these settings, facts, and digest of its files."""
+    """The page of a run from its settings, its facts and the digest of its files."""
     own, shared = files("bench.report"), files("gateway.api") / "static"
     template, css, script = (
         "".join(part.read_text(encoding="utf-8") for part in parts)
@@ -88,7 +88,7 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["breakable"] = _breakable
-    # Files of the project, and JSON in which nothing has a meaning in HTML.
+    # These are files of the project, and JSON without characters that are special in HTML.
     css, script, episodes = map(Markup, (css, script, facts.trajectories.json()))
     return environment.from_string(template).render(
         **content(about, facts, digest),
@@ -119,12 +119,12 @@ def _figures(facts: Facts) -> dict[str, Markup | None]:
 
 
 def _breakable(name: str) -> Markup:
-    """A name that may go on in a new line where a reader would break it."""
+    """A name with the places marked where a line may break."""
     return Markup("<wbr>").join(re.split(r"(?<=[_./-])", name))
 
 
 def _policy(css: str, script: str) -> str:
-    """A Content-Security-Policy under which a page can show itself and do nothing else."""
+    """A Content-Security-Policy that allows the page's own style and script and nothing else."""
     allowed = {"style-src": css, "script-src": script}
     hashes = [
         f"{name} 'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,7 +1,8 @@
-"""SVG of matplotlib made fit to stand in a page: no styles but classes, so that it follows the
-page's light and dark colours and its Content-Security-Policy; no ids but those that are used.
+"""Turns matplotlib's SVG into an element of a page.
 
-Figures are drawn in the colours of `PAINT`, each of which stands for a class of the page's CSS.
+Styles become classes, so that the figure follows the page's light and dark colours and its
+Content-Security-Policy. Only ids that are used remain. Figures are drawn in the colours of `PAINT`,
+each of which is replaced by a class of the page's CSS.
 """
 
 import re
@@ -36,13 +37,13 @@ _USED = re.compile(r"#([\w.-]+)")
 
 
 def svg(figure: "Figure", name: str, text: str) -> Markup:
-    """A figure as an element. `name` is its own in the page, `text` says what is to be seen."""
+    """A figure as an element. `name` is unique in the page, `text` describes the figure."""
     import matplotlib as mpl
 
     drawn = BytesIO()
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
-    root = ElementTree.fromstring(drawn.getvalue())  # noqa: S314 - matplotlib has just written it
+    root = ElementTree.fromstring(drawn.getvalue())  # noqa: S314 - written by matplotlib
     for removed in ("metadata", "style"):
         for parent in list(root.iter()):
             for child in [c for c in parent if _local(c.tag) == removed]:
@@ -72,7 +73,7 @@ def _clean(element: ElementTree.Element, used: set[str]) -> None:
         elif name in _PAINTED or name in _KEPT:
             given[name] = value
         elif name in ("font", "font-size") and (size := _SIZE.search(value)):
-            given["font-size"] = size.group(1)  # the family is the page's
+            given["font-size"] = size.group(1)  # the page sets the font family
     if given.get("id") not in used:
         given.pop("id", None)
     if classes:

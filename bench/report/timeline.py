@@ -1,19 +1,19 @@
-"""How much was going on at each moment of a run, in a bounded number of bins and one pass.
+"""Activity over the time of a run, in a bounded number of bins and one pass.
 
-Bins are powers of two of milliseconds wide and merge in pairs when there are too many. Everything
-is added up in whole numbers, so the order of records does not matter.
+The width of a bin is a power of two of milliseconds; bins merge in pairs when there are too many.
+All sums are whole numbers, so the order of records does not matter.
 """
 
 from dataclasses import dataclass
 
 BINS = 120
-"""Most bins at any moment."""
+"""The most bins at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One bin: seconds from the first one's begin, episodes in flight (mean over the bin), calls
-    that began and those of them that failed, each a second.
+    """One bin: its start in seconds from the start of the first one, the mean number of episodes in
+    flight, and by second the calls that began and those of them that failed.
     """
 
     at_s: float
@@ -24,8 +24,8 @@ class Span:
 
 @dataclass(slots=True)
 class _Bin:
-    """`change` is episodes begun minus ended, `moment` the sum of their times in milliseconds, of
-    ends with a minus: with both, the mean in flight over any bin is exact.
+    """`change` is episodes begun minus ended. `moment` is the sum of their begins in milliseconds
+    minus that of their ends. Both together give the exact mean in flight over any bin.
     """
 
     calls: int = 0
@@ -35,7 +35,7 @@ class _Bin:
 
 
 class Timeline:
-    """Fed with calls and episodes, in any order. Times before 1970 are no times and left out."""
+    """Counts calls and episodes, which come in any order. Times before 1970 are left out."""
 
     def __init__(self) -> None:
         self._shift = 0
@@ -61,7 +61,7 @@ class Timeline:
                 counted.moment += change * time_ms
 
     def spans(self) -> list[Span]:
-        """The bins from the first to the last, empty ones too."""
+        """All bins from the first to the last, including empty ones."""
         if not self._bins:
             return []
         first, last = min(self._bins), max(self._bins)

@@ -1,7 +1,8 @@
-"""Episodes that a report shows whole: those that did not pass first, then by order, up to a limit.
+"""The episodes that a report shows in full: first those that did not pass, then by order, up to a
+limit.
 
-As JSON they can stand inside a script element of HTML: no character of theirs ends it or opens a
-comment. Longer texts are cut, and say so.
+Their JSON is safe inside a script element of HTML: it can neither end the element nor open a
+comment. Long texts are cut and marked as cut.
 """
 
 from typing import Any
@@ -11,10 +12,10 @@ import orjson
 from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord, storable
 
 TEXT_CHARS = 4_000
-"""Longest text of an episode in a page."""
+"""The longest text of an episode in a page."""
 
 LINE_CHARS = 80
-"""JSON up to this length stands on one line."""
+"""JSON up to this length is written on one line."""
 
 _HARMFUL = {
     "<": "\\u003c",
@@ -26,7 +27,7 @@ _HARMFUL = {
 
 
 class Trajectories:
-    """At most `limit` episodes in memory."""
+    """The episodes to show; at most `limit` are in memory."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -51,7 +52,7 @@ class Trajectories:
 
 
 def script_safe(value: object) -> str:
-    """JSON that means the same and holds no character with a meaning in HTML or JavaScript."""
+    """Equivalent JSON without characters that have a meaning in HTML or JavaScript."""
     text = orjson.dumps(value).decode()
     for character, escape in _HARMFUL.items():
         text = text.replace(character, escape)
@@ -72,7 +73,7 @@ def _shown(episode: EpisodeRecord, passed: bool, infrastructure: bool) -> dict[s
         "passed": passed,
         "infrastructure": infrastructure,
         "ms": episode.elapsed_ms,
-        "candidates": []  # a driver that offers none names the labelled ones again
+        "candidates": []  # a run that offers no tools has the labelled ones here again
         if episode.candidate_tools == episode.labelled_tools
         else [_text(name) for name in episode.candidate_tools],
         "labelled": [_text(name) for name in episode.labelled_tools],
@@ -132,7 +133,7 @@ def _request(request: ModelCallRecord) -> dict[str, Any]:
 
 
 def _json(value: object) -> str:
-    """A value as it reads best: a text or the text of an error as it is, all else as JSON."""
+    """A value in readable form: a text or an error's text unchanged, all else as JSON."""
     if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("error"), str):
         value = value["error"]
     if isinstance(value, str):
