@@ -128,7 +128,7 @@ def _show_flips(console: "Console", flips: Sequence[dict[str, Any]]) -> None:
 
 
 def _table(*columns: str, right: Sequence[int] = ()) -> "Table":
-    """A table whose figures are never cut; a question gives way to the rest."""
+    """A table that cuts no figure; if space is short, the question is cut."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -144,7 +144,7 @@ def _table(*columns: str, right: Sequence[int] = ()) -> "Table":
 
 
 def _plain(value: object) -> str:
-    """A text of a run, which may look like rich's markup."""
+    """A text of a run with rich's markup escaped."""
     from rich.markup import escape
 
     return "" if value is None else escape(str(value))

@@ -1,7 +1,7 @@
-"""The demonstration: a gateway with the upstream double in its place, and agents driven through it.
+"""The demonstration: a gateway with a simulated upstream, and agents driven through it.
 
-The gateway is a process of its own on a free port and ends with this one, however that ends; its
-cache starts empty, so the figures are those of a first run.
+The gateway is a process of its own on a free port. It ends with this process, however this one
+ends. Its cache starts empty, so the figures are those of a first run.
 """
 
 import tempfile
@@ -28,7 +28,7 @@ FAILURE_RATE = 0.05
 
 
 async def show(episodes: int, concurrency: int, out: Path) -> int:
-    """Run the demonstration into `out`; gives the exit code."""
+    """Run the demonstration into `out`; returns the exit code."""
     echo(
         f"upstreams are simulated: {LATENCY_S * 1e3:.0f} ms, {FAILURE_RATE:.0%} of requests fail; "
         f"agents are scripted and take {THINK_S:g} s to think before each turn"

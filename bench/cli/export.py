@@ -1,4 +1,4 @@
-"""`finbench export`: a run in the formats of others."""
+"""`finbench export`: a run in other projects' formats."""
 
 from pathlib import Path
 

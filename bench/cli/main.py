@@ -1,4 +1,4 @@
-"""`finbench`: the bench on the command line. Heavy imports stand in the commands that need them.
+"""`finbench`: the bench on the command line. Commands import heavy modules only when they run.
 
 Exit codes: 0 done, 1 the work failed, 2 usage.
 """

@@ -1,7 +1,7 @@
-"""`finbench simulated-model`: a model for runs without one, until SIGTERM, Ctrl-C or, where that is
-watched, the end of stdin.
+"""`finbench simulated-model`: serves a model for runs without a real one.
 
-Exit codes: 0 ended as it was told to, 1 it could not serve, 2 usage.
+It ends on SIGTERM, on Ctrl-C or, with the option for it, at the end of stdin. Exit codes: 0 ended
+by one of these, 1 it could not serve, 2 usage.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Options that commands of `finbench` share, and what is made of them."""
+"""Options that commands of `finbench` share, and the settings made of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ def share(name: str, default: float, text: str) -> Callable[[Command], Command]:
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """One decorator of several, in the order in which `--help` shows them."""
+    """Several decorators as one, in the order in which `--help` shows them."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -48,7 +48,7 @@ judging = together(
 
 
 def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSettings":
-    """What `judging` was given, taken out of `options`, for episodes of a suite."""
+    """The settings from the options of `judging`, which are removed from `options`."""
     from bench.environment import JUDGE_KEY
     from bench.judges.registry import JudgeSettings, JudgeSettingsError, judge_named
     from bench.models.settings import check_url

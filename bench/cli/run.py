@@ -25,7 +25,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class _Number(click.FloatRange):
-    """A finite number: click takes `inf` and `nan` to be within a range."""
+    """A finite number: click accepts `inf` and `nan` within a range."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -132,7 +132,7 @@ def run_suite(
 
     if (resume and out is None) or (failed_too and not resume):
         raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")
-    if {"@", "?", "#"}.intersection(gateway):  # it stands in `run.json`
+    if {"@", "?", "#"}.intersection(gateway):  # the URL is written to `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
     try:
         loaded = load_suite(suite, dataset)
@@ -182,8 +182,8 @@ _OF_MODELS = ("temperature", "max_tokens", "stream")
 def _agent_settings(
     context: click.Context, options: dict[str, Any], judge: "JudgeSettings"
 ) -> "AgentSettings":
-    """What the options of agents were given, taken out of `options`. Raises `AgentSettingsError`,
-    also for what was given and would have no effect.
+    """The settings from the options of agents, which are removed from `options`. Raises
+    `AgentSettingsError`, also for a given option that would have no effect.
     """
     from bench.agents.declaration import AgentSettingsError
     from bench.agents.registry import AGENTS, AgentSettings, agent_named, agents_with
@@ -231,7 +231,7 @@ def _agent_settings(
 
 
 def _own_options(given: Sequence[str]) -> dict[str, Any]:
-    """`NAME=VALUE` each, a value as JSON, or else as text."""
+    """Options from texts `NAME=VALUE`; a value is read as JSON, or else as text."""
     import orjson
 
     found: dict[str, Any] = {}
@@ -329,7 +329,7 @@ def _left_in(folder: Path) -> str:
 async def _plan(
     plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog", as_json: bool
 ) -> int:
-    """Say what a run will ask of each host. Exit code 1 where a quota would run out."""
+    """Print what a run will request of each host. Exit code 1 if a quota would run out."""
     from bench.agents.declaration import AgentSettingsError
     from bench.agents.registry import open_agent
     from bench.cli.tables import plan_table

@@ -1,4 +1,4 @@
-"""`finbench score`: metrics from traces alone."""
+"""`finbench score`: computes metrics from traces alone."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What to score. `keep`: what was judged stays as it is."""
+    """What to score. With `keep`, existing judgements stay unchanged."""
 
     path: Path
     is_run: bool
@@ -124,7 +124,7 @@ def _suite_of(run_dir: Path) -> str:
 
 
 def _show(suite: "type[Suite]", metrics: dict[str, Any], name: str) -> None:
-    """The metrics as tables."""
+    """Print the metrics as tables."""
     from bench.cli.tables import report
     from bench.runs.about import RunInfo
 
@@ -136,7 +136,7 @@ def _show(suite: "type[Suite]", metrics: dict[str, Any], name: str) -> None:
 
 
 async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The metrics, and what is told beside them."""
+    """The metrics, and further facts to print beside them."""
     from contextlib import AsyncExitStack
 
     from bench.analysis.score import Episodes, score_records, written
@@ -168,7 +168,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def _about(order: _Order) -> tuple["RunInfo", str]:
-    """What the run says of itself, and the digest that its files have now; a trace has neither."""
+    """The settings of the run and the present digest of its files; a trace has neither."""
     from anyio import to_thread
 
     from bench.runs.about import RunInfo

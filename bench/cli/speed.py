@@ -1,4 +1,4 @@
-"""`finbench speed`: how fast things are, and meanwhile what is being measured."""
+"""`finbench speed`: runs the speed measurements and reports their progress."""
 
 import logging
 import time
@@ -53,7 +53,7 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
 
 
 class _Progress(logging.Handler):
-    """Tells on stderr what is being measured, and about how long all that is left will take."""
+    """Prints on stderr what is being measured, and about how long the rest will take."""
 
     def __init__(self, measured: str, left_s: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a run came to, as tables and lines on standard output."""
+"""The results of a run, as tables and lines on standard output."""
 
 import os
 import sys
@@ -21,8 +21,8 @@ from gateway.terminal import echo
 
 @contextmanager
 def if_seen() -> Iterator[None]:
-    """Shows what a finished run came to. Where that fails, since the terminal is gone or can't
-    write a letter, standard error says so: the run is what it is.
+    """Show the results of a finished run in this context. If that fails because the terminal is
+    gone or can't write a character, standard error says so; the run is not affected.
     """
     try:
         yield
@@ -30,14 +30,14 @@ def if_seen() -> Iterator[None]:
     except (OSError, ValueError, SystemExit) as error:  # rich exits on a broken pipe
         with suppress(OSError, ValueError):
             print(f"finbench: the tables can't be shown: {error}", file=sys.stderr)  # noqa: T201
-        with suppress(OSError, ValueError):  # what waits to be written would fail once more at exit
+        with suppress(OSError, ValueError):  # unwritten output would fail again at exit
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
             os.close(nowhere)
 
 
 def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Table:
-    """Every metric with its interval; those that nothing was judged for say so."""
+    """Every metric with its interval; metrics without judgements say so."""
     table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
     for metric in suite.metrics:
         if metric.name in metrics:
@@ -112,12 +112,12 @@ def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
 
 
 def _console(narrowest: int) -> Console:
-    """For texts that may hold anything; a narrow terminal wraps lines, and cuts no figure off."""
+    """A console for any text; on a narrow terminal it wraps lines and cuts no figure."""
     return PlainConsole(narrowest=narrowest)
 
 
 def plan_table(needs: Sequence[HostNeed]) -> None:
-    """What a run would ask of each host."""
+    """Print what a run would request of each host."""
     table = Table("host", "calls", "distinct", "at most", "quota left", "runs out", box=SIMPLE)
     for need in needs:
         out = "" if need.left is None else "no"
