@@ -1,1 +1,1 @@
-"""Who travels the road: suites, agents, the driver, metrics, reports and speed measurements."""
+"""The bench: suites, agents, the driver, metrics, reports and speed measurements."""

@@ -1,5 +1,5 @@
-"""How an agent's calls reach a gateway: in this process, or over HTTP. Either way every call leaves
-one `CallRecord` in the trace.
+"""Clients that carry an agent's calls to a gateway, in this process or over HTTP. Either way every
+call leaves one `CallRecord` in the trace.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from gateway.trace import Trace
 CONNECTIONS = 256
 
 CALL_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=300.0)
-"""Of a call over HTTP. To wait for a connection is not the gateway's fault and has no bound here:
-an episode's own limit ends it.
+"""Timeouts of a call over HTTP. Waiting for a connection is not the gateway's fault and has no
+bound here; the episode's own limit ends it.
 """
 
 HEALTH_S = 10.0
@@ -35,9 +35,9 @@ _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a call brought the agent: the JSON of the answer, or an error.
+    """The result of a call for the agent: the JSON of the answer, or an error.
 
-    `part` says of a table that the gateway shortened how many rows come before these, and how many
+    For a table that the gateway shortened, `part` has how many rows come before these, and how many
     there are in all.
     """
 
@@ -52,7 +52,7 @@ class Reply:
     elapsed_ms: float = 0.0
 
     def text(self, chars: int | None = None) -> str:
-        """The JSON of the answer as text, or its first `chars`; of an error its message."""
+        """The JSON of the answer as text, or its first `chars`; for an error its message."""
         if not self.ok:
             return self.message or self.code or ""
         if chars is None:
@@ -61,14 +61,14 @@ class Reply:
 
 
 class GatewayUnreachableError(Exception):
-    """No gateway answers at the URL that was given, or not to this client; the text says which."""
+    """No gateway answers at the given URL, or it refuses this client; the text says which."""
 
 
 class ToolClient(Protocol):
-    """Makes calls. Never raises for anything a call can end with."""
+    """Makes calls. However a call ends, no exception is raised."""
 
     async def hosts(self) -> dict[str, dict[str, Any]]:
-        """How the gateway's upstream hosts are, by name; empty where it does not say."""
+        """The states of the gateway's upstream hosts, by name; empty if it does not give them."""
         ...
 
     async def call(
@@ -77,7 +77,7 @@ class ToolClient(Protocol):
 
 
 class EmbeddedClient:
-    """Calls a gateway in this process, which records them itself."""
+    """Makes calls to a gateway in this process, which records them itself."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
@@ -107,9 +107,10 @@ class EmbeddedClient:
 
 
 class HttpClient:
-    """Calls a gateway at a URL. Made by `HttpClient.open`.
+    """Makes calls to a gateway at a URL. Made by `HttpClient.open`.
 
-    Of the calls that were `made`, `unanswered` met no gateway; `first_silence` says how the first.
+    `made` counts all calls and `unanswered` those that no gateway answered; `first_silence` is the
+    error of the first of these.
     """
 
     def __init__(self, session: aiohttp.ClientSession, base_url: str, trace: Trace) -> None:
@@ -126,7 +127,7 @@ class HttpClient:
     async def open(
         cls, base_url: str, trace: Trace, key: str | None = None
     ) -> AsyncIterator["HttpClient"]:
-        """`key` stands in a header and nowhere else."""
+        """A client of the gateway at `base_url`. `key` is sent in a header and nowhere else."""
         connector = aiohttp.TCPConnector(limit=CONNECTIONS)
         headers = {CLIENT: f"finbench-{uuid4().hex[:12]}"}  # so that no run starves another
         if key:
@@ -137,7 +138,7 @@ class HttpClient:
             yield cls(session, base_url, trace)
 
     async def health(self) -> dict[str, Any]:
-        """What the gateway says of itself. Raises `GatewayUnreachableError`."""
+        """The answer of the gateway's `/healthz`. Raises `GatewayUnreachableError`."""
         url, timeout = f"{self._base_url}/healthz", aiohttp.ClientTimeout(total=HEALTH_S)
         try:
             async with self._session.get(url, timeout=timeout) as response:
@@ -147,7 +148,7 @@ class HttpClient:
             raise GatewayUnreachableError(text) from None
         if not isinstance(health, dict) or "status" not in health:
             raise GatewayUnreachableError(f"what answers at {self._base_url} is no gateway")
-        if "upstream" not in health:  # all that it tells to who may not call it
+        if "upstream" not in health:  # a gateway gives this only to clients that may call it
             text = f"the gateway at {self._base_url} wants a key"
             raise GatewayUnreachableError(f"{text}: set {GATEWAY_KEY} to one that it knows")
         return health
@@ -220,7 +221,7 @@ class HttpClient:
         )
 
     async def _post(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The envelope; a gateway that does not answer with one is an error of the gateway."""
+        """The envelope of an answer; without a valid one it is an error of the gateway."""
         self.made += 1
         path = f"/v1/tools/{quote(printable(tool), safe='')}"
         try:
@@ -256,7 +257,7 @@ def _part(envelope: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _kept(envelope: Mapping[str, Any]) -> bytes:
-    """The data as the gateway keeps it: one record of a table a line."""
+    """The data in the form that the gateway caches: one record of a table a line."""
     data = envelope.get("data")
     if isinstance(data, list) and envelope.get("rows") is not None:
         return b"[" + b",\n".join(orjson.dumps(record) for record in data) + b"]"

@@ -1,9 +1,9 @@
-"""Reading JSON Lines: what a line is, for every file of them.
+"""Reads JSON Lines; it defines what a line is, for every such file.
 
-A line ends at its line feed. Blank lines are counted and passed over; a byte order mark before a
-line is no part of it. A last line without a line feed may have been torn off in writing: whether it
-counts is up to the reader of the file. One line is in memory at a time, and none of more than
-`LINE_BYTES`.
+A line ends at its line feed. Blank lines are counted and skipped. A byte order mark before a line
+is not part of it. A last line without a line feed may have been written only partly: whether it
+counts is decided by the reader of the file. One line is in memory at a time, and no line longer
+than `LINE_BYTES`.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from manifests.problem import first_problem
 
 LINE_BYTES = 64 * 2**20
-"""Longest line that is read; a run writes none of a quarter of it."""
+"""The longest line that is read; a run's lines are less than a quarter of it."""
 
 _MARK = b"\xef\xbb\xbf"
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 def lines(file: Path) -> Iterator[Line]:
-    """All lines, the last one also where it does not end. Raises `JsonLinesError`."""
+    """All lines, including a last one without a line feed. Raises `JsonLinesError`."""
     number = offset = 0
     try:
         with file.open("rb") as opened:
@@ -66,14 +66,14 @@ def line_at(file: Path, offset: int) -> bytes:
 
 
 def ended_lines(file: Path) -> Iterator[Line]:
-    """The lines of a file that a run appends to: a last one that does not end is not written yet,
-    or was torn. Raises `JsonLinesError`.
+    """The lines of a file that a run appends to, without an incomplete last one. Raises
+    `JsonLinesError`.
     """
     return (line for line in lines(file) if line.is_ended)
 
 
 def records(file: Path, kind: TypeAdapter[_T]) -> Iterator[tuple[_T, Line]]:
-    """What `ended_lines` hold, typed. Raises `JsonLinesError`."""
+    """The records in the complete lines of a file (`ended_lines`). Raises `JsonLinesError`."""
     for line in ended_lines(file):
         try:
             record = kind.validate_json(line.text)
@@ -83,10 +83,10 @@ def records(file: Path, kind: TypeAdapter[_T]) -> Iterator[tuple[_T, Line]]:
 
 
 def values(file: Path, loads: Callable[[bytes], _T]) -> Iterator[tuple[_T, Line]]:
-    """What `loads` makes of each line of a file that anybody wrote, whose last line may want its
-    line feed, and is left out where it was torn. Raises `JsonLinesError`.
+    """The values that `loads` reads from the lines of a file from any source. Its last line may
+    lack its line feed, and is left out if it is incomplete. Raises `JsonLinesError`.
 
-    `loads` raises `ValueError` for what is not JSON, `RecursionError` for what is nested too deep.
+    `loads` raises `ValueError` for invalid JSON, `RecursionError` for JSON that is nested too deep.
     """
     for line in lines(file):
         try:

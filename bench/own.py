@@ -1,4 +1,4 @@
-"""What a user brings along: suites, agents and judges in modules of their own, as `module:Name`."""
+"""Loads a user's own suites, agents and judges from their modules, named `module:Name`."""
 
 import importlib
 import os
@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 
 class OwnError(Exception):
-    """`module:Name` can't be had; the text says why."""
+    """`module:Name` can't be loaded; the text says why."""
 
 
 def is_own(name: str) -> bool:
@@ -17,21 +17,21 @@ def is_own(name: str) -> bool:
 
 @contextmanager
 def importable() -> Iterator[None]:
-    """Modules in the working directory can be imported while the context is open, also late; none
-    of them takes the place of one that is installed.
+    """Make modules in the working directory importable while the context is open, also for late
+    imports. None of them replaces an installed module.
     """
     folder = os.getcwd()
     sys.path.append(folder)
     try:
         yield
     finally:
-        with suppress(ValueError):  # a module may have taken it out
+        with suppress(ValueError):  # a module may have removed the path
             sys.path.remove(folder)
 
 
 def load(name: str) -> object:
-    """What `module:Name` names, from the working directory or what is installed. Raises
-    `OwnError`.
+    """The object that `module:Name` names, from the working directory or an installed module.
+    Raises `OwnError`.
     """
     module, _, attribute = name.partition(":")
     try:
@@ -41,6 +41,6 @@ def load(name: str) -> object:
         raise
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise OwnError(f"{name}: {error}") from error
-    except BaseException as error:  # whatever its module does
+    except BaseException as error:  # a user's module may raise anything
         raise OwnError(f"{name}: {type(error).__name__}: {error}") from error
     return found

@@ -1,5 +1,5 @@
-"""What an episode leaves behind: one record, a superset of FinToolBench's trace line
-(arXiv 2603.08262 and its public evaluator), so that its evaluator reads ours.
+"""The record of an episode, a superset of FinToolBench's trace line (arXiv 2603.08262 and its
+public evaluator), so that its evaluator reads ours.
 """
 
 from collections.abc import Collection
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 MOST = 2**53
-"""No figure of a run is larger; JavaScript and Parquet hold it exactly."""
+"""No figure of a run is larger; JavaScript and Parquet represent it exactly."""
 
 LAST_SECOND = 253_402_300_799
-"""Unix time of the end of the year 9999, the last that a date can have."""
+"""Unix time of the end of the year 9999, the latest that a date can have."""
 
 Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
 Figure = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
@@ -21,7 +21,7 @@ Time = Annotated[float, Field(ge=0, le=LAST_SECOND, allow_inf_nan=False)]
 
 
 class Ending(StrEnum):
-    """How an episode ended: by the agent's own will, at a limit, or by a fault."""
+    """How an episode ended: by the agent's decision, at a limit, or by a fault."""
 
     ANSWER = "answer"
     REFUSAL = "refusal"
@@ -42,11 +42,11 @@ class Ending(StrEnum):
 class ToolCallRecord:
     """One call as the agent saw it.
 
-    `step` counts rounds from 1. `output` is what came back, shortened to `OUTPUT_CHARS`, or
-    `{"error": message}`; `ok`, `code` and `fault` are the typed outcome beside it; `source` is the
-    answer's provenance; `call_id` finds the call in `calls.jsonl`, and is empty for a call that the
-    driver did not let out. `observed` is what the agent read in place of the whole output; `at` is
-    Unix time at the start.
+    `step` counts rounds from 1. `output` is the result, shortened to `OUTPUT_CHARS`, or
+    `{"error": message}`. `ok`, `code` and `fault` are the typed outcome; `source` is the answer's
+    provenance. `call_id` finds the call in `calls.jsonl`; it is empty for a call that the driver
+    refused to make. `observed` is what the agent read in place of the whole output. `at` is Unix
+    time at the start.
     """
 
     step: Whole
@@ -65,11 +65,11 @@ class ToolCallRecord:
 
 @dataclass
 class ModelCallRecord:
-    """One request to a model: before which round (from 1), what for, what it took.
+    """One request to a model: before which round (from 1), its purpose, its cost.
 
-    `purpose` is `act`, `constraints`, `reduce` or `final`, of a judge's `judge`; a judge's step is
-    0. `attempts` counts how often it was tried, also where time or connection failed before
-    anything was sent; `finish` is the model's reason to stop, `error` why there is no answer.
+    `purpose` is `act`, `constraints`, `reduce` or `final`; for a judge it is `judge`, with step 0.
+    `attempts` counts all tries, also those that failed by time or connection before anything was
+    sent. `finish` is the model's reason to stop; `error` says why there is no answer.
     """
 
     step: Whole
@@ -87,7 +87,7 @@ class ModelCallRecord:
 
 @dataclass
 class ToolVerdict:
-    """Whether a called tool's tags match what the question needs; None where that is not judged."""
+    """Whether a called tool's tags match what the question needs; None where not judged."""
 
     tool: str
     timeliness: bool | None = None
@@ -97,12 +97,12 @@ class ToolVerdict:
 
 @dataclass
 class Judgement:
-    """What a judge found in an episode.
+    """A judge's findings on an episode.
 
-    `kind` is the answer type by the gold answer; `scores` are those of the judge's valid answers,
-    each 0, 0.5 or 1 (FinToolBench asks three times), `invalid` counts the others; `tools` are the
-    verdicts on the tools of the last round. `model_calls` are the judge's own requests to a model,
-    which are none of the agent's.
+    `kind` is the answer type by the gold answer. `scores` are those of the judge's valid answers,
+    each 0, 0.5 or 1 (FinToolBench asks three times); `invalid` counts the other answers. `tools`
+    are the verdicts on the tools of the last round. `model_calls` are the judge's own requests to a
+    model, not the agent's.
     """
 
     judge: str
@@ -118,8 +118,8 @@ class EpisodeRecord:
     """One episode. `error` is why it ended early, None for one that ran to its answer.
 
     `episode` is unique in a run; `id` names the task and `repeat` counts its repetitions from 0.
-    Times are Unix seconds and milliseconds. `labelled_tools` are those that the task is labelled
-    with, `candidate_tools` those that the agent was offered.
+    Times are Unix seconds and milliseconds. `labelled_tools` are those of the task's labels,
+    `candidate_tools` those that the agent was offered.
     """
 
     episode: str
@@ -154,16 +154,16 @@ class EpisodeRecord:
 
 
 def is_infrastructure(faults: Collection[str | None]) -> bool:
-    """Whether a round whose calls failed by these faults failed through nobody but a quota or the
+    """Whether a round whose calls failed by these faults failed only because of a quota or the
     gateway, which says nothing about the agent.
     """
     return bool(faults) and {"quota", "gateway"}.issuperset(faults)
 
 
 def storable(text: str) -> str:
-    """`text` as UTF-8 can hold it."""
+    """`text` with the characters replaced that UTF-8 can't hold."""
     return text.encode("utf-8", "replace").decode()
 
 
 OUTPUT_CHARS = 500
-"""Longest output kept in a record, as FinToolBench bounds what goes back to its planner."""
+"""The longest output in a record; FinToolBench bounds what its planner gets in the same way."""

@@ -1,4 +1,4 @@
-"""What an agent is asked: a task, with what is known of its solution."""
+"""A task for an agent, with what is known of its solution."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class TaskModel(BaseModel):
-    """Read strictly, and never changed."""
+    """Validated strictly and immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Who says whether an answer is right and whether the tools suited the question."""
+"""Judges, which say whether an answer is right and whether the tools suited the question."""
 
 from bench.judges.judge import Judge, JudgeParts, JudgeType
 

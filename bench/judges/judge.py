@@ -1,4 +1,4 @@
-"""The judge protocol, and what a judge says of itself."""
+"""The judge protocol, and the declaration of a judge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from manifests import Catalog
 
 
 class Judge(Protocol):
-    """Judges ended episodes, many at once. `name` stands in every judgement."""
+    """Judges ended episodes, many at once. Every judgement has its `name`."""
 
     @property
     def name(self) -> str: ...
 
     async def judge(self, record: EpisodeRecord) -> Judgement:
-        """What it finds in an episode. Never raises: what could not be judged is counted as
-        invalid in the judgement.
+        """The judgement of an episode. Never raises: what could not be judged is counted as invalid
+        in the judgement.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeParts:
-    """What a judge may be made of. There is a `model` for those that need one, to be asked
-    `repeats` times about each answer.
+    """What a judge may be made of. `model` is set for judges that need one; they ask it `repeats`
+    times about each answer.
     """
 
     catalog: Catalog

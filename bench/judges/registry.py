@@ -1,4 +1,4 @@
-"""Judges by name: those of a suite, and those of a user's own as `module:Name`."""
+"""Judges by name: those of a suite, and a user's own as `module:Name`."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,17 +13,17 @@ from manifests import Catalog
 
 NONE = "none"
 REPEATS = 3
-"""How often a model is asked, as in FinToolBench."""
+"""How often a model is asked about an answer, as in FinToolBench."""
 
 
 class JudgeSettingsError(Exception):
-    """There is no such judge, or it can't be made of these settings; the text says why."""
+    """No judge has this name, or it can't be made with these settings; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """Which judge; None: none. One that needs a model asks `model` at `base_url`. With `is_agents`
-    that endpoint is the agent's too, and takes its key where the judge has none.
+    """Which judge, or None for no judge. A judge that needs a model asks `model` at `base_url`.
+    With `is_agents` that endpoint is also the agent's; its key is used if the judge has none.
     """
 
     type: JudgeType | None = None
@@ -47,7 +47,7 @@ class JudgeSettings:
         return key_for(self.base_url or "", JUDGE_KEY, *((MODEL_KEY,) if self.is_agents else ()))
 
     def about(self) -> dict[str, Any]:
-        """What of it another run must equal to be comparable, for `run.json`."""
+        """The settings that must be equal in a comparable run, for `run.json`."""
         if self.type is None or not self.needs_model:
             return {"judge": self.type.name if self.type else NONE}
         return {
@@ -58,8 +58,8 @@ class JudgeSettings:
 
 
 def judge_named(name: str | None, judges: Sequence[JudgeType]) -> JudgeType | None:
-    """The judge of that name, of `judges` or of a user's own; without a name the first, and None
-    for `none`. Raises `JudgeSettingsError`.
+    """The judge of that name, from `judges` or a user's own. Without a name it is the first of
+    `judges`; for `none` it is None. Raises `JudgeSettingsError`.
     """
     if name is None:
         return judges[0] if judges else None

@@ -1,6 +1,6 @@
-"""What a model that judges replied: the JSON object in a text.
+"""Reads the JSON object from the reply of a model that judges.
 
-A reply may wrap its JSON object in a code fence, in prose, or put it behind its thoughts.
+A reply may have its JSON object in a code fence, within prose, or after the model's thoughts.
 """
 
 import json
@@ -14,14 +14,14 @@ _THOUGHTS_END = "</think>"
 
 
 def object_with(key: str, text: str) -> dict[str, Any] | None:
-    """The one JSON object in a text that has `key`; None where there is none, or another too."""
+    """The one JSON object in a text that has `key`; None if there is none or more than one."""
     said = text.rpartition(_THOUGHTS_END)[2][-_READ:]
     found = [value for value in _objects(said) if key in value]
     return found[0] if found and all(value == found[0] for value in found) else None
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects that stand in a text, one after the other."""
+    """The JSON objects in a text, one after another."""
     place = text.find("{")
     for _ in range(_TRIES):
         if place < 0:

@@ -1,6 +1,6 @@
 """Metrics that all suites share: small mergeable accumulators, `add(record)`, `merge(other)`,
-`result()`, fed by the stream of records. They count in whole numbers, so any order and any split
-gives the same result.
+`result()`, fed by the stream of records. They count in whole numbers, so the result does not depend
+on the order of records or on how they are split.
 """
 
 from bench.metrics.tool_use import ToolUse

@@ -1,4 +1,4 @@
-"""Rates and means with how far they may be from what they stand for, as figures to print."""
+"""Rates, and confidence intervals of rates and means, as figures to print."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,7 +13,7 @@ DIGITS = 6
 def wilson(part: int | Fraction, whole: int, z: float = Z_95) -> tuple[float, float] | None:
     """The score interval of a binomial rate (Wilson, JASA 22(158), 1927); None over nothing.
 
-    Unlike the textbook interval it stays within 0 and 1, and has a width where none or all passed.
+    Unlike the textbook interval it stays within 0 and 1, and has a width if none or all passed.
     """
     if not whole:
         return None
@@ -30,9 +30,9 @@ def mean_interval(
     """The interval of the mean of `count` scores between 0 and 1, from their sum and the sum of
     their squares, by the normal approximation: mean +- z s / sqrt(count), cut off at 0 and 1.
 
-    Where the scores do not differ, or there is one, that has no width and would say nothing. Then
-    it is Wilson's, which is wide enough for any scores within 0 and 1: none vary more than those
-    that are either. None over nothing.
+    If all scores are equal, or there is only one, that interval has no width and would say nothing.
+    Then Wilson's interval is used. It is wide enough for any scores from 0 to 1, since scores of 0
+    and 1 vary the most. None over nothing.
     """
     if not count:
         return None

@@ -1,4 +1,4 @@
-"""Means of what single episodes measure, with intervals of 95 %."""
+"""Means of the figures of single episodes, with intervals of 95 %."""
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -9,7 +9,7 @@ from bench.record import EpisodeRecord, ToolCallRecord
 
 
 class Measured(Protocol):
-    """What an episode comes to: figures by name, None where it has none."""
+    """The result of an episode: figures by name, None where it has none."""
 
     @property
     def passed(self) -> bool: ...
@@ -22,7 +22,7 @@ class Measured(Protocol):
 
 
 class _Mean:
-    """Sums are exact, so any order and any split gives the same."""
+    """A mean with exact sums, so the order and any split of the figures do not matter."""
 
     __slots__ = ("are_all_or_nothing", "count", "squares", "total")
 
@@ -57,7 +57,7 @@ class _Mean:
 
 
 class Means:
-    """A mean for each name, over the episodes that have a figure of that name, from 0 to 1."""
+    """For each name a mean over the episodes that have a figure of that name, from 0 to 1."""
 
     def __init__(
         self,

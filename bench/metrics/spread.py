@@ -1,4 +1,4 @@
-"""A distribution of small whole numbers, exactly."""
+"""The exact distribution of small whole numbers."""
 
 from collections import Counter
 from typing import Any

@@ -1,5 +1,5 @@
-"""Which tools episodes called: how many, whether they were offered, and whether they are those that
-the task is labelled with.
+"""Which tools episodes called: how many, whether they were offered, and whether they are the task's
+labelled tools.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from bench.record import EpisodeRecord
 
 
 class ToolUse:
-    """Counts over episodes. Only an episode that names candidates can call what is not offered;
-    only one of a labelled task can hit its labels.
+    """Counts over episodes. Calls of tools that were not offered count only in episodes that name
+    candidates, hits of labels only in episodes of labelled tasks.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What calls ended as: by provenance, error code, fault owner, host and tool, with latencies."""
+"""Outcomes of calls by provenance, error code, fault owner, host and tool, with latencies."""
 
 from bisect import insort
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ from gateway.telemetry.quantile import Quantiles
 SHOWN = 5
 
 UNKNOWN = "(not in the catalogue)"
-"""All tools that there are not: a model that makes names up must not fill the memory."""
+"""Counts all unknown tools together: a model that makes names up must not fill the memory."""
 
 
 class ToolTraffic:
@@ -43,8 +43,8 @@ class HostTraffic:
 
 
 class Traffic:
-    """Counts and latencies over calls. The host of a call over HTTP is `unknown`: only its gateway
-    knows it.
+    """Counts and latencies over calls. The host of a call over HTTP is `unknown`, since only its
+    gateway knows it.
     """
 
     def __init__(self) -> None:
@@ -108,8 +108,8 @@ class Traffic:
         }
 
     def _slowest(self) -> list[str]:
-        """By the 99th percentile, which costs 50 us each and is bounded by the highest figure: in
-        that order few of 760 tools need it.
+        """The tools by their 99th percentile. That costs 50 us for each tool and is at most its
+        highest figure, so tools are tried in order of the latter: few of 760 tools need it.
         """
         found: list[tuple[float, str]] = []
         for bound, name in sorted((-t.latency_ms.highest, name) for name, t in self.tools.items()):

@@ -1,5 +1,5 @@
-"""What episodes took: rounds, requests to models and their tokens; and how they ended. No times, so
-that two runs in which the same happened have the same figures.
+"""What episodes used: rounds, requests to models and their tokens; and how they ended. It has no
+times, so two runs in which the same happened have the same figures.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
 from gateway.telemetry.quantile import Quantiles
 
 TOKENS = ("input", "cached", "output")
-"""`cached` are those of the input that the endpoint had in its cache."""
+"""`cached` are the input tokens that the endpoint had in its cache."""
 
 
 class Requests:
@@ -27,7 +27,7 @@ class Requests:
         self.tokens_an_episode = (Quantiles(), Quantiles(), Quantiles())
 
     def add(self, calls: Sequence[ModelCallRecord]) -> None:
-        """Those of one episode."""
+        """Add the requests of one episode."""
         if not calls:
             return
         took = [0, 0, 0]
@@ -67,7 +67,7 @@ class Requests:
 
 
 class Usage:
-    """Counts over episodes: what agents asked of models, and apart from it what judges did."""
+    """Counts over episodes: the agents' requests to models, and separately the judges'."""
 
     def __init__(self) -> None:
         self.endings: Counter[str] = Counter()
@@ -89,7 +89,7 @@ class Usage:
         self.judge.merge(other.judge)
 
     def result(self) -> dict[str, Any]:
-        """The agent's as they stand, the judge's under `judge`."""
+        """The agents' figures at the top level, the judges' under `judge`."""
         return {
             "endings": dict(sorted(self.endings.items())),
             "rounds": spread(self.rounds),
@@ -99,5 +99,5 @@ class Usage:
 
 
 def _whole(quantiles: dict[str, float | None]) -> dict[str, int | None]:
-    """The sketch knows no zero, only something very small."""
+    """Quantiles as whole numbers: the sketch has no zero, only something very small."""
     return {name: None if figure is None else round(figure) for name, figure in quantiles.items()}
