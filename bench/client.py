@@ -127,7 +127,7 @@ class HttpClient:
     async def open(
         cls, base_url: str, trace: Trace, key: str | None = None
     ) -> AsyncIterator["HttpClient"]:
-        """A client of the gateway at `base_url`. `key` is sent in a header and nowhere else."""
+        """`key` is sent in a header and nowhere else."""
         connector = aiohttp.TCPConnector(limit=CONNECTIONS)
         headers = {CLIENT: f"finbench-{uuid4().hex[:12]}"}  # so that no run starves another
         if key:

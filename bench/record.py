@@ -161,7 +161,7 @@ def is_infrastructure(faults: Collection[str | None]) -> bool:
 
 
 def storable(text: str) -> str:
-    """`text` with the characters replaced that UTF-8 can't hold."""
+    """`text`, replacing what UTF-8 can't hold."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -48,7 +48,7 @@ class Constraints(BaseModel):
         return overlap and _RISK[tool.intent_type] <= _RISK[self.intent]
 
     def in_words(self) -> str:
-        """The constraints as text for the planner."""
+        """Text for the planner."""
         domains = ", ".join(self.domains) or "open"
         timeliness = self.timeliness or "open"
         return f"timeliness: {timeliness}; domains: {domains}; intent: {self.intent}"

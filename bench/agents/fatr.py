@@ -132,7 +132,7 @@ class FatrAgent:
 
 
 def _short(reply: Reply) -> str | None:
-    """The text of a reply that needs no reduction; None for others."""
+    """A reply's text, if it needs no reduction."""
     return whole(reply.data, OUTPUT_CHARS - 1, reply.part) if reply.ok else error_text(reply)
 
 

@@ -258,7 +258,7 @@ async def _read_whole(body: bytes) -> _Answer:
 
 
 async def _bytes_of(response: aiohttp.ClientResponse, most: int = MAX_BYTES) -> bytes:
-    """The body of a response. Raises `ModelError` if it is longer than `most`."""
+    """The body. Raises `ModelError` if it is longer."""
     if (response.content_length or 0) > most:
         raise too_large()
     body = bytearray()

@@ -1,4 +1,4 @@
-"""The settings of an agent's model: which model, at which URL, with which key."""
+"""The model to ask, its URL and its key."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -243,7 +243,7 @@ def _object(asked: Asked) -> dict[str, Any]:
 
 
 def _texts_of(messages: Iterable[dict[str, Any]], role: str) -> list[str]:
-    """The texts of messages of a role, whose content may be a text or a list of parts."""
+    """The texts of a role; content may be a list of parts."""
     texts = []
     for message in messages:
         if message.get("role") == role:

@@ -52,7 +52,7 @@ Uses = defaultdict[tuple[str, str], Use]
 
 
 class Facts:
-    """The facts of one run; it is fed with both streams of the run."""
+    """Gathers facts from both streams of a run."""
 
     def __init__(self, suite: type[Suite], trajectories: int) -> None:
         self.suite = suite

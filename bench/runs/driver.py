@@ -46,7 +46,7 @@ log = logging.getLogger("finport")
 
 
 JUDGE = "judge"
-"""The key of the judge's first error, beside the endings, in `first_errors`."""
+"""A key of `first_errors`, beside the endings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def _name_of(task: Task, repeat: int) -> str:
 
 
 async def _judged(judge: Judge, record: EpisodeRecord, kind: str) -> Judgement:
-    """The judgement of a record. If the judge raises, only this judgement is lost."""
+    """The judgement; a judge's fault costs only this one."""
     try:
         return await judge.judge(record)
     except Exception as error:  # noqa: BLE001
@@ -276,7 +276,7 @@ async def _judged(judge: Judge, record: EpisodeRecord, kind: str) -> Judgement:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Whether the error is a `KeyboardInterrupt` or a group that holds one."""
+    """Whether it is or holds a `KeyboardInterrupt`."""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt)

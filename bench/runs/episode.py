@@ -177,7 +177,7 @@ def _note_requests(noted: object, record: EpisodeRecord) -> str | None:
 
 
 def _note_observed(rounds: list[Round], record: EpisodeRecord) -> str | None:
-    """Record the observed texts; returns what is wrong with them, if anything."""
+    """Record the texts; returns what is wrong, if anything."""
     first, room, wrong = 0, LONGEST_TEXT, None
     for played in rounds:
         for place, text in played.observed.items():

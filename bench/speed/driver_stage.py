@@ -122,12 +122,12 @@ def log_bytes(folder: Path, episodes: int) -> int:
 
 
 def _calls_of(episodes: int) -> int:
-    """The calls of these episodes, and two more of each that warmed up."""
+    """Including two warm-up calls of each kind."""
     return len(ARGUMENTS) * (episodes + 2)
 
 
 async def _warm(client: ToolClient, arguments: dict[str, str]) -> bytes:
-    """The answer to a call, which is cached afterwards."""
+    """The answer, cached by now."""
     await client.call(TOOL, arguments, "warm-up", 0)
     reply = await client.call(TOOL, arguments, "warm-up", 0)
     if reply.source != "cached":

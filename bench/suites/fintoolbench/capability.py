@@ -49,7 +49,7 @@ class Capability:
         self.errors += other.errors
 
     def rates(self) -> dict[str, tuple[int, int]]:
-        """The numerator and the denominator of each rate."""
+        """Each rate as a part and a whole."""
         whole, net = self.episodes, self.infrastructure
         return {
             "TIR": (self.invoked, whole),

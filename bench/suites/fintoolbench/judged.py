@@ -135,7 +135,7 @@ class Judged:
 
 
 def mean(scores: Scores) -> float | None:
-    """The mean, over episodes that have scores, of the mean of an episode's scores."""
+    """The mean of the means of episodes that have scores."""
     halves: Counter[int] = Counter()
     episodes = 0
     for (half, count), n in scores.items():

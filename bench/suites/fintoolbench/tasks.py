@@ -19,7 +19,7 @@ class _Question(BaseModel):
 
 
 def read_task(line: bytes, number: int) -> Task:
-    """The task in a line of the file. Raises `ValidationError`."""
+    """Raises `ValidationError`."""
     question = _Question.model_validate_json(line)
     return Task(
         id=f"{question.dataset_name}_{number}",
