@@ -3,8 +3,8 @@
 Both let AkShare parse the same 250 bars of an upstream that takes 100 ms, once in clear and once
 over TLS, and send all of them. Every call names a different stock, so no answer is cached or
 shared. Both trust the authorities that requests trusts as installed, and one more that is made for
-the run. AKTools is not one of our dependencies: `FINBENCH_AKTOOLS_PYTHON` names a Python that has it.
-Only scheme and host of its requests are changed. Run as a program, this module is the upstream.
+the run. AKTools is not one of our dependencies: `FINBENCH_AKTOOLS_PYTHON` names a Python that has
+it. Only scheme and host of its requests are changed. Run as a program, this module is the upstream.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
 """FinToolBench's capability metrics (arXiv 2603.08262, section 4, as its public evaluator counts).
 
-
 TIR = invoked / N, TESR = passed / N, CER = passed / invoked (undefined where none invoked).
 `Outcome` defines `invoked` and `passed`; the `_text` variants use `passed_text`. An episode that
 failed only because of the infrastructure says nothing about its agent: the paper's rates count it
