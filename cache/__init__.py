@@ -1,4 +1,4 @@
-"""What was answered before: keys, freshness, tiers, single flight, snapshots."""
+"""Cached and recorded answers: keys, freshness, tiers, single flight, snapshots."""
 
 from cache.clock import Clock
 from cache.disk import DiskTier

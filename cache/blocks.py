@@ -1,8 +1,9 @@
-"""Frames in a row, in a file: what snapshots and journals are made of.
+"""The sequence of frames in a file, from which snapshots and journals are built.
 
-Before each frame stands its length, twice (the second time with all bits turned), so that a changed
-length is told from a torn end. A file may end in the middle of a block, or in zeros, where a kill
-or a loss of power cut a write off; anything else that is no block is damage.
+A block is a frame with its length before it, written twice (the second time with all bits turned),
+so that a reader can distinguish a changed length from a torn end. A file may end in the middle of a
+block, or in zeros, where a kill or a loss of power cut a write off. Anything else that is not a
+block is damage.
 """
 
 import os
@@ -18,20 +19,20 @@ _CHUNK = 2**20
 
 
 class Damage(Exception):
-    """A place that holds no block, though something was written there; the text says where."""
+    """Bytes were written at a place, but they are no block; the text says where."""
 
 
 class Torn(Exception):
-    """The blocks end here, before the end of the file: the last write was cut off."""
+    """The blocks end before the file does, because the last write was cut off."""
 
 
 def block(frame: bytes) -> bytes:
-    """A frame as it stands in a file."""
+    """A frame as it is written to a file."""
     return PREFIX.pack(len(frame), len(frame) ^ _ALL) + frame
 
 
 def blocks(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Every frame between two places of a file, with where it begins; frames are not looked into.
+    """Every frame between two offsets of a file, with its own offset. Does not read the frames.
 
     Raises `Torn` and `Damage`.
     """

@@ -1,8 +1,8 @@
-"""What time it is, and how much time has passed.
+"""The time of day, and the time that has passed.
 
-The time of day may step either way, when somebody or NTP sets it. What was recorded with it keeps
-it, as a date; ages and spans are counted by a clock that never steps, and that goes on while the
-machine sleeps.
+The time of day may step in either direction when somebody or NTP sets it. A recorded time of day
+stays as it is, as a date. Ages and spans are counted by a clock that never steps and that goes on
+while the machine sleeps.
 """
 
 import sys
@@ -17,7 +17,7 @@ Reading = Callable[[], float]
 
 
 class Clock:
-    """`wall` is the Unix time, `passed` counts seconds from somewhere."""
+    """`wall` is the Unix time; `passed` counts seconds from an arbitrary start."""
 
     __slots__ = ("_apart", "passed", "wall")
 
@@ -27,7 +27,7 @@ class Clock:
         self._apart = wall() - passed()
 
     def age_s(self, recorded_at: float) -> float:
-        """Seconds since that Unix time: the most that the time of day, or what has passed since
-        this clock was made, allows for.
+        """Seconds since that Unix time: by the time of day, or by the time that has passed since
+        this clock was made, whichever is more.
         """
         return max(self.wall(), self._apart + self.passed()) - recorded_at

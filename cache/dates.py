@@ -1,9 +1,9 @@
-"""What counts as a date in a table's cell, and which of two comes first.
+"""Reading dates in the cells of a table, and comparing them.
 
 A text with a year that can mean nothing else (`2024-01-02 15:00`, `2024年1月`, `2024Q1`,
 `2 Jan 2024`) is a date in any column. Digits (`20240102`, `202401`, `2024`, Unix time from seconds
-to nanoseconds) and times of day are dates in a column that is named like a time: a number that only
-happens to rise is none. `01/02/2024` is none either, since nobody knows its month.
+to nanoseconds) and times of day are dates only in a column that is named like a time, because other
+numbers may rise by chance. `01/02/2024` is never a date, because its month is unknown.
 """
 
 import re
@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"(\d+)(?:\.(\d+))?")
 _HAN_DIGITS = {"一": "1", "二": "2", "三": "3", "四": "4"}
 
 _UNIX_DIGITS = frozenset({9, 10, 12, 13, 15, 16, 18, 19})
-"""Of Unix time from 1973 to 2286: seconds, and thousandths of them three times over."""
+"""How many digits Unix times from 1973 to 2286 have, in seconds, ms, us and ns."""
 
 _TIME_WORDS = frozenset(
     [
@@ -47,7 +47,7 @@ _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class Date(NamedTuple):
-    """A date, comparable with others of its kind only."""
+    """A date. Only dates of one kind can be compared."""
 
     kind: str
     at: float
@@ -55,7 +55,7 @@ class Date(NamedTuple):
 
 @lru_cache(4_096)
 def is_time_name(name: str) -> bool:
-    """Whether a column is named like a time: by its last word, as in `tradeDate` or `净值日期`."""
+    """Whether a column's last word names a time, as in `tradeDate` or `净值日期`."""
     name = name[-64:].strip()
     words = _WORD.findall(name)
     named = bool(words) and name.endswith(words[-1]) and words[-1].lower() in _TIME_WORDS
@@ -63,7 +63,7 @@ def is_time_name(name: str) -> bool:
 
 
 def date_of(text: str, *, named: bool) -> Date | None:
-    """The date that a cell holds, in a column that is `named` like a time or in another."""
+    """The date in a cell, or None; `named` says whether its column is named like a time."""
     if text[4:5] == "-":
         try:
             return _at(datetime.fromisoformat(text))
@@ -81,7 +81,7 @@ def date_of(text: str, *, named: bool) -> Date | None:
 
 
 def _in_words(text: str) -> Date | None:
-    """Raises `ValueError` for a date that no calendar has."""
+    """Raises `ValueError` for a date that does not exist in the calendar."""
     if found := _DAY.fullmatch(text):
         return _date(*found.groups("0"))
     if found := _MONTH.fullmatch(text):
@@ -106,7 +106,7 @@ def _date(
     minute: str = "0",
     second: str = "0",
 ) -> Date:
-    """Read as UTC: within a column that is as good as any zone."""
+    """Read as UTC. Within one column any zone gives the same order."""
     date, time = (int(year), int(month), int(day)), (int(hour), int(minute), int(second))
     return _at(datetime(*date, *time, tzinfo=UTC))
 
@@ -126,7 +126,7 @@ def _of_digits(text: str) -> Date | None:
 
 
 def _is_calendar(digits: str) -> bool:
-    """Whether digits are a year, or one with a month, a day and a time."""
+    """Whether digits are a year, alone or with a month, a day and a time."""
     if len(digits) not in (4, 6, 8, 12, 14) or not "1600" <= digits[:4] < "2200":
         return False
     month, day = digits[4:6], digits[6:8]

@@ -1,11 +1,13 @@
-"""The disk tier: diskcache holding bytes and nothing else.
+"""The disk tier: entries as bytes in diskcache.
 
-Nothing is ever pickled or unpickled: a row of any other kind, or one that is not to the last bit
-what was written, is refused on read, dropped and counted. Writes go behind, in batches, from a
-bounded queue, and are seen by readers at once; when the queue is full the newest write is left out
-and counted, since a cache may forget but may not stall its caller. Reads and writes have a thread
-each, so that a database locked by another process holds up writes only. Several processes may share
-one folder. A database that can't be read is moved aside and begun anew.
+- Nothing is pickled or unpickled. A row that is not bytes, or that differs in a single bit from
+  what was written, is refused on read, dropped and counted.
+- Writes happen in the background, in batches, from a bounded queue. Readers see queued entries at
+  once. When the queue is full, the newest write is left out and counted: a cache may forget, but
+  may not stall its caller.
+- Reads and writes have a thread each, so a database that another process locks delays writes only.
+  Several processes may share one folder. A database that can't be read is moved aside and replaced
+  by a new one.
 """
 
 import asyncio
@@ -38,7 +40,7 @@ _COLUMNS = (
     *("key", "raw", "store_time", "expire_time", "access_time", "access_count"),
     *("tag", "size", "mode", "filename", "value"),
 )
-"""Those of diskcache's table."""
+"""The columns of diskcache's table."""
 
 _INSTEAD = " ON CONFLICT(key, raw) DO UPDATE SET " + ",".join(
     f"{name} = excluded.{name}" for name in _COLUMNS[2:]
@@ -47,16 +49,16 @@ _SELECT = (
     "SELECT key, mode, filename, value FROM Cache"
     " WHERE raw = 1 AND (expire_time IS NULL OR expire_time > ?) AND key IN"
 )
-_RAW = 1  # diskcache.core.MODE_RAW: the value stands in the row itself
+_RAW = 1  # diskcache.core.MODE_RAW: the value is in the row itself
 _NEVER_TO_FILES = 2**62
 
 
 class RefusedRow(ValueError):
-    """A row that is not plain bytes stood in the database."""
+    """A row of the database is not plain bytes."""
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc]
-    """Serialisation for diskcache that knows bytes only."""
+    """Serialisation for diskcache that accepts bytes only."""
 
     def put(self, key: Any) -> tuple[sqlite3.Binary, Literal[True]]:
         if not isinstance(key, bytes):
@@ -85,14 +87,14 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]
 
 
 class BytesCache(diskcache.Cache):  # type: ignore[misc]
-    """diskcache with one way more to read and to write: many rows in one statement.
+    """diskcache that can also read and write many rows in one statement.
 
-    `get` and `set` take the interpreter's lock several times a row, and each time wait for the
+    `get` and `set` take the interpreter's lock several times a row. Each time they wait for the
     event loop, or make it wait.
     """
 
     def get_all(self, keys: Sequence[bytes]) -> dict[bytes, tuple[int, str | None, object]]:
-        """Of those keys that are kept and not expired: mode, file name and value, for `fetch`.
+        """Mode, file name and value (for `fetch`) of the keys that are present and not expired.
 
         One statement holds no more than 999 keys in some builds of SQLite.
         """
@@ -101,7 +103,7 @@ class BytesCache(diskcache.Cache):  # type: ignore[misc]
         return {bytes(key): (mode, name, value) for key, mode, name, value in rows}
 
     def set_all(self, rows: Sequence[tuple[bytes, bytes, float]]) -> None:
-        """Set keys to values, to be kept for so many seconds; of one key the last counts."""
+        """Store rows of key, value and seconds to keep it; the last row of a key wins."""
         now = time.time()
         latest = {key: (value, now + keep_s) for key, value, keep_s in rows}
         values = [
@@ -118,7 +120,7 @@ class BytesCache(diskcache.Cache):  # type: ignore[misc]
 
 
 class DiskTier:
-    """Entries by key on disk. Made by `DiskTier.open`; owned by one event loop."""
+    """Entries by key on disk. `DiskTier.open` makes it; one event loop owns it."""
 
     name = "disk"
 
@@ -133,16 +135,16 @@ class DiskTier:
         self._queued_bytes = 0
         self._closing = False
         self.refused = 0
-        """Rows that were not to the last bit what was written."""
+        """Rows that differed from what was written."""
         self.failed = 0
         """Reads that the database did not answer."""
         self.left_out = 0
-        """Writes that did not go to disk."""
+        """Writes that did not reach the disk."""
 
     @classmethod
     @asynccontextmanager
     async def open(cls, directory: Path, max_bytes: int) -> AsyncIterator["DiskTier"]:
-        """Open or create the database in `directory` (mode 0700); close flushes what is queued."""
+        """Open or create the database in `directory` (mode 0700). Closing flushes the queue."""
         tier = cls()
         tier._store = await run_in(tier._writer, _open, directory, max_bytes)
         work = (tier._read_wanted(), tier._write_behind())
@@ -171,7 +173,7 @@ class DiskTier:
         }
 
     async def get(self, key: str) -> Entry | None:
-        """The kept entry, or None. A row that can't be trusted is dropped and counted."""
+        """The cached entry, or None. A row that can't be trusted is dropped and counted."""
         queued = self._queued.get(key)
         if queued is not None or self._closing:
             return queued
@@ -191,7 +193,7 @@ class DiskTier:
         self._queue.put_nowait((key, entry, keep_s))
 
     async def _read_wanted(self) -> None:
-        """Read what is wanted by now, in batches, until the tier closes."""
+        """Read the requested keys in batches, until the tier closes."""
         while self._wanted or not self._closing:
             await self._asked.wait()
             self._asked.clear()
@@ -206,8 +208,8 @@ class DiskTier:
     def _read(self, keys: list[str]) -> list[Entry | None]:
         try:
             rows = self._store.get_all([key.encode() for key in keys])
-        except Exception:  # noqa: BLE001 - whatever it is, a cache may forget but may not fail
-            if len(keys) > 1:  # one bad row hides no other
+        except Exception:  # noqa: BLE001 - a cache may forget but may not fail
+            if len(keys) > 1:  # so that one bad row does not hide the others
                 return [entry for key in keys for entry in self._read([key])]
             self.failed += len(keys)
             return [None for _ in keys]
@@ -228,7 +230,7 @@ class DiskTier:
         return None
 
     async def _write_behind(self) -> None:
-        """Write batches until None says that the tier closes."""
+        """Write batches until a None in the queue says that the tier closes."""
         closing = False
         while not closing:
             batch = [await self._queue.get()]
@@ -259,7 +261,7 @@ def _open(directory: Path, max_bytes: int) -> BytesCache:
             return _store(directory, max_bytes)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF not in _UNREADABLE:
-                raise  # a full disk or a lock says nothing against what is kept
+                raise  # a full disk or a lock does not mean that the database is bad
             for file in directory.glob("cache.db*"):
                 file.rename(file.with_name(f"unreadable-{file.name}"))
         return _store(directory, max_bytes)

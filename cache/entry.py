@@ -1,4 +1,4 @@
-"""One kept answer: the ready JSON of `data` and what is known about where it came from."""
+"""One cached answer: the ready JSON of `data`, and where and when it was made."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,26 +13,26 @@ from cache.order import DateColumn, DateOrder, date_order, record_at
 from cache.records import picked
 
 _LINE = orjson.OPT_APPEND_NEWLINE
-_STEP = 2**12  # bytes in which lines are counted, instead of being gone through one by one
+_STEP = 2**12  # lines are counted in steps of this many bytes, not one by one
 
 PIECE = 2**20
 """Bytes of a table that are parsed at a time."""
 
 MAX_VALUES = 2**22
-"""Values in one document, or piece of a table; each may take a hundred bytes once it is parsed."""
+"""Most values in one document or piece of a table; a parsed value may take a hundred bytes."""
 
 _UPSTREAM = re.compile("[a-z_]{1,32}")
-_DIGEST = re.compile("[0-9a-f]{40}")  # both go into envelopes as they are
+_DIGEST = re.compile("[0-9a-f]{40}")  # both are copied into envelopes unchanged
 _LATEST = 1e11  # a Unix time in the year 5138
 
 
 @dataclass(slots=True)
 class View:
-    """What of an entry is given back: its data, whether that left rows out, and what stands beside
-    the data in an envelope, as the inside of a JSON object.
+    """The part of an entry that an answer returns.
 
-    `offset` is how many rows come before those of the data; `shown` says in words which they are,
-    where some were left out.
+    `data` holds the rows and `truncated` says whether some were left out. `about` goes beside the
+    data into an envelope, as the inside of a JSON object. `offset` is the number of rows before
+    those of the data; `shown` says in words which rows these are, if some were left out.
     """
 
     data: bytes
@@ -44,26 +44,26 @@ class View:
 
     @property
     def quoted(self) -> bytes:
-        """Data and `about` as they stand within a JSON text, on one line; made on first use."""
+        """Data and `about`, escaped for a JSON string, on one line; made on first use."""
         if self._quoted is None:
             self._quoted = quoted(b'"data":%b,%b' % (self.data, self.about))
         return self._quoted
 
 
 def quoted(json: bytes) -> bytes:
-    """A piece of JSON as it stands within a JSON text."""
+    """A piece of JSON, escaped for a JSON string."""
     return json.replace(b"\n", b"").replace(b"\\", rb"\\").replace(b'"', rb"\"")
 
 
 @dataclass(slots=True, frozen=True)
 class Entry:
-    """A kept answer.
+    """A cached answer.
 
     `data` of a table is an array with one record a line (`[{..},\\n{..}]`), so that rows can be cut
     without decoding. `recorded_at` is the Unix time at which upstream had answered, `latency_ms`
-    what that took; `upstream` is `live` or `simulated`. `digest` (BLAKE2b-160, 40 hex digits) is
-    over data, columns, rows and upstream, and is computed where it is not given: 1 ms a MB. `tool`
-    is the one that answered; it is empty where an earlier version kept the entry.
+    the time that this took; `upstream` is `live` or `simulated`. `digest` (BLAKE2b-160, 40 hex
+    digits) covers data, columns, rows and upstream. If it is not given, it is computed (1 ms a MB).
+    `tool` is the tool that answered; it is empty in entries that an earlier version wrote.
     """
 
     data: bytes
@@ -91,17 +91,17 @@ class Entry:
 
     @property
     def version(self) -> str:
-        """Tells the answers to one call apart."""
+        """Distinguishes the answers to one call."""
         return self.digest[:16]
 
     @property
     def size(self) -> int:
-        """Bytes that this entry may hold with one view, for the bounds of the tiers."""
+        """The most bytes that this entry takes with one view, for the bounds of the tiers."""
         return 3 * len(self.data) + 1_500
 
     @property
     def order(self) -> DateOrder | None:
-        """How a table is ordered by date, if it is; found out on first use."""
+        """How a table is ordered by date, or None; found on first use."""
         if self._order is None:
             found = date_order(self.data, self.columns or (), self.rows or 0)
             object.__setattr__(self, "_order", (found,))
@@ -109,8 +109,8 @@ class Entry:
         return self._order[0]
 
     def view(self, rows: int) -> "View":
-        """The entry cut to at most `rows` records: the last where dates rise from row to row, else
-        the first. The last view asked for is kept.
+        """The entry cut to at most `rows` records: the last ones if dates rise from row to row,
+        else the first ones. The entry keeps the view that was made last.
         """
         view = self.views.get(rows)
         if view is None:
@@ -131,7 +131,7 @@ class Entry:
         return View(data, is_cut, orjson.dumps(about)[1:-1], offset, shown)
 
     def _said(self, offset: int, limit: int, start: int, end: int) -> str:
-        """Which rows these are, in words that go into an envelope."""
+        """Which rows these are, in words for an envelope."""
         said = f"rows {offset + 1}-{offset + limit} of {self.rows}"
         if self.order is None:
             return said
@@ -143,8 +143,8 @@ class Entry:
         return "{}, from {} to {}".format(said, *map(column.text, ends))
 
     def page(self, offset: int, limit: int, columns: Sequence[str] | None = None) -> bytes:
-        """Records `offset` to `offset + limit` of a table, as a JSON array; of all `columns` or
-        some. Takes 0.1 ms a thousand rows, and 10 ms where columns are picked.
+        """Records `offset` to `offset + limit` of a table, as a JSON array, with all columns or
+        only `columns`. Takes 0.1 ms a thousand rows, and 10 ms where columns are picked.
         """
         if self.rows is None:
             raise ValueError("only a table has pages")
@@ -153,8 +153,8 @@ class Entry:
         return page if columns is None else picked(page, columns)
 
     def _place(self, offset: int, limit: int) -> tuple[int, int]:
-        """Where those records begin and end, counted from the nearer end of the table."""
-        rows, end = self.rows or 0, len(self.data) + 1  # as if a separator stood where it ends
+        """Where those records begin and end, found from the nearer end of the table."""
+        rows, end = self.rows or 0, len(self.data) + 1  # as if a separator followed the table
         stop = min(offset + limit, rows)
         if stop <= offset:
             return 0, 0
@@ -165,7 +165,7 @@ class Entry:
         return start, self._after(start, stop - offset) - 2
 
     def _before(self, place: int, records: int) -> int:
-        """Where the record begins that comes so many records before `place`."""
+        """The start of the record that is `records` records before `place`."""
         end = place - 1
         while end > 0:
             step = max(end - _STEP, 0)
@@ -179,7 +179,7 @@ class Entry:
         return 1
 
     def _after(self, place: int, records: int) -> int:
-        """Where the record begins that comes so many records after `place`."""
+        """The start of the record that is `records` records after `place`."""
         while place < len(self.data):
             ends = self.data.count(b"\n", place, place + _STEP)
             if ends >= records:
@@ -188,11 +188,11 @@ class Entry:
                 return place
             records -= ends
             place += _STEP
-        return len(self.data) + 1  # as if a separator stood where the array ends
+        return len(self.data) + 1  # as if a separator followed the array
 
     @property
     def head(self) -> dict[str, Any]:
-        """What is known about the answer itself, for the head of a frame."""
+        """The fields of the answer without its data, for the head of a frame."""
         return {
             "columns": self.columns,
             "rows": self.rows,
@@ -203,12 +203,12 @@ class Entry:
         }
 
     def encode(self, key: str) -> bytes:
-        """The entry as a frame that says which key it stands under."""
+        """The entry as a frame, which includes its key."""
         return pack({"key": key, "tool": self.tool, **self.head}, self.data)
 
     @classmethod
     def decode(cls, frame: bytes, key: str) -> "Entry":
-        """Inverse of `encode`. Raises `FrameError`, also for a frame of another key."""
+        """The inverse of `encode`. Raises `FrameError`, also for a frame of another key."""
         head, data = unpack(frame)
         if head.pop("key", None) != key:
             raise FrameError("a frame of another key")
@@ -216,8 +216,8 @@ class Entry:
 
     @classmethod
     def of(cls, head: dict[str, Any], data: bytes) -> "Entry":
-        """Inverse of `head` and `data`. Raises `FrameError` where one of the fields is none."""
-        head = {"tool": "", **head}  # earlier versions did not keep it
+        """The inverse of `head` and `data`. Raises `FrameError` for a missing or invalid field."""
+        head = {"tool": "", **head}  # earlier versions did not write it
         unfit = [name for name, fits in _FIELDS.items() if not fits(head.get(name, ...))]
         if unfit or len(head) != len(_FIELDS):
             raise FrameError(f"not an entry: {', '.join(unfit) or 'its fields'} can't be so")
@@ -227,10 +227,10 @@ class Entry:
         return cls(data=data, columns=None if columns is None else tuple(columns), **head)
 
     def check(self, *, lines: bool = True) -> None:
-        """Raises `FrameError` where the data is not JSON, or not as many records as it says; with
-        `lines` also where a table is not one record a line, as pages are cut.
+        """Raises `FrameError` if the data is not JSON or has another number of records than `rows`.
+        With `lines`, also if a table does not have one record a line, which pages rely on.
 
-        As long as parsing it takes; a large table is parsed in pieces.
+        Takes as long as parsing the data. A large table is parsed in pieces.
         """
         if self.rows is None:
             _parsed(self.data)
@@ -256,7 +256,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def _pieces(table: bytes) -> Iterator[bytes]:
-    """A table as several, cut between records."""
+    """The table in pieces, cut between records."""
     if len(table) <= PIECE:
         yield table
         return

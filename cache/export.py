@@ -1,9 +1,9 @@
-"""Snapshots as other tools read them: JSON Lines and Parquet, one row a recorded call.
+"""Exporting snapshots to JSON Lines and Parquet, one row per recorded call.
 
 Both have the fields `key`, `row` (the row's digest), `tool`, `revision`, `arguments`, `status`,
 `body`, `columns`, `rows`, `recorded_at` (Unix seconds), `latency_ms`, `upstream` and `digest` (the
-answer's). In Parquet `arguments` and `body`
-are JSON texts. Rows come in the order of the file, a few at a time, whatever the snapshot's size.
+answer's). In Parquet `arguments` and `body` are JSON texts. Rows keep the order of the file. They
+are read a few at a time, whatever the snapshot's size.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,11 +15,11 @@ from cache.row import Row
 from cache.snapshot import Snapshot
 
 GROUP_BYTES = 16 * 2**20
-"""Bodies that stand together in one row group of a Parquet file."""
+"""Bytes of bodies in one row group of a Parquet file."""
 
 
 def write_jsonl(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()) -> None:
-    """Every row as one line, save those of some tools. Raises `SnapshotError`."""
+    """Write each row as one line, except rows of the tools `without`. Raises `SnapshotError`."""
     for row in _rows(snapshot, without):
         fields = _fields(row) | {
             "arguments": row.arguments,
@@ -29,7 +29,7 @@ def write_jsonl(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()
 
 
 def write_parquet(snapshot: Snapshot, out: BinaryIO, without: Collection[str] = ()) -> None:
-    """Every row as one record, save those of some tools.
+    """Write each row as one record, except rows of the tools `without`.
 
     Raises `SnapshotError`, and `ImportError` without pyarrow.
     """
@@ -72,7 +72,7 @@ def _groups(snapshot: Snapshot, without: Collection[str]) -> Iterator[list[dict[
 
 
 def _fields(row: Row) -> dict[str, Any]:
-    """All but arguments and body, in the order of the file's columns."""
+    """All fields in the order of the file's columns; arguments and body are still None."""
     return {
         "key": row.key,
         "row": row.digest.hex(),

@@ -1,9 +1,9 @@
-"""Files are written aside, and put in place whole or not at all.
+"""Writing files atomically: a file is written under another name, then renamed.
 
-Whenever the process is killed or the disk is full, the old file stands under the name or the new
-one does. A power cut changes nothing about that: the file is on disk before it takes the name, and
-the name is on disk before the caller goes on. A kill may leave a hidden `.part` file beside it,
-which nothing reads.
+After a kill or on a full disk, the name belongs to the complete old file or to the complete new
+one. The same holds after a power cut: the file is on disk before it takes the name, and the name is
+on disk before the caller goes on. A kill may leave a hidden `.part` file in the folder, which
+nothing reads.
 """
 
 import ctypes
@@ -21,10 +21,10 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 
 @contextmanager
 def new_file(out: Path, mode: int | None = None) -> Iterator[BinaryIO]:
-    """What is written stands under the name `out` when the context ends without an exception. Until
-    then the file has the name `.name`. Without a `mode` the process's umask says who may read it.
+    """A new file, which takes the name `out` when the context ends without an exception. Until then
+    the file has the name `.name`. Without a `mode` the process's umask decides who may read it.
 
-    Raises `OSError`; `FileExistsError` rather than touch a file that is there.
+    Raises `OSError`. If `out` exists, raises `FileExistsError` and does not touch it.
     """
     if out.exists():
         raise FileExistsError(errno.EEXIST, "it exists already; name a new file", str(out))
@@ -37,13 +37,13 @@ def new_file(out: Path, mode: int | None = None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replaced_file(out: Path, mode: int | None = None, *, synced: bool = True) -> Iterator[BinaryIO]:
-    """What is written stands in the place of the file `out`, if there is one, when the context ends
-    without an exception. A link to a file stays one. The file's owner stays if this process may
-    give files away, and its mode if none is given.
+    """A file that replaces `out`, if it exists, when the context ends without an exception. A link
+    to a file stays a link. The file keeps its owner if this process may give files away, and its
+    mode if no `mode` is given.
 
-    Not `synced`, nothing waits for the disk, and a power cut may leave an empty file.
+    Without `synced` nothing waits for the disk, and a power cut may leave an empty file.
 
-    Raises `OSError`, for what is no regular file too.
+    Raises `OSError`, also if `out` is not a regular file.
     """
     out = Path(os.path.realpath(out))
     before = _regular(out)
@@ -62,7 +62,7 @@ def replaced_file(out: Path, mode: int | None = None, *, synced: bool = True) ->
 
 @contextmanager
 def _aside(out: Path, mode: int | None) -> Iterator[BinaryIO]:
-    """An open file beside `out`; its name is gone when the context ends."""
+    """An open file in the folder of `out`; its temporary name is removed when the context ends."""
     part = out.with_name(f".{out.name}.{token_hex(4)}.part")
 
     def made(path: str, flags: int) -> int:
@@ -88,7 +88,7 @@ def _finish(file: BinaryIO, mode: int | None, *, synced: bool = True) -> None:
 
 
 def _regular(out: Path) -> os.stat_result | None:
-    """What is known of the file, if there is one. Raises `OSError` for anything else."""
+    """The status of a regular file, or None if there is no file. Else raises `OSError`."""
     try:
         found = out.stat()
     except FileNotFoundError:
@@ -101,7 +101,7 @@ def _regular(out: Path) -> os.stat_result | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """So that the names of new files outlive a loss of power."""
+    """Sync a folder, so that the names of new files outlive a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -110,7 +110,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def exchange_folders(one: Path, other: Path) -> None:
-    """Each takes the other's name, at once. Raises `OSError` where the system can't."""
+    """Exchange the names of two folders atomically. Raises `OSError` where the system can't."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:

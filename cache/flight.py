@@ -1,9 +1,9 @@
-"""Single flight: identical work in progress is done once and shared by all who wait for it.
+"""Single flight: identical work runs once, and all callers that wait for it share the outcome.
 
-Each caller waits under its own deadline and may be cancelled alone; the work goes on for the
-others, under the latest deadline among those who joined (what is already under way keeps the time
-it was given). When nobody waits any more the work is cancelled, unless it was begun behind its
-caller. `Flights` owns the tasks and ends them when it closes.
+Each caller waits under its own deadline and may be cancelled alone. The work goes on for the
+others, under the latest deadline among the callers that joined (a part of it that has begun keeps
+the time it was given). When no caller waits any more, the work is cancelled, unless it was begun in
+the background. `Flights` owns the tasks and ends them when it closes.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 class Late(TimeoutError):
-    """A caller's deadline passed first; `attempts` is how often the work had tried by then, and
-    `in_line` whether it waited for its turn.
+    """A caller's deadline passed before the work ended. `attempts` says how often the work had
+    tried by then, and `in_line` whether it was waiting in the fair queue.
     """
 
     def __init__(self, attempts: int, in_line: bool) -> None:
@@ -27,13 +27,13 @@ class Late(TimeoutError):
 
 
 class Shut(Exception):
-    """No more work is started."""
+    """The flights are closing and start no more work."""
 
 
 class Flight(Generic[T]):
-    """One piece of work under way.
+    """One piece of work in progress.
 
-    `deadline` is loop time and may move back as callers join; the work counts its `attempts`.
+    `deadline` is loop time and may become later as callers join. The work counts its `attempts`.
     """
 
     __slots__ = ("_ended_in_line", "_limit", "attempts", "deadline", "task", "waiters")
@@ -48,7 +48,7 @@ class Flight(Generic[T]):
 
     @asynccontextmanager
     async def wait_in_line(self) -> AsyncIterator[None]:
-        """A wait within ends at the deadline with a `TimeoutError`, wherever that moves."""
+        """A wait in the context ends with a `TimeoutError` at the deadline, even if that moves."""
         limit = asyncio.timeout_at(self.deadline)
         try:
             async with limit as self._limit:
@@ -58,7 +58,7 @@ class Flight(Generic[T]):
 
     @property
     def in_line(self) -> bool:
-        """Whether the work waits for its turn, or did when its time ended."""
+        """Whether the work waits in the fair queue, or did so when its time ended."""
         return self._limit is not None or self._ended_in_line
 
     def extend(self, deadline: float) -> None:
@@ -81,7 +81,7 @@ class Flights(Generic[T]):
     async def join(
         self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
     ) -> T:
-        """The outcome of `work`, started here unless it is under way.
+        """The outcome of `work`, which is started unless it is in progress.
 
         Raises `Late` at `deadline` (loop time), `Shut`, and whatever the work raised.
         """
@@ -109,14 +109,14 @@ class Flights(Generic[T]):
     def begin(
         self, key: str, deadline: float, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]
     ) -> None:
-        """Start `work` behind the caller unless it is under way. It ends as it ends: what it raises
-        reaches only those who join it.
+        """Start `work` in the background unless it is in progress. Only callers that join it
+        receive what it raises.
         """
         if key not in self._flights:
-            self._start(key, deadline, work).waiters += 1  # nobody's leaving ends it
+            self._start(key, deadline, work).waiters += 1  # it goes on without callers
 
     def shut(self) -> None:
-        """Start no more work; who asks for some gets `Shut`."""
+        """Start no more work; a caller that asks for some gets `Shut`."""
         self._closed = True
 
     async def close(self) -> None:
@@ -138,7 +138,7 @@ class Flights(Generic[T]):
         return flight
 
     def _abandon(self, key: str, flight: Flight[T]) -> None:
-        """Nobody waits any more: end the work, and let the next caller start anew."""
+        """End work that no caller waits for, so that the next caller starts anew."""
         if not flight.task.done():
             self._ending.add(flight.task)
             flight.task.cancel()
@@ -150,4 +150,4 @@ class Flights(Generic[T]):
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not task.cancelled():
-            task.exception()  # also seen when every waiter has gone
+            task.exception()  # mark it as retrieved, even if no caller is left

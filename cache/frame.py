@@ -1,9 +1,9 @@
 """The stored form of an answer: a head, the data as a zstd frame, and a hash over both.
 
 A frame is 16 bytes of BLAKE2b (RFC 7693) over all that follows, one line of JSON, and a zstd frame
-(RFC 8878). What does not read as that, to the last bit, is refused with `FrameError`, never guessed
-at, and refused before anything in it is decoded. A frame says how long its data is, and takes no
-more memory than that.
+(RFC 8878). Bytes that differ from this form, even in a single bit, are refused with
+`FrameError`. The hash is checked before anything is decoded, and nothing is guessed. A frame states
+the length of its data, and a reader takes no more memory than that.
 """
 
 import sys
@@ -22,10 +22,10 @@ LEVEL = 3
 HASH_BYTES = 16
 
 MAX_DATA = 32 * 2**20
-"""The most bytes that the data of one frame may have: twice what an adapter takes."""
+"""The most bytes of data in one frame: twice what an adapter accepts."""
 
 MAX_FRAME = MAX_DATA + 4 * 2**20
-"""The most bytes of a frame, head and all."""
+"""The most bytes of a frame, with its head."""
 
 _WITHIN: dict[int, int] = {zstd.DecompressionParameter.window_log_max: MAX_DATA.bit_length() - 1}
 
@@ -35,7 +35,7 @@ class FrameError(ValueError):
 
 
 def pack(head: dict[str, Any], data: bytes) -> bytes:
-    """The frame of `data` with what is known about it. Raises `FrameError` where it is too long."""
+    """The frame of a head and its data. Raises `FrameError` if the data is too long."""
     if len(data) > MAX_DATA:
         raise FrameError(f"the data is over {MAX_DATA} bytes")
     line = orjson.dumps({"v": FORMAT, **head}, option=orjson.OPT_APPEND_NEWLINE)
@@ -44,12 +44,12 @@ def pack(head: dict[str, Any], data: bytes) -> bytes:
 
 
 def read_head(frame: bytes) -> dict[str, Any]:
-    """The head of a frame, checked; its data is left as it is. Raises `FrameError`."""
+    """The head of a frame, checked; the data is not decoded. Raises `FrameError`."""
     return _opened(frame)[0]
 
 
 def unpack(frame: bytes) -> tuple[dict[str, Any], bytes]:
-    """Inverse of `pack`. Raises `FrameError`."""
+    """The inverse of `pack`. Raises `FrameError`."""
     head, compressed = _opened(frame)
     decompressor = zstd.ZstdDecompressor(options=_WITHIN)
     try:

@@ -1,8 +1,8 @@
-"""How long an answer may be given again: a pure function of when it was recorded, the rule of its
-tool, the time, and what the caller asks for.
+"""Freshness: whether a cached answer may be returned.
 
-The terms are those of RFC 9111 (fresh, stale, the request directives of section 5.2.1) and RFC 5861
-(stale-while-revalidate, stale-if-error).
+`decide` is a pure function of the time at which the answer was recorded, the rule of its tool, the
+time now, and what the caller asks for. The terms are those of RFC 9111 (fresh, stale, the request
+directives of section 5.2.1) and RFC 5861 (stale-while-revalidate, stale-if-error).
 """
 
 import re
@@ -18,16 +18,16 @@ from manifests.nearest import did_you_mean
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 
 CLOCK_SKEW_S = 60.0
-"""An answer recorded further in the future than this is not believed."""
+"""An answer that was recorded further in the future than this is not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How long an answer is fresh, and how long after that it may still be given: while a newer one
-    is fetched behind the caller, and in place of an error. Seconds.
+    """How long an answer is fresh, and how long after that it may still be returned: while a newer
+    one is fetched in the background, and in place of an error. Seconds.
 
     With `updates_utc` (times of day in seconds after midnight UTC) an answer is fresh until the
-    next of these times, and `fresh_s` says nothing.
+    next of these times, and `fresh_s` is ignored.
     """
 
     fresh_s: float
@@ -36,7 +36,7 @@ class Rule:
     updates_utc: tuple[float, ...] = ()
 
     def fresh_until(self, recorded_at: float) -> float:
-        """Unix time at which an answer of `recorded_at` is no longer fresh."""
+        """The Unix time from which an answer of `recorded_at` is no longer fresh."""
         if not self.updates_utc:
             return recorded_at + self.fresh_s
         midnight = recorded_at // DAY * DAY
@@ -57,7 +57,7 @@ class Rule:
 
     @property
     def keep_s(self) -> float:
-        """How long after its recording an answer can be of any use without a caller's leave."""
+        """How long after its recording an answer may be used, unless a caller allows more."""
         fresh_s = DAY if self.updates_utc else self.fresh_s
         return fresh_s + max(self.stale_while_revalidate_s, self.stale_if_error_s)
 
@@ -80,7 +80,7 @@ FRESHNESS: Mapping[Timeliness, Rule] = {
 
 
 def rule_of(timeliness: Timeliness, override: FreshnessOverride | None = None) -> Rule:
-    """The rule of a timeliness class, with what a manifest says otherwise."""
+    """The rule of a timeliness class, with the fields that a manifest overrides."""
     rule = FRESHNESS[timeliness]
     if override is None:
         return rule
@@ -112,21 +112,21 @@ _WITHOUT_MEANING = (
     *("no-transform", "stale-while-revalidate", "must-revalidate", "proxy-revalidate"),
     *("must-understand", "private", "public", "s-maxage", "immutable", "pre-check", "post-check"),
 )
-"""What clients send as well: it asks for nothing here, mostly since it is of answers."""
+"""Other directives that clients send. They have no effect: most are meant for answers."""
 
 
 class CacheControlError(ValueError):
-    """A request directive that can't be read; the text says what would be right."""
+    """A request directive can't be read; the text says what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheControl:
-    """What a caller asks of kept answers (RFC 9111, section 5.2.1; RFC 5861, section 4).
+    """What a caller asks of cached answers (RFC 9111, section 5.2.1; RFC 5861, section 4).
 
     `max_age_s`: no older than this. `min_fresh_s`: fresh for at least this long. `max_stale_s`: may
-    be stale by as much (infinity: by any amount). `stale_if_error_s`: in place of an error, stale
-    by as much; 0 for never. `no_cache`: nothing kept. `no_store`: keep nothing of this call.
-    `only_if_cached`: a kept answer or none. Seconds.
+    be stale by at most this (infinity: by any amount). `stale_if_error_s`: in place of an error,
+    may be stale by at most this; 0 for never. `no_cache`: no cached answer. `no_store`: do not
+    cache the answer. `only_if_cached`: a cached answer or an error. Seconds.
     """
 
     max_age_s: float | None = None
@@ -147,8 +147,8 @@ class CacheControl:
     def parse(cls, header: str) -> "CacheControl":
         """From the text of a `Cache-Control` request header.
 
-        Raises `CacheControlError` for a directive that is unknown, can't be read, or stands there
-        with two values.
+        Raises `CacheControlError` for a directive that is unknown, can't be read, or occurs with
+        two values.
         """
         said: dict[str, Any] = {}
         for name, value in _directives(header):
@@ -159,13 +159,13 @@ class CacheControl:
 
     @property
     def demands(self) -> bool:
-        """Whether the caller says itself how good an answer must be."""
+        """Whether the caller itself says how fresh an answer must be."""
         bounds = (self.max_age_s, self.min_fresh_s, self.max_stale_s)
         return self.no_cache or any(bound is not None for bound in bounds)
 
 
 def _directives(header: str) -> Iterator[tuple[str, str | None]]:
-    """Names and values, None where there is none; both in small letters."""
+    """Names and values in lower case; the value is None for a directive that has none."""
     text, at = header.lower(), 0
     while at < len(text):
         found = _DIRECTIVE.match(text, at)
@@ -177,7 +177,7 @@ def _directives(header: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _asked(name: str, value: str | None) -> tuple[str, bool | float | None]:
-    """The field of `CacheControl` that a directive sets, and to what; None for no meaning."""
+    """The field of `CacheControl` that a directive sets, and its value; None for no effect."""
     if name in _FLAGS:
         if value is not None:
             raise CacheControlError(f"Cache-Control: {name} takes no value")
@@ -199,7 +199,7 @@ ANYTHING = CacheControl()
 
 
 class Use(Enum):
-    """What a kept answer is good for, now and for this caller."""
+    """How a cached answer may be used, now and for this caller."""
 
     FRESH = "give it"
     REVALIDATE = "give it as stale, and fetch a newer one behind the caller"
@@ -209,11 +209,11 @@ class Use(Enum):
 
 
 def decide(recorded_at: float, rule: Rule, now: float, asked: CacheControl = ANYTHING) -> Use:
-    """What an answer of `recorded_at` is good for at `now` (Unix times)."""
+    """How an answer of `recorded_at` may be used at `now` (Unix times)."""
     age_s, fresh_until = now - recorded_at, rule.fresh_until(recorded_at)
     if age_s < -CLOCK_SKEW_S:
         return Use.NO
-    # By how much the answer falls short of what is asked for; at most 0 if it does not.
+    # Seconds by which the answer misses what the caller asks for; at most 0 if it does not.
     short_s = now + (asked.min_fresh_s or 0.0) - fresh_until
     if asked.max_age_s is not None:
         short_s = max(short_s, age_s - asked.max_age_s)

@@ -1,7 +1,8 @@
 """The identity of a call: a hash of tool, manifest revision and canonical arguments.
 
-Equal calls have equal keys and different calls different ones. Nothing else enters: no secret, no
-clock, no order of arguments (binding has already put them in the order of the signature).
+Equal calls have equal keys, and different calls have different keys. A key depends on nothing
+else: not on a secret, a clock or the order of arguments (binding has already put them into the
+order of the signature).
 """
 
 from collections.abc import Mapping
@@ -16,5 +17,5 @@ def key_prefix(tool: str, revision: str) -> bytes:
 
 
 def call_key(prefix: bytes, arguments: Mapping[str, object]) -> str:
-    """Key of one call (32 hex digits of BLAKE2b, RFC 7693)."""
+    """The key of one call (32 hex digits of BLAKE2b, RFC 7693)."""
     return blake2b(prefix + orjson.dumps(arguments), digest_size=16).hexdigest()

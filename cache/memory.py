@@ -1,4 +1,4 @@
-"""The memory tier: entries by key, bounded by bytes, least recently used out first."""
+"""The memory tier: entries by key, bounded by bytes; the least recently used is dropped first."""
 
 from collections import OrderedDict
 
@@ -8,10 +8,10 @@ from cache.entry import Entry
 class Kept:
     """An entry as this process holds it.
 
-    It was recorded at `since` and is fresh until `fresh_until`; after a failed refresh it is not
+    It was recorded at `since` and is fresh until `fresh_until`. After a failed refresh it is not
     refreshed again before `retry_at`. These are readings of `Clock.passed`, so that no step of the
-    time of day makes it younger. `snapshot` is the id of the snapshot that it was read from, if
-    any; one that is not `stored` has been given to its caller only.
+    time of day makes the entry younger. `snapshot` is the id of the snapshot that it was read from,
+    if any. If it is not `stored`, only its caller has it.
     """
 
     __slots__ = ("entry", "fresh_until", "retry_at", "since", "snapshot", "stored")
@@ -38,7 +38,7 @@ class Kept:
 
 
 class MemoryTier:
-    """Owned by one event loop; a look-up does no I/O and takes no lock."""
+    """Entries in memory, owned by one event loop. A look-up does no I/O and takes no lock."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -55,7 +55,7 @@ class MemoryTier:
         return kept
 
     def put(self, key: str, kept: Kept) -> None:
-        """Keep it; an entry that is larger than the whole tier is not kept."""
+        """Store an entry, unless it is larger than the whole tier."""
         self.drop(key)
         size = kept.entry.size
         if size > self.max_bytes:

@@ -1,7 +1,7 @@
-"""Making a snapshot out of others and of journals: one file, written aside and put in place whole.
+"""Merging snapshots and journals into one new snapshot, which is written atomically.
 
-Of two rows of one call the one of higher rank stands (`RowHead.rank`), so the result does not
-depend on the order of the sources.
+Of two rows of one call, the snapshot gets the row of higher rank (`RowHead.rank`), so the result
+does not depend on the order of the sources.
 """
 
 import os
@@ -33,7 +33,7 @@ from cache.snapshot import (
 
 
 class _Pick(NamedTuple):
-    """Where the row of a call stands that goes into the new file."""
+    """A row that was chosen for the new file, and where it is now."""
 
     head: RowHead
     file: BinaryIO
@@ -44,11 +44,11 @@ class _Pick(NamedTuple):
 def merge(
     sources: Sequence[Path], out: Path, *, salvage: bool = False, without: Collection[str] = ()
 ) -> Summary:
-    """Write the snapshot `out` of all rows in `sources`, which are snapshots or journals.
+    """Write the snapshot `out` from all rows in `sources`, which are snapshots or journals.
 
-    Rows of the tools `without`, and with `salvage` those that can't be read, are counted and left
-    out. Raises `SnapshotError`: where `out` exists, a source is damaged, no row is left, or the
-    disk does not take it.
+    Rows of the tools `without` are counted and left out. With `salvage`, so are rows that can't be
+    read. Raises `SnapshotError` if `out` exists, a source is damaged, no row is left, or the disk
+    does not take the file.
     """
     exists = f"{out} exists, and a snapshot never changes; name a new file"
     if out.exists():
@@ -81,10 +81,10 @@ def merge(
 def journal_rows(
     file: BinaryIO, name: str, damaged: list[str]
 ) -> Iterator[tuple[RowHead, int, int]]:
-    """Every whole row of a journal, with its offset and length, until it ends or is torn.
+    """Every whole row of a journal, with its offset and length, until the journal ends or is torn.
 
-    What a write that was cut off left at the end is no row; a row that can't be read before others
-    goes to `damaged`, as does a place from which on nothing can be read.
+    The remains of a cut-off write at the end are ignored. `damaged` gets a text for each row that
+    can't be read though others follow it, and for a place after which nothing can be read.
     """
     last = None
     size = os.fstat(file.fileno()).st_size

@@ -1,11 +1,12 @@
-"""Whether a table is ordered by date, so that of a long one the newest rows are shown.
+"""Whether a table is ordered by date, so that a long table can be cut to its newest rows.
 
-The first of its columns whose dates (`cache.dates`) only rise, or only fall, from the first row to
-the last says so. Equal neighbours are in order; a column of one date says nothing. Every row that
-is read must have a date there, and all must be of one kind.
+The first column whose dates (`cache.dates`) only rise, or only fall, from the first row to the last
+decides. Equal neighbours are in order; a column with a single date does not count. Every row that
+is read must have a date in that column, and all of these must be of one kind.
 
-At most `READ` rows are read, whatever the table: all of a shorter one, else the ends and one at a
-place drawn out of each part between, so that no pattern which repeats is in step with them.
+At most `READ` rows between the first and the last are read. Of a shorter table all are read.
+Otherwise one row is read at a random place in each of `READ` equal parts, so that no repeating
+pattern can coincide with these places.
 """
 
 import re
@@ -20,13 +21,13 @@ from cache.dates import Date, date_of, is_time_name
 from cache.records import NESTS
 
 READ = 256
-"""Rows that are read of a table; reading one takes 2 us."""
+"""Rows that are read of a table, besides the two ends; reading one takes 2 us."""
 
 LONGEST = 2**12
-"""Bytes in which a row's date must stand."""
+"""The date of a row must be in its first `LONGEST` bytes."""
 
 COLUMNS = 64
-"""Columns that are looked at, and how many of those with dates at both ends are followed."""
+"""Columns that are tried. Of those with dates at both ends, `FOLLOWED` are read in between."""
 
 FOLLOWED = 2
 
@@ -35,11 +36,11 @@ _DRAWN = Random(0)  # noqa: S311 - the same in every process
 _PLACES = [(n + _DRAWN.random()) / READ for n in range(READ)]
 
 Span = tuple[int, int]
-"""Where a record begins and where at most it is read."""
+"""Where a record begins, and up to where it is read."""
 
 
 class DateOrder(NamedTuple):
-    """By which column a table is ordered, and whether its oldest rows come first."""
+    """The column by which a table is ordered, and whether its oldest rows come first."""
 
     column: str
     rises: bool
@@ -60,18 +61,18 @@ class DateColumn:
         return None if text is None else date_of(text, named=self._named)
 
     def text(self, record: Span) -> str | None:
-        """A short scalar, as it stands in the record. Its quotation marks tell the column's name
-        from the same within a text, where they are escaped.
+        """The column's value as it is written, if it is a short scalar. The quotation marks of the
+        column's name distinguish it from the same name in a text, where they would be escaped.
         """
         place = self._data.find(self._name, *record)
         if place >= 0 and any(self._data.find(n, record[0], place) >= 0 for n in NESTS):
-            return None  # the name may be one within a value
+            return None  # the name may be inside a nested value
         found = place >= 0 and _CELL.match(self._data, place + len(self._name), record[1])
         return (found[1] or found[2]).decode(errors="replace") if found else None
 
 
 def date_order(data: bytes, columns: Sequence[str], rows: int) -> DateOrder | None:
-    """The order of a table that has one record a line; None where it has none by date."""
+    """How a table with one record a line is ordered by date; None if it is not."""
     if rows < 2:
         return None
     first, last = record_at(data, 1), record_at(data, data.rfind(b"\n") + 1)
@@ -97,8 +98,8 @@ def record_at(data: bytes, start: int) -> Span:
 
 
 def _between(data: bytes, rows: int, last: int) -> Iterator[Span]:
-    """Of the records between the first and the last, all or as many as are read; where one ends too
-    far away, nothing to read.
+    """The records to read between the first and the last: all, or one at each of `_PLACES`. If the
+    record at such a place is too long, its span is empty.
     """
     if rows <= READ:
         place = data.find(b"\n") + 1

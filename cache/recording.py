@@ -1,9 +1,9 @@
-"""Recording a snapshot: rows go into a journal beside it, and into the snapshot at the end.
+"""Recording a snapshot: rows are written to a journal first, and to the snapshot at the end.
 
-`Recorder.add` returns when its row is on disk (fsync), and rows that wait are written together. A
-recorder that was killed or interrupted leaves the journal, and the next recorder of the same file
-goes on with it. A disk that takes no more ends the recording: every later `add` raises, and the
-journal stays readable. Whatever happens, nobody waits for a row that will not be written.
+`Recorder.add` returns when its row is on disk (fsync). Rows that wait are written together. A
+recorder that is killed or interrupted leaves the journal, and the next recorder of the same file
+continues it. A full disk ends the recording: every later `add` raises, and the journal stays
+readable. No caller ever waits for a row that will not be written.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from cache.threads import run_in
 log = logging.getLogger("finport")
 
 WAITING_BYTES = 64 * 2**20
-"""Bytes of rows that may wait to be written; who comes then waits too."""
+"""Bytes of rows that may wait to be written; beyond that, callers of `add` wait."""
 
 
 class Recorder:
-    """Writes one snapshot; owned by one event loop. Made by `Recorder.open`."""
+    """Writes one snapshot. `Recorder.open` makes it; one event loop owns it."""
 
     def __init__(self, path: Path, origin: str, without: Collection[str]) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Recorder:
         self.failure: str | None = None
         """Why nothing more can be recorded."""
         self.summary: Summary | None = None
-        """What the snapshot holds, once it is made."""
+        """The summary of the snapshot, once it is made."""
         self._origin = origin
         self._without = without
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="record")
@@ -58,13 +58,13 @@ class Recorder:
     async def open(
         cls, path: Path, origin: str = "", without: Collection[str] = ()
     ) -> AsyncIterator["Recorder"]:
-        """Record until the context ends; then the snapshot `path` is made and the journal goes.
-        When it ends by an exception, or without a row, no snapshot is made.
+        """Record until the context ends; then make the snapshot `path` and remove the journal.
+        If the context ends by an exception, or without a row, no snapshot is made.
 
-        `origin` says which upstream answers; a journal of another one is not gone on with. What a
-        journal holds of the tools `without` is left out of the snapshot. Raises `SnapshotError`:
-        where `path` exists, where another process records it, where its journal is damaged or of
-        another origin, and where the disk does not take it.
+        `origin` says which upstream answers; a journal of another origin is not continued. Rows of
+        the tools `without` in a journal are left out of the snapshot. Raises `SnapshotError` if
+        `path` exists, if another process records it, if its journal is damaged or of another
+        origin, or if the disk does not take it.
         """
         recorder = cls(path, origin, without)
         try:
@@ -87,18 +87,19 @@ class Recorder:
 
     @property
     def calls(self) -> int:
-        """Calls that are recorded by now."""
+        """How many calls have been recorded."""
         return len(self._last)
 
     def answered(self, key: str) -> bool:
-        """Whether the recording holds an answer, not just an error, to the call of that key."""
+        """Whether the recording holds an answer to the call of that key, not only an error."""
         return self._last.get(key, ("", b""))[0] == OK
 
     async def add(self, row: Row) -> None:
         """Record `row`; on return it is on disk.
 
-        Not written are what the recording says already of its call, and errors of a call that it
-        has an answer to. Raises `SnapshotError` when it can't be written, or could not have been.
+        A row is not written if the same outcome of its call is recorded already, nor is an error
+        of a call that has a recorded answer. Raises `SnapshotError` if the row can't be written or
+        the recording has failed or ended.
         """
         while self._waiting_bytes >= WAITING_BYTES and self.failure is None:
             self._room.clear()
@@ -112,7 +113,7 @@ class Recorder:
         await written
 
     async def _write(self) -> None:
-        """Write what waits, again and again, until the recorder closes."""
+        """Write waiting rows until the recorder closes."""
         while self._waiting or not self._closing:
             await self._filled.wait()
             self._filled.clear()
@@ -123,7 +124,7 @@ class Recorder:
             except asyncio.CancelledError:
                 self.failure = f"{self.journal}: writing was cut off"
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it was, nobody is left waiting
+            except Exception as error:  # noqa: BLE001 - no caller may be left waiting
                 self.failure = f"{self.journal}: {error!r}"
                 problems = [self.failure] * len(batch)
             finally:
@@ -160,7 +161,7 @@ class Recorder:
             parts.pop_all()
 
     def _check_names(self) -> None:
-        """What another recorder did between our opening the journal and locking it."""
+        """Check what another recorder did between our opening and our locking of the journal."""
         if self.path.exists():
             if not os.fstat(self._file.fileno()).st_size:
                 self.journal.unlink(missing_ok=True)
@@ -172,7 +173,7 @@ class Recorder:
             raise SnapshotError(f"{self.path} was being recorded by another process; try again")
 
     def _recover(self) -> None:
-        """Go on behind the last whole row of a journal that an interrupted recorder left."""
+        """Continue after the last whole row of a journal that an interrupted recorder left."""
         start = os.pread(self._file.fileno(), 512, 0)
         size = os.fstat(self._file.fileno()).st_size
         header = JOURNAL + self._origin.encode() + b"\n"
@@ -211,7 +212,7 @@ class Recorder:
         return known != (row.status, row.digest) and (row.status == OK or known[0] != OK)
 
     def _append(self, rows: list[Row]) -> list[str | None]:
-        """Write what is new in `rows`; for each what went wrong, if anything."""
+        """Write the new ones of `rows`. Returns for each row what went wrong, or None."""
         if self.failure is not None:
             return [self.failure] * len(rows)
         problems: list[str | None] = []
@@ -221,7 +222,7 @@ class Recorder:
             try:
                 if self._is_new(row):
                     new.append((row, block(row.encode())))
-            except Exception as error:  # noqa: BLE001 - one row that is none costs no other
+            except Exception as error:  # noqa: BLE001 - an invalid row must not cost the others
                 problems[-1] = f"a row of {row.tool} can't be recorded: {error}"
         end = self._file.tell()
         try:
@@ -239,7 +240,7 @@ class Recorder:
         return problems
 
     def _seal(self) -> None:
-        """Make the snapshot, unless writing has failed: then the journal is what is left."""
+        """Make the snapshot. If writing has failed, only the journal is left."""
         if self.failure is not None:
             raise SnapshotError(self.failure)
         if self._last:

@@ -1,5 +1,7 @@
-"""Columns of kept records, picked out as they are written: a value is never read and written again,
-which would round integers of more than 64 bits.
+"""Picking columns out of cached records.
+
+Values are copied as they are written. Reading and writing them again would round integers of more
+than 64 bits.
 """
 
 import json
@@ -11,11 +13,11 @@ import orjson
 _TEXT = rb'"(?:[^"\\]|\\.)*+"'
 _FIELD = re.compile(rb"(%b):(%b|[^\s\",{}\[\]]++)" % (_TEXT, _TEXT))
 NESTS = (b'":{', b'":[')
-"""What stands in a record where one of its values holds others."""
+"""Bytes that occur in a record if one of its values is an object or an array."""
 
 
 def picked(table: bytes, columns: Sequence[str]) -> bytes:
-    """A table of the same records, one a line, with those columns only, in that order."""
+    """The same table, one record a line, with only `columns`, in that order."""
     names = [orjson.dumps(column) for column in columns]
     lines = table[1:-1].split(b",\n") if len(table) > 2 else []
     return b"[%b]" % b",\n".join(_picked(line, names) for line in lines)
@@ -27,7 +29,7 @@ def _picked(record: bytes, names: Sequence[bytes]) -> bytes:
 
 
 def _fields(record: bytes, names: Sequence[bytes]) -> Mapping[bytes, bytes]:
-    """The values of a record by name, both as they are written."""
+    """The values of a record by name; names and values are as they are written."""
     if not any(nests in record for nests in NESTS):
         fields = dict(_FIELD.findall(record))
         if all(name in fields for name in names):

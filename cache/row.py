@@ -1,4 +1,4 @@
-"""One row of a snapshot: a call, and what upstream answered to it, be it data or an error."""
+"""One row of a snapshot: a call and its outcome, data or an error."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,8 +20,8 @@ OK = "ok"
 class Row:
     """A recorded call.
 
-    `revision` is that of the tool's manifest, `arguments` the canonical ones; `status` is `ok` or
-    the code of an error, whose JSON is then the entry's data.
+    `revision` is the revision of the tool's manifest, and `arguments` are the canonical ones.
+    `status` is `ok` or the code of an error. The JSON of an error is the entry's data.
     """
 
     tool: str
@@ -37,13 +37,13 @@ class Row:
 
     @cached_property
     def digest(self) -> bytes:
-        """BLAKE2b-256 of what was asked and answered; times, machine and order are not in it."""
+        """BLAKE2b-256 of the call and its answer; no time, machine or order is in it."""
         said = [self.tool, self.revision, self.arguments, self.status, self.entry.digest]
         return blake2b(orjson.dumps(said), digest_size=32).digest()
 
     def check(self, *, lines: bool = True) -> None:
-        """Raises `FrameError` where the data is not what the status and the entry's head say, as
-        `Entry.check` does.
+        """Raises `FrameError` if the data does not match the status or the entry's head (see
+        `Entry.check`).
         """
         self.entry.check(lines=lines)
         if self.status != OK:
@@ -52,7 +52,7 @@ class Row:
                 raise FrameError(f"the data is no error of code {self.status}")
 
     def encode(self) -> bytes:
-        """The row as a frame. Raises `FrameError` where `decode` would."""
+        """The row as a frame. Raises `FrameError` if `decode` would."""
         self.check()
         call = {
             "key": self.key,
@@ -66,8 +66,8 @@ class Row:
 
     @classmethod
     def decode(cls, frame: bytes, *, lines: bool = True) -> "Row":
-        """Inverse of `encode`. Raises `FrameError`, also where key or digest do not match, and
-        where the data is not what the row says (`check`).
+        """The inverse of `encode`. Raises `FrameError`, also if key or digest do not match or the
+        data does not match the row (`check`).
         """
         head, data = unpack(frame)
         _check_fields(head)
@@ -82,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowHead:
-    """What a row says of itself before its data is read."""
+    """The fields of a row that can be read without its data."""
 
     key: bytes
     digest: bytes
@@ -94,7 +94,7 @@ class RowHead:
 
     @classmethod
     def of(cls, frame: bytes) -> "RowHead":
-        """From a row's frame, checked. Raises `FrameError`."""
+        """The head of a row's frame, checked. Raises `FrameError`."""
         head = read_head(frame)
         _check_fields(head)
         call = {name: head.pop(name) for name in _FIELDS}
@@ -111,8 +111,8 @@ class RowHead:
 
     @property
     def rank(self) -> tuple[bool, float, bytes]:
-        """Of two rows of one call the one of higher rank stands: an answer before an error, then
-        the later one. A rule without regard to order, so that merging is commutative.
+        """Of two rows of one call, a merge keeps the one of higher rank: an answer rather than an
+        error, else the later one. The rule ignores the order of rows, so merging is commutative.
         """
         return self.status == OK, self.recorded_at, self.digest
 

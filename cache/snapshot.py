@@ -1,13 +1,14 @@
-"""Snapshots: one immutable file of recorded calls, named by its content.
+"""Snapshots: immutable files of recorded calls, with an id that is computed from their content.
 
 The id is BLAKE2b-256 over the digests of all rows in the order of their keys. A digest covers tool,
-manifest revision, canonical arguments, status and answer, and no time: whoever holds the same
-answers holds the same id, in whatever order, on whatever machine they were recorded.
+manifest revision, canonical arguments, status and answer, but no time. So the same answers have the
+same id, whatever the order and the machine in which they were recorded.
 
 A file is MAGIC, the rows (`cache/blocks.py`; those of a tool together), the index (key, digest,
 offset, length of each row, by key), a footer in JSON and a trailer. The trailer holds a hash over
-index and footer, every frame one over itself, and the rows leave no gap: no byte can change unseen.
-Opening reads index and footer once and keeps neither; a look-up is a binary search.
+index and footer, each frame holds a hash over itself, and there is no gap between rows: every
+changed byte is detected. Opening reads index and footer once and keeps neither; a look-up is a
+binary search.
 """
 
 import heapq
@@ -35,7 +36,7 @@ from cache.row import Row, RowHead
 
 MAGIC = b"finport-snapshot-1\n"
 JOURNAL = b"finport-journal-1 "
-"""What a file of rows that is still being recorded begins with."""
+"""The first bytes of a journal, the file of a recording that has not ended."""
 
 INDEX = struct.Struct(">16s32sQI")
 TRAILER = struct.Struct(">QQ16s8s")
@@ -46,18 +47,18 @@ _ID = re.compile("[0-9a-f]{64}")
 MAX_FOOTER = 16 * 2**20
 
 EXAMINED = 2_000
-"""Rows of a tool that are compared to find the nearest ones."""
+"""The most rows of a tool that are compared to find the nearest ones."""
 
 
 class SnapshotError(Exception):
-    """A file is no snapshot, or not the one that was written; the text says which and why."""
+    """A file is no snapshot, or has changed since it was written; the text says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a snapshot holds. `statuses` counts rows by status, `conflicts` the calls for which its
-    sources had different answers, `damaged` the rows of its sources that could not be read and
-    `withheld` those that were to be left out; times are Unix seconds.
+    """What a snapshot holds. `statuses` counts rows by status, and `conflicts` the calls to which
+    its sources had different answers. `damaged` counts the rows of its sources that could not be
+    read, and `withheld` those that were left out on purpose. Times are Unix seconds.
     """
 
     id: str
@@ -73,7 +74,7 @@ class Summary:
 
 
 class Snapshot:
-    """A snapshot open for reading, from any thread."""
+    """An open snapshot, which any thread may read."""
 
     def __init__(self, path: Path) -> None:
         """Raises `SnapshotError`."""
@@ -128,7 +129,7 @@ class Snapshot:
         self.close()
 
     def get(self, key: str) -> Row | None:
-        """The row of a call, or None. Raises `SnapshotError` for one that has changed."""
+        """The row of a call, or None. Raises `SnapshotError` for a row that has changed."""
         wanted, rows = bytes.fromhex(key), range(self.summary.rows)
         place = bisect_left(rows, wanted, key=lambda n: self._entry(n)[0])
         if place == len(rows):
@@ -139,7 +140,7 @@ class Snapshot:
         with self._telling(offset):
             if length > MAX_FRAME or offset + length > self.rows_end:
                 raise FrameError("the index names a place where no row can be")
-            row = Row.decode(self._read(offset, length), lines=False)  # it would cost half as much
+            row = Row.decode(self._read(offset, length), lines=False)  # that would cost half as much
             if (row.key, row.digest) != (key, digest):
                 raise FrameError("another row than the index says")
         return row
@@ -154,8 +155,8 @@ class Snapshot:
     def nearest(
         self, tool: str, arguments: Mapping[str, Any], limit: int = 3
     ) -> list[Mapping[str, Any]]:
-        """The recorded arguments of `tool` that are most like `arguments`: those that differ in
-        the fewest names, then in the fewest letters.
+        """The recorded arguments of `tool` that are most like `arguments`: they differ in the
+        fewest names, then in the fewest letters.
         """
         wanted = str(arguments)
 
@@ -167,8 +168,8 @@ class Snapshot:
         return heapq.nsmallest(limit, self._arguments(tool), key=distance)
 
     def verify(self) -> list[str]:
-        """What is wrong with the file, if anything: every byte, the data of every row, the id and
-        what the footer says are checked.
+        """Checks every byte, the data of every row, the id and the footer. Returns texts
+        that say what is wrong.
         """
         problems, digests, end = [], {}, len(MAGIC)
         counts: dict[str, Counter[str]] = {n: Counter() for n in ("statuses", "upstreams", "tools")}
@@ -240,7 +241,7 @@ class Snapshot:
 
 
 def _read_footer(text: bytes) -> tuple[Summary, dict[str, int]]:
-    """Raises `ValueError` for what is no footer."""
+    """Raises `ValueError` if the text is no footer."""
     footer = orjson.loads(text)
     if type(footer) is dict:
         footer = {"withheld": 0, **footer}  # earlier versions withheld none

@@ -1,4 +1,4 @@
-"""Work in a thread of one's own, awaited from the event loop."""
+"""Running work in a dedicated thread and awaiting it from the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,5 +9,5 @@ T = TypeVar("T")
 
 
 async def run_in(thread: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
-    """What `work(*arguments)` gives back or raises."""
+    """Run `work(*arguments)` in `thread`; return what it returns, or raise what it raises."""
     return await asyncio.get_running_loop().run_in_executor(thread, work, *arguments)

@@ -1,4 +1,4 @@
-"""What the gateway needs of a tier behind memory: disk now, a shared store such as Redis later."""
+"""The protocol of a cache tier behind memory: disk now, a shared store such as Redis later."""
 
 from typing import Protocol
 
@@ -6,18 +6,18 @@ from cache.entry import Entry
 
 
 class Tier(Protocol):
-    """Entries by key. A tier may forget at any time and never holds up its caller: one that is gone
-    answers None and takes nothing.
+    """Entries by key. A tier may forget entries at any time and never delays its caller. A tier
+    that is not available answers None and stores nothing.
     """
 
     name: str
 
     def state(self) -> dict[str, int]:
-        """Its counters: what waits, what it refused to read, what it left out."""
+        """Its counters: entries that wait, that it refused to read, and that it left out."""
         ...
 
     async def get(self, key: str) -> Entry | None:
-        """The kept entry, or None."""
+        """The cached entry, or None."""
         ...
 
     def put(self, key: str, entry: Entry, keep_s: float) -> None:
