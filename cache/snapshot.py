@@ -140,7 +140,7 @@ class Snapshot:
         with self._telling(offset):
             if length > MAX_FRAME or offset + length > self.rows_end:
                 raise FrameError("the index names a place where no row can be")
-            row = Row.decode(self._read(offset, length), lines=False)  # that would cost half as much
+            row = Row.decode(self._read(offset, length), lines=False)  # it costs half as much
             if (row.key, row.digest) != (key, digest):
                 raise FrameError("another row than the index says")
         return row
