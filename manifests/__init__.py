@@ -1,4 +1,4 @@
-"""What a tool is: the manifest model, 760 manifests as data files, the catalogue over them."""
+"""The tools: the manifest model, 760 manifests as data files, the catalogue over them."""
 
 from manifests.catalog import Catalog, CatalogError
 from manifests.manifest import (

@@ -1,7 +1,7 @@
-"""What the installed AkShare says of itself, read from its files: nothing of it is imported or run.
+"""Reading the functions of the installed AkShare from its files, without importing or running it.
 
-Its index lists the functions and their documentation; the syntax trees give the signatures, and the
-values that an argument is really looked up by.
+Its index lists the functions and their documentation. Its syntax trees give the signatures, and the
+values of an argument that the code looks up in a table.
 """
 
 import ast
@@ -24,8 +24,8 @@ class AkShareMissingError(Exception):
 
 @dataclass(frozen=True)
 class AkShareFunction:
-    """One function: its defaults by parameter (`REQUIRED`, `COMPUTED` or the value) and, where the
-    code looks an argument up in a table, the keys of that table.
+    """One function. `defaults` has for each parameter `REQUIRED`, `COMPUTED` or the value.
+    `accepted` has the keys of a table, for each argument that the code looks up in one.
     """
 
     name: str
@@ -35,7 +35,7 @@ class AkShareFunction:
 
 
 def akshare_version() -> str:
-    """Raises `AkShareMissingError`."""
+    """The installed version. Raises `AkShareMissingError`."""
     try:
         return version("akshare")
     except PackageNotFoundError:
@@ -96,7 +96,7 @@ def _value(node: ast.expr | None) -> Any:
 
 
 def _tables(nodes: list[Any]) -> dict[str, tuple[str, ...]]:
-    """Names bound to a dict literal whose keys are all strings."""
+    """The keys of each dict literal whose keys are all strings, by the name bound to it."""
     tables = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
@@ -111,9 +111,9 @@ def _tables(nodes: list[Any]) -> dict[str, tuple[str, ...]]:
 def _accepted(
     function: ast.FunctionDef, parameters: dict[str, Any], tables: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Parameters that are used as they came to look something up in one of `tables`.
+    """The values accepted by parameters that are used, unchanged, as a key of one of `tables`.
 
-    A default that the table does not hold shows that the code also takes values of other kinds.
+    A default that is not in the table shows that the code also takes values of other kinds.
     """
     reassigned = {
         target.id
@@ -141,7 +141,7 @@ def _accepted(
 
 
 def _compared(function: ast.FunctionDef) -> dict[str, list[str]]:
-    """String constants that a name is compared to: values with a branch of their own."""
+    """The string constants that each name is compared to; the code handles them separately."""
     found: dict[str, list[str]] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):

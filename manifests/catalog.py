@@ -1,8 +1,8 @@
 """The catalogue: all manifests by name.
 
-Files hold a JSON array of manifests, one file per RapidAPI host and one per AkShare family (the
-first word of the function name). A file that does not validate stops loading with its name and the
-reason; two tools never share a name.
+A file holds a JSON array of manifests. There is one file per RapidAPI host and one per AkShare
+family (the first word of the function name). If a file does not validate, loading stops with its
+name and the reason. No two tools have the same name.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 
 MAX_QUERY = 2_000
-"""Characters of a query that are read."""
+"""Only this many characters of a query are read."""
 
 _FILE: TypeAdapter[list[Manifest]] = TypeAdapter(list[Manifest])
 
@@ -64,7 +64,7 @@ class Catalog:
         return self._by_name.get(name)
 
     def nearest(self, name: str, limit: int = MOST) -> list[str]:
-        """Names that are near `name`, the most similar first; none where none is."""
+        """Tool names that are near `name`, the most similar first; empty if there are none."""
         return nearest(name, self._by_name, limit)
 
     def select(
@@ -75,7 +75,7 @@ class Catalog:
         timeliness: str | None = None,
         intent: str | None = None,
     ) -> list[Manifest]:
-        """Manifests that carry the given tags, in the order of the files."""
+        """The manifests that have all the given tags, in the order of the files."""
         return [
             m
             for m in self
@@ -87,14 +87,14 @@ class Catalog:
 
     @cached_property
     def search(self) -> "Search":
-        """The embedded search. Making its index takes 250 ms, on first use; a query under one."""
+        """The embedded search. Building its index on first use takes 250 ms; a query under 1 ms."""
         from manifests.search import Search, akshare_documents
 
         return Search(self, akshare_documents())
 
     @cached_property
     def revision(self) -> str:
-        """Hash over the revisions of all tools, independent of their order."""
+        """A hash over the revisions of all tools, independent of their order."""
         lines = sorted(f"{m.name} {m.revision}" for m in self)
         return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
 
@@ -110,7 +110,7 @@ def read(file: Path) -> list[Manifest]:
 
 
 def text_of(manifests: Iterable[Manifest]) -> str:
-    """A manifest file in its one form: tools by name, a parameter a line."""
+    """The text of a manifest file in its standard form: tools by name, one parameter a line."""
     tools = ",\n".join(_text(m) for m in sorted(manifests, key=lambda m: m.name))
     return f"[\n{tools}\n]\n"
 

@@ -1,7 +1,7 @@
-"""Dense retrieval beside the embedded search, and the two as one.
+"""Dense retrieval beside the embedded search, and the fusion of both rankings.
 
-Vectors come from elsewhere (an embeddings endpoint or a local model); here they are only compared,
-by cosine, and rankings are fused by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009).
+An embeddings endpoint or a local model makes the vectors. This module compares them by cosine, and
+fuses rankings by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009).
 """
 
 from collections import defaultdict
@@ -20,18 +20,18 @@ Ranking = list[tuple[str, float]]
 
 
 class DenseIndex:
-    """Vectors of tools, by name."""
+    """The vectors of tools, by name."""
 
     def __init__(self, vectors: Iterable[tuple[str, Vector]]) -> None:
         self._vectors = sorted((name, _unit(vector)) for name, vector in vectors)
 
     @property
     def length(self) -> int:
-        """Numbers of a vector; 0 where there is none."""
+        """How many numbers a vector has; 0 if the index is empty."""
         return len(self._vectors[0][1]) if self._vectors else 0
 
     def rank(self, query: Vector, limit: int, allowed: Collection[str] | None = None) -> Ranking:
-        """At most `limit` tools, of those `allowed`, nearest to `query` first; ties by name."""
+        """At most `limit` of the `allowed` tools, the nearest to `query` first; ties by name."""
         wanted = _unit(query)
         scored = (
             (sum(map(mul, wanted, vector)), name)
@@ -43,7 +43,7 @@ class DenseIndex:
 
 
 def text_of(manifest: Manifest) -> str:
-    """What of a tool is embedded: its name in words and its description with the finance tags."""
+    """The text of a tool to embed: its name in words, its description and its finance tags."""
     return f"{manifest.name.replace('_', ' ')}: {describe(manifest, tags=True)}"
 
 

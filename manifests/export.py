@@ -1,15 +1,16 @@
-"""Manifests in the formats that others read, each valid by that vendor's rules.
+"""Exporting manifests to the formats of other systems, each valid by that vendor's rules.
 
-- `jsonschema`: JSON Schema 2020-12 of the arguments. Here and in `mcp` an optional argument without
-  a default may be null and says so, as pydantic writes it: many frameworks make a model of the
-  schema, take a property without `default` for a required one and send null for what is left out.
-- `openai`: a function tool (Chat Completions); with `strict`, every property is required, optional
-  ones may be null, and keywords that strict mode does not take are left to the description.
+- `jsonschema`: JSON Schema 2020-12 of the arguments. Here and in `mcp`, the schema says that an
+  optional argument without a default may be null, as pydantic writes it. Many frameworks make a
+  model of the schema: they treat a property without `default` as required, and send null for an
+  argument that is left out.
+- `openai`: a function tool (Chat Completions). With `strict`, every property is required, optional
+  ones may be null, and the description says what strict mode has no keyword for.
 - `anthropic`: a Messages API tool. `mcp`: a tool of the Model Context Protocol.
 - `fintoolbench`: a line of FinToolBench's manifest file, without its code.
 
-What only the gateway may fill in is in none of them but `fintoolbench`, which mirrors the published
-list.
+Parameters that only the gateway fills in are left out, except in `fintoolbench`, which mirrors the
+published list.
 """
 
 import re
@@ -24,7 +25,7 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 _ASIDE = re.compile(r" *\([^)]*\)")
 _TITLE = re.compile(r".{24,120}?(?=[,;:]|\.?$|\. )|.{1,24}(?=\.?$)")
-"""How a description begins, as far as it says something by itself."""
+"""The beginning of a description, up to where it makes sense by itself."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -49,14 +50,14 @@ def describe(manifest: Manifest, *, tags: bool) -> str:
 
 
 def title(manifest: Manifest) -> str:
-    """What people read: how the description begins, or else the words of the name."""
+    """A title for people: the beginning of the description, or else the words of the name."""
     match = _TITLE.match(_ASIDE.sub("", manifest.description))
     return match[0].rstrip(".") if match else re.sub(r"[_-]+", " ", manifest.name).capitalize()
 
 
 def arguments_schema(manifest: Manifest, *, nullable: bool = False) -> dict[str, Any]:
-    """JSON Schema 2020-12 of the arguments that an agent may give. With `nullable`, what may be
-    left out may be null.
+    """JSON Schema 2020-12 of the arguments that an agent may give. With `nullable`, an argument
+    that may be left out may also be null.
     """
     parameters = _for_agents(manifest)
     return {
@@ -157,8 +158,8 @@ def _mcp(manifest: Manifest, _strict: bool, tags: bool) -> dict[str, Any]:
 
 
 def annotations(title_: str, *, changes_something: bool, open_world: bool = True) -> dict[str, Any]:
-    """What a tool of the Model Context Protocol does to the world. The title stands here for
-    revision 2025-03-26.
+    """The annotations of an MCP tool, which say whether it changes something. The title is
+    repeated here for revision 2025-03-26.
     """
     return {
         "title": title_,

@@ -1,9 +1,9 @@
 """Reading FinToolBench's public manifest file (JSON Lines: `name`, `tool_from`, `description`,
 `parameters`, `financial_tags`, `python_code`).
 
-Its `python_code` is neither executed nor imported nor kept: a line's other fields are all that is
-read. How a RapidAPI tool is called stands in that code only, so such a tool comes in when our
-catalogue knows its binding; AkShare tools are bound by their name.
+The `python_code` of a line is never executed, imported or kept; only the other fields are read.
+Only that code says how a RapidAPI tool is called, so such a tool is imported only if our catalogue
+has its binding. AkShare tools are bound by their name.
 """
 
 from collections.abc import Iterable
@@ -55,14 +55,14 @@ class _Line(BaseModel):
 
 @dataclass
 class Imported:
-    """Manifests read, and per tool that could not come in the reason."""
+    """The manifests that were read, and why each other tool could not be imported."""
 
     manifests: list[Manifest] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
 
 def read_lines(lines: Iterable[bytes], known: Catalog) -> Imported:
-    """Manifests of the tools in `lines`; what `known` says of a tool completes it."""
+    """The manifests of the tools in `lines`, completed from the manifests in `known`."""
     imported = Imported()
     for number, text in enumerate(lines, 1):
         if not text.strip():

@@ -1,7 +1,7 @@
-"""Formats of text arguments: each reads the spellings in use and writes the one upstream wants.
+"""Formats of text arguments: each reads the usual spellings and writes the one upstream expects.
 
-What is written reads as itself again. A spelling that would need a guess (an index code that looks
-like a stock's, a day where a month is wanted) is refused with `ValueError`.
+Reading a written value gives the same value. A spelling that would need a guess (an index code that
+looks like a stock code, a day where a month is expected) is refused with `ValueError`.
 """
 
 import re
@@ -24,7 +24,7 @@ _HONG_KONG = re.compile(r"(?:hk[.:]?)?(\d{1,5})(?:[.:]hk)?", re.IGNORECASE)
 
 _EXCHANGES = {"ss": "sh", "xshg": "sh", "xshe": "sz"}
 
-# The exchange of a mainland stock by how its code starts; longer beginnings first.
+# The exchange of a mainland stock by the first digits of its code; longer prefixes first.
 _EXCHANGE_OF_STOCK = (
     (("920", "4", "8"), "bj"),
     (("6", "900"), "sh"),
@@ -39,19 +39,19 @@ _TO = re.compile(r"(?:end|to|until)|.*(?:_to|end|_to_date)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a format is called in words, and how it is written for one parameter."""
+    """The words that describe a format, and what makes its writer for one parameter."""
 
     words: str
     writer: Callable[[str, str], Write]
 
 
 def _date(pattern: str) -> Callable[[str, str], Write]:
-    """A calendar day as it is written; a time beside it is dropped."""
+    """A calendar day, written by `pattern`; a time of day in the text is dropped."""
     return lambda _name, _example: lambda text: _read(text)[0].strftime(pattern)
 
 
 def _date_time(name: str, example: str) -> Write:
-    """In the form of the example: `T` or a blank, with or without seconds."""
+    """Date and time in the form of the example: `T` or a blank, with or without seconds."""
     seconds = ":%S" if example.count(":") == 2 else ""
     pattern = f"%Y-%m-%d{'T' if 'T' in example else ' '}%H:%M{seconds}"
 
@@ -65,7 +65,7 @@ def _date_time(name: str, example: str) -> Write:
 
 
 def _unix_seconds(name: str, _example: str) -> Write:
-    """Seconds since 1970; a day or a time without a zone is in UTC."""
+    """Seconds since 1970; a day, or a time without a zone, is read as UTC."""
 
     def write(text: str) -> str:
         if re.fullmatch(r"\d{9,10}", text):
@@ -114,7 +114,7 @@ def _hong_kong(_name: str, _example: str) -> Write:
 
 
 def _fund(_name: str, _example: str) -> Write:
-    """Fund codes carry no exchange in them, so a prefix or suffix is just dropped."""
+    """A fund code does not include an exchange, so a prefix or suffix is dropped."""
 
     def write(text: str) -> str:
         return _matched(r"\d{6}", re.sub(r"^(?:sh|sz|of)|\.(?:sh|sz|of)$", "", text, flags=re.I))
@@ -127,7 +127,7 @@ def _list(_name: str, _example: str) -> Write:
 
 
 def _letters(count: int) -> Callable[[str, str], Write]:
-    """A code of so many letters, in the case of the example."""
+    """A code of `count` letters, in the case of the example."""
 
     def writer(_name: str, example: str) -> Write:
         return lambda text: _cased(_matched(f"[A-Za-z]{{{count}}}", text), example)
@@ -168,13 +168,13 @@ DATE_FORMATS = frozenset({"yyyymmdd", "date", "date-time", "unix-seconds", "yyyy
 
 
 def short(value: object) -> str:
-    """`value` as an error text shows it."""
+    """`value` as an error text shows it, at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _read(text: str) -> tuple[datetime, bool]:
-    """Date and time in `text`, and whether it named a day only."""
+    """The date and time in `text`, and whether it names a day only."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{short(text)} is no date")
@@ -192,7 +192,7 @@ def _read(text: str) -> tuple[datetime, bool]:
 
 
 def _edge(day: datetime, name: str, text: str) -> datetime:
-    """The first second of a day that begins a range, the last of one that ends it."""
+    """The first second of a day that begins a range, or the last of a day that ends one."""
     if _FROM.search(name):
         return day
     if _TO.search(name):

@@ -1,7 +1,8 @@
 """The manifest: everything that is known about one tool before it is called.
 
 A manifest is immutable and self-contained. Its `revision` changes exactly when something changes
-that may change an answer (name, parameters, binding): a cached answer never outlives its meaning.
+that may change an answer (name, parameters, binding), so an outdated answer is never read from a
+cache.
 """
 
 import re
@@ -40,9 +41,10 @@ class _Model(BaseModel):
 class Parameter(_Model):
     """One argument of a tool.
 
-    `filled_by` says who gives the value: the `agent`; the gateway from the operator's `credential`
-    settings; or the gateway from what is left of the call's `deadline`. `withdrawn` says why the
-    installed upstream no longer takes a parameter that the benchmark's catalogue names.
+    `filled_by` says who gives the value: the `agent`; the gateway, from the operator's
+    `credential` settings; or the gateway, from the time left until the call's `deadline`.
+    `withdrawn` says why the installed upstream no longer takes a parameter that the benchmark's
+    catalogue has.
     """
 
     name: str
@@ -68,8 +70,8 @@ class Column(_Model):
 class RapidApiBinding(_Model):
     """How arguments become an HTTP request.
 
-    `path` holds placeholders named after parameters; `query` and `headers` map parameter names to
-    the names that the upstream wants.
+    `path` holds placeholders named after parameters. `query` and `headers` map parameter names to
+    the names that the upstream expects.
     """
 
     source: Literal["rapidapi"] = "rapidapi"
@@ -85,7 +87,7 @@ class RapidApiBinding(_Model):
 
 
 class AkShareBinding(_Model):
-    """Which AkShare function answers, from which upstream hosts, and whether it walks pages."""
+    """The AkShare function of a tool, its upstream hosts, and whether it reads page by page."""
 
     source: Literal["akshare"] = "akshare"
     function: str
@@ -94,10 +96,10 @@ class AkShareBinding(_Model):
 
 
 class FreshnessOverride(_Model):
-    """Where a tool's answers age otherwise than its timeliness says (`cache/freshness.py`).
+    """Freshness of a tool whose answers age differently from its class (`cache/freshness.py`).
 
-    Seconds; what is not said stays as the class has it. `updates_utc` names the times of day
-    (`HH:MM`) at which new data is expected: an answer is fresh until the next of them.
+    Seconds. A field that is not set keeps the value of the timeliness class. `updates_utc` names
+    the times of day (`HH:MM`) at which new data is expected: an answer is fresh until the next one.
     """
 
     fresh_s: Annotated[float, Field(ge=0)] | None = None
@@ -119,7 +121,7 @@ class FreshnessOverride(_Model):
 
 
 class PlanLimits(_Model):
-    """What an upstream's plan allows a key, or asks of everybody: calls per span of time.
+    """Calls per span of time that an upstream's plan allows a key, or that it asks of everybody.
 
     `per_second` may be a fraction: 0.5 is one call in two seconds.
     """
@@ -131,11 +133,11 @@ class PlanLimits(_Model):
 
 
 class Manifest(_Model):
-    """One tool: what it returns, what it takes, how it is reached.
+    """One tool: what it returns, what it takes, how it is called.
 
     `timeliness`, `intent_type` and `regulatory_domains` are the finance tags as FinToolBench
-    publishes them (arXiv 2603.08262). `limits` are those of its host, for all of the
-    host's tools together. `unavailable` is the reason why the tool can't be called now.
+    publishes them (arXiv 2603.08262). `limits` apply to all tools of its host together.
+    `unavailable` is the reason why the tool can't be called now.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -156,12 +158,12 @@ class Manifest(_Model):
 
     @property
     def upstream(self) -> str:
-        """The host that this tool mainly calls; `unknown` where none is on record."""
+        """The host that this tool mainly calls; `unknown` if the binding names none."""
         return self.binding.hosts[0] if self.binding.hosts else "unknown"
 
     @cached_property
     def revision(self) -> str:
-        """Hash (16 hex digits) of what may change an answer."""
+        """A hash (16 hex digits) of everything that may change an answer."""
         content = self.model_dump(
             mode="json", include={"name": True, "binding": True, "parameters": {"__all__": _KEYED}}
         )
@@ -170,7 +172,7 @@ class Manifest(_Model):
         ).hexdigest()
 
     def sample(self) -> dict[str, Scalar]:
-        """Arguments for an example call: every required parameter, by its example."""
+        """Arguments for an example call: every required parameter with its example."""
         return {
             p.name: p.example
             for p in self.parameters

@@ -1,7 +1,7 @@
-"""Which of several names somebody may have meant who wrote another: none where none is near.
+"""Finding the known names that are similar to an unknown name, for "did you mean" hints.
 
-On the 760 tools, names with one or two letters wrong or two words swapped are all found again, and
-95 % of those that lack their first or last word; of random words none is near a name.
+On the 760 tools, this finds all names with one or two wrong letters or two swapped words, and 95 %
+of the names that lack their first or last word. No random word is near a name.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rapidfuzz import fuzz, process
 
 NEAR = 70
-"""Least similarity of names that are near, of 100; of either kind."""
+"""The least similarity, of 100, at which names are near, by either of two measures."""
 
 MOST = 5
 
@@ -17,8 +17,8 @@ MOST = 5
 def nearest(
     name: str, names: Iterable[str], limit: int = MOST, *, own: Callable[[str], str] = str
 ) -> list[str]:
-    """Those of `names` that are near `name`, the most similar first. `own` gives the part of a name
-    that is its own where all have one beginning or end.
+    """The ones of `names` that are near `name`, the most similar first. `own` gives the
+    distinctive part of a name, if all names begin or end in the same way.
     """
     words, folded = _folded(own(name)), {known: _folded(own(known)) for known in names}
     scores: dict[str, float] = {}
@@ -30,15 +30,15 @@ def nearest(
 
 
 def did_you_mean(name: str, names: Iterable[str], *, own: Callable[[str], str] = str) -> str:
-    """The end of a sentence that refuses `name`; nothing where none of `names` is near."""
+    """The end of a sentence that rejects `name`; empty if none of `names` is near."""
     return hint(nearest(name, names, 1, own=own))
 
 
 def hint(near: Sequence[str]) -> str:
-    """The same for names that are known to be near."""
+    """The same, for names that are already known to be near."""
     return f"; did you mean {', '.join(near)}?" if near else ""
 
 
 def _folded(name: str) -> str:
-    """Words of a name, whatever joins them."""
+    """The words of a name, in lower case and joined by blanks."""
     return name.lower().replace("_", " ").replace("-", " ")

@@ -1,10 +1,10 @@
-"""What is wrong with given data, in words."""
+"""Validation errors in words."""
 
 from pydantic import ValidationError
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first problem of many, as `place: message`, without the value that was given."""
+    """The first problem of an error, as `place: message`, without the invalid value."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     message = first["msg"].removeprefix("Value error, ")

@@ -1,7 +1,8 @@
-"""Pairs of parameters that bound a range, and whether its end is before its start.
+"""Pairs of parameters that bound a range, and the check that its end is not before its start.
 
-Names and formats make a pair (`start_date` and `end_date`); where there is no format, examples that
-can be put in order do. Values that can't be are let pass: the upstream knows what they mean.
+Names and formats identify a pair (`start_date` and `end_date`). Where there is no format, the
+examples of both parameters must be comparable. Values that can't be compared are accepted: the
+upstream knows what they mean.
 """
 
 import re
@@ -23,17 +24,17 @@ _NO_DIGITS = re.compile(r"\D")
 
 
 class Range(NamedTuple):
-    """The names of the two, and how values of theirs are written."""
+    """The names of the two parameters, and the form of their values."""
 
     start: str
     end: str
     form: re.Pattern[str]
 
     def is_reversed(self, bound: Mapping[str, Scalar]) -> bool:
-        """Whether the end is before the start, as far as both are told."""
+        """Whether the end is before the start, as far as both values say."""
         start, end = bound.get(self.start), bound.get(self.end)
         if isinstance(start, str) and isinstance(end, str):
-            if len(start) == len(end) and start <= end:  # in one form, as they mostly are
+            if len(start) == len(end) and start <= end:  # both have the same form, as in most calls
                 return False
             return self._is_reversed(start, end)
         if isinstance(start, int | float) and isinstance(end, int | float):
@@ -46,12 +47,12 @@ class Range(NamedTuple):
         if self.form is _PAGE:
             return int(end) < int(start)
         start, end = _NO_DIGITS.sub("", start), _NO_DIGITS.sub("", end)
-        told = min(len(start), len(end))  # of 2024-05-01 and 2024-05-01 09:30 the day counts
+        told = min(len(start), len(end))  # for 2024-05-01 and 2024-05-01 09:30, compare the day
         return end[:told] < start[:told]
 
 
 def ranges(parameters: Sequence[Parameter]) -> tuple[Range, ...]:
-    """The ranges that parameters of one tool bound."""
+    """The ranges among the parameters of one tool."""
     by_name = {p.name: p for p in parameters}
     pairs = {
         start.name: end
@@ -64,7 +65,7 @@ def ranges(parameters: Sequence[Parameter]) -> tuple[Range, ...]:
 
 
 def _form_of(start: Parameter, end: Parameter) -> re.Pattern[str] | None:
-    """How both are written; None where they can't be put in order."""
+    """The form of both values; None if values can't be compared."""
     if start.format in DATE_FORMATS and end.format in DATE_FORMATS:
         return _DATE
     if start.format is None and end.format is None:

@@ -1,9 +1,10 @@
-"""Which tools a question is about: BM25F over the manifests, without a model.
+"""Searching for the tools that fit a question: BM25F over the manifests, without a model.
 
 The text of a tool is its manifest and, where AkShare is installed, AkShare's own documentation of
-the function, read from the installed package and kept nowhere. A query is in English or Chinese or
-both; it may be two words or a page. The same manifests and documents rank a query in the same
-way, tools of equal score by name; a tool that shares no term with the query is not ranked.
+the function, which is read from the installed package and stored nowhere. A query is in English,
+Chinese or both, and as short as two words or as long as a page. The same manifests and documents
+always give the same ranking. Tools of equal score are ranked by name; a tool that shares no term
+with the query is not ranked.
 """
 
 from array import array
@@ -16,8 +17,8 @@ from manifests.akshare_source import AkShareMissingError, akshare_index
 from manifests.manifest import Manifest
 from manifests.words import Glossary, words
 
-# How much a term counts by where it stands, and the constants of BM25F (Robertson and Zaragoza,
-# 2009). Round values on a flat top: half or double of any moves recall@20 by 0.02 at most.
+# The weight of a term in each field, and the constants of BM25F (Robertson and Zaragoza, 2009).
+# The optimum is flat, so values are round: half or double of one moves recall@20 by 0.02 at most.
 FIELDS = {
     "name": 3.0,
     "description": 2.0,
@@ -34,7 +35,7 @@ READ_FROM = 0.8
 
 
 class Search:
-    """An index over manifests, made once; `rank` reads it and changes nothing."""
+    """An immutable index over manifests."""
 
     def __init__(
         self,
@@ -44,8 +45,8 @@ class Search:
         glossary: Glossary | None = None,
         fields: Mapping[str, float] = FIELDS,
     ) -> None:
-        """`documents` gives more text about a tool, in any language, by the tool's name; `fields`
-        weighs where a term stands.
+        """`documents` has more text about a tool, in any language, by the tool's name. `fields` has
+        the weight of each field.
         """
         self._glossary = Glossary.load() if glossary is None else glossary
         tools = sorted(manifests, key=lambda manifest: manifest.name)
@@ -58,7 +59,7 @@ class Search:
     def rank(
         self, query: str, limit: int, allowed: Collection[str] | None = None
     ) -> list[tuple[str, float]]:
-        """At most `limit` tools, of those `allowed`, with their scores, the best first."""
+        """At most `limit` of the `allowed` tools with their scores, the best first."""
         scores = [0.0] * len(self._names)
         for term, weight in self._weights(query).items():
             if posting := self._postings.get(term):
@@ -77,7 +78,7 @@ class Search:
         return counts
 
     def _weights(self, query: str) -> dict[str, float]:
-        """The terms of a query with their weights; a concept brings those it is read from."""
+        """The terms of a query with their weights; a concept adds the concepts it is read from."""
         weights = {term: _damped(count) for term, count in Counter(words(query)).items()}
         implied: dict[str, float] = {}
         for concept, count in Counter(self._glossary.concepts(query)).items():
@@ -90,7 +91,7 @@ class Search:
 
 
 def akshare_documents() -> dict[str, str]:
-    """What the installed AkShare says about its functions; empty where it is not installed."""
+    """AkShare's documentation of its functions, by name; empty if it is not installed."""
     try:
         entries = akshare_index()
     except AkShareMissingError:
@@ -126,7 +127,7 @@ def _texts(tool: Manifest, documents: Mapping[str, str]) -> dict[str, str]:
 def _postings(
     counts: Mapping[str, list[Counter[str]]], fields: Mapping[str, float]
 ) -> dict[str, tuple["array[int]", "array[float]"]]:
-    """For each term the tools that have it, and the share of its weight that each gets."""
+    """For each term, the tools that have it and the share of its weight that each tool gets."""
     size = max(map(len, counts.values()), default=0)
     frequencies: defaultdict[str, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
     for field, tools in counts.items():
@@ -148,5 +149,5 @@ def _postings(
 
 
 def _damped(count: int) -> float:
-    """The weight of a term that a query holds `count` times: 1 for once, never above three."""
+    """The weight of a term that occurs `count` times in a query: 1 for once, never above three."""
     return (REPEATED + 1) * count / (REPEATED + count)

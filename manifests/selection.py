@@ -1,5 +1,7 @@
-"""A selection of tools, written in one short text wherever some of all tools are meant: in a URL
-(`?tools=domain:bond,fund;source:akshare`), for a client's key, on the command line.
+"""Selections of tools, written as one short text.
+
+The same text is used in a URL (`?tools=domain:bond,fund;source:akshare`), for a client's key and on
+the command line.
 """
 
 from collections.abc import Iterable
@@ -21,16 +23,16 @@ _VALUES: dict[str, tuple[str, ...] | None] = {
 MAX_TEXT = 4_000
 
 MAX_SHOWN = 80
-"""Characters of what is wrong that a message repeats."""
+"""The most characters of an invalid text that a message repeats."""
 
 
 class SelectionError(ValueError):
-    """The text selects nothing; it says what it should look like."""
+    """A text is no valid selection; the message says what it should look like."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Tools that carry, of each facet that is named, one of its values; with none named, all.
+    """The tools that have, for each given facet, one of its values; without facets, all tools.
 
     Facets are `source`, `domain`, `timeliness`, `intent` and `names`.
     """
@@ -62,8 +64,8 @@ class Selection:
 
     @classmethod
     def of(cls, catalog: Catalog, text: str) -> "Selection":
-        """Read a selection of that catalogue's tools. Raises `SelectionError`, also for a name that
-        none of them has.
+        """Read a selection of a catalogue's tools. Raises `SelectionError`, also for a name that no
+        tool has.
         """
         selection = cls.parse(text)
         check_names(catalog, dict(selection.facets).get("names", ()))

@@ -1,8 +1,8 @@
-"""Argument binding: what a caller wrote becomes the canonical arguments of a tool.
+"""Argument binding: turning a caller's arguments into the canonical arguments of a tool.
 
-Two spellings of one call bind to equal values, in the order of the signature; what was bound binds
-to itself. Types are coerced only where nothing is lost; what would need a guess is refused with
-what is allowed. JSON null means "not given".
+Two spellings of one call bind to equal values, in the order of the signature. Canonical arguments
+bind to themselves. Types are coerced only where nothing is lost. A value that would need a guess is
+refused, and the error says what is allowed. JSON null means "not given".
 """
 
 import re
@@ -54,7 +54,7 @@ class ArgumentError(ValueError):
 
 
 class _Slot(NamedTuple):
-    """One parameter, ready to bind. `text` converts strings and `other` everything else."""
+    """One parameter, prepared for binding. `text` converts strings, `other` all other values."""
 
     name: str
     text: Callable[[str], Scalar] | None  # None: plain text, which needs no conversion
@@ -64,7 +64,7 @@ class _Slot(NamedTuple):
 
 
 class Signature:
-    """What a tool takes, compiled for binding."""
+    """The parameters of a tool, compiled for binding."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.parameters = manifest.parameters
@@ -83,7 +83,7 @@ class Signature:
         self.ranges = ranges([p for p in manifest.parameters if p.name in self.names])
 
     def bind(self, arguments: Mapping[str, object]) -> dict[str, Scalar]:
-        """Canonical arguments, defaults filled in. Raises `ArgumentError`."""
+        """The canonical arguments, with defaults filled in. Raises `ArgumentError`."""
         if len(arguments) > MAX_ARGUMENTS:
             text = f"{len(arguments)} are given"
             raise ArgumentError([Problem("arguments", text, f"at most {MAX_ARGUMENTS}")])
@@ -125,10 +125,11 @@ class Signature:
         return bound
 
     def aliases(self, arguments: Mapping[str, object]) -> dict[str, str]:
-        """Which names in `arguments` are other names of parameters that are not given themselves.
+        """The names in `arguments` that are aliases of parameters which are not given themselves.
 
-        The upstream's own spelling, another case or other marks between words, or a synonym; only
-        where one parameter alone can be meant, and no two names mean the same.
+        An alias is the upstream's own name, a spelling with another case or other marks between
+        words, or a synonym. It counts only if it can mean a single parameter. If two names mean the
+        same parameter, there are no aliases.
         """
         dates = [
             p.name for p in self.parameters if p.name in self.names and p.format in DATE_FORMATS
@@ -142,7 +143,7 @@ class Signature:
         return meant if len(set(meant.values())) == len(meant) else {}
 
     def allowed(self) -> dict[str, str]:
-        """Every argument an agent may give, with what it expects in words."""
+        """Every argument that an agent may give, with its expected values in words."""
         return {name: self._expected(name) for name in self.names}
 
     def _expected(self, name: str) -> str:
@@ -160,7 +161,7 @@ class Signature:
 
 
 def _end_first(told: Range, bound: Mapping[str, Scalar], given: Mapping[str, object]) -> Problem:
-    """What is wrong with a range whose end is before its start, maybe by a default."""
+    """The problem of a range whose end is before its start; either may be a default."""
     start, end = (
         f"{short(bound[name])}{'' if given.get(name) is not None else ' (its default)'}"
         for name in (told.start, told.end)
@@ -170,7 +171,7 @@ def _end_first(told: Range, bound: Mapping[str, Scalar], given: Mapping[str, obj
 
 
 def _slot(p: Parameter, in_path: bool) -> _Slot:
-    """Type first, then format, then the allowed values; a default is always itself."""
+    """Converts by type, then format, then allowed values. A default is accepted unchanged."""
     convert = _segment if in_path and p.type == "string" else _CONVERT[p.type]
     form = FORMATS.get(p.format or "")
     if form is not None:
@@ -180,7 +181,7 @@ def _slot(p: Parameter, in_path: bool) -> _Slot:
     if p.default is not None:
         convert = _or_default(convert, p.default)
     is_plain = p.type == "string" and form is None and p.enum is None and not in_path
-    # Texts come again and again: what one means is remembered.
+    # The same texts come often, so their values are cached.
     text = None if is_plain else _remembering(convert)
     return _Slot(p.name, text, convert, p.required, p.default)
 
@@ -244,7 +245,7 @@ def _string(value: object) -> str:
 
 
 def _segment(value: object) -> str:
-    """A string that becomes one segment of a path: never a dot segment (RFC 3986, 5.2.4)."""
+    """A string for one segment of a path, never a dot segment (RFC 3986, 5.2.4)."""
     text = _string(value)
     if text in ("", ".", ".."):
         raise ValueError(f"{text!r} is no path segment")
@@ -259,7 +260,7 @@ def _integer(value: object) -> int:
 
 
 def _number(value: object) -> int | float:
-    """A finite number; whole ones become integers, so that 1, 1.0 and "1" are one value."""
+    """A finite number. Whole numbers become integers, so 1, 1.0 and "1" are the same value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"is {_kind(value)}")
     if isinstance(value, str) and not _NUMBER.fullmatch(value):

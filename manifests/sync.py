@@ -1,5 +1,6 @@
-"""Keeping the AkShare manifests in step with the installed AkShare: what differs, and the change
-that takes a manifest there.
+"""Comparing the AkShare manifests with the installed AkShare, and updating them.
+
+`differences` lists what differs; `synced` gives the updated manifest.
 """
 
 from collections.abc import Iterable
@@ -10,20 +11,20 @@ from manifests.akshare_source import COMPUTED, REQUIRED, AkShareFunction
 from manifests.manifest import AkShareBinding, Manifest, Parameter, ScalarType, is_of
 
 Kind = Literal[
-    "vanished",  # the function is gone
-    "returned",  # a function that was gone is there again
+    "vanished",  # the function no longer exists
+    "returned",  # a function that had vanished exists again
     "new_parameter",
     "lost_parameter",
     "now_required",
     "changed_default",
     "accepted_values",  # the code accepts other values than the manifest allows
-    "not_in_catalogue",  # a function that no manifest is about
+    "not_in_catalogue",  # a function without a manifest
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One way in which a tool and the installed function differ."""
+    """One difference between a tool and the installed function."""
 
     tool: str
     kind: Kind
@@ -33,7 +34,7 @@ class Difference:
 def differences(
     manifests: Iterable[Manifest], functions: dict[str, AkShareFunction]
 ) -> list[Difference]:
-    """All differences, tools by name, functions outside the catalogue last."""
+    """All differences: tools by name, then functions outside the catalogue."""
     tools = sorted((m for m in manifests if m.source == "akshare"), key=lambda m: m.name)
     known = {m.binding.function for m in tools if isinstance(m.binding, AkShareBinding)}
     found = [d for m in tools for d in _of_tool(m, functions)]
@@ -42,7 +43,7 @@ def differences(
 
 
 def synced(manifest: Manifest, functions: dict[str, AkShareFunction], release: str) -> Manifest:
-    """`manifest` as it must be for the installed AkShare; others stay as they are."""
+    """`manifest`, updated to the installed AkShare; unchanged if it is not of AkShare."""
     if manifest.source != "akshare":
         return manifest
     function = functions.get(manifest.name)
@@ -58,7 +59,7 @@ def synced(manifest: Manifest, functions: dict[str, AkShareFunction], release: s
     ]
     reason = manifest.unavailable
     if reason is not None and reason.startswith("AkShare "):
-        reason = None  # it was the function's absence; any other reason is an operator's
+        reason = None  # the function was missing; any other reason was set by an operator
     update = {"parameters": tuple(parameters), "unavailable": reason}
     return Manifest.model_validate(manifest.model_copy(update=update).model_dump())
 
@@ -111,7 +112,7 @@ def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> 
         gone = f"AkShare {release} no longer takes it"
         return p.model_copy(update={"withdrawn": gone, "default": None})
     default = function.defaults[p.name]
-    # A parameter that we require stays required: its default may be wrong beside another argument.
+    # A parameter that we require stays required: its default may not fit other arguments.
     required = p.required or default == REQUIRED
     update: dict[str, object] = {"required": required}
     if required:

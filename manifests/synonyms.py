@@ -1,14 +1,14 @@
-"""Other words for allowed values and for parameters, in one readable table each.
+"""Synonyms of allowed values and of parameter names, in one readable table each.
 
-A value that a caller wrote means an allowed value when both stand in one group and no other allowed
-value does; a name means a parameter in the same way.
+A caller's value means an allowed value if both are in the same group and no other allowed value is
+in it. Names mean parameters by the same rule.
 """
 
 import re
 from collections.abc import Collection
 
 LONGEST = 64
-"""Characters of the longest value or name that can mean another."""
+"""The most characters of a value or name that is looked up as a synonym."""
 
 _BETWEEN_NUMBERS = re.compile(r"(?<=\d)\W+(?=\d)")
 _NUMBER_AND_UNIT = re.compile(r"\d+[mM]")
@@ -89,12 +89,12 @@ DATE_NAMES: tuple[tuple[str, ...], ...] = (
     ("end_date", "end", "to", "to_date", "date_to", "until"),
     ("date", "trade_date"),
 )
-"""Names of dates only: `to` may also be a currency, and `begin` a page."""
+"""These apply to date parameters only: `to` may also be a currency, and `begin` a page."""
 
 
 def fold(text: str) -> str:
-    """Case, and the marks between words, do not matter; marks between numbers do (1-3 is not 13),
-    and so does the case of a lone unit (1M is a month, 1m a minute).
+    """The text without case and without marks between words. Marks between numbers count (1-3 is
+    not 13), and so does the case of a single unit (1M is a month, 1m a minute).
     """
     if _NUMBER_AND_UNIT.fullmatch(text):
         return text
@@ -123,8 +123,8 @@ def meant_value(text: str, allowed: tuple[str, ...]) -> str | None:
 
 
 def meant_name(name: str, names: Collection[str], dates: Collection[str]) -> str | None:
-    """The one of the parameter names `names` that `name` means, or None; `dates` are those of
-    dates.
+    """The one of the parameter names `names` that `name` means, or None. `dates` are the names of
+    date parameters.
     """
     return _meant(name, names, _NAME_GROUPS) or _meant(name, dates, _DATE_NAME_GROUPS)
 

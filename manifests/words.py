@@ -1,9 +1,9 @@
-"""Terms: what a query and a tool's text can have in common, whatever language each is in.
+"""Terms for the search: queries and tools share them across English and Chinese.
 
 `words` are English words in the singular and Chinese words as rjieba cuts them. A `Glossary` turns
-every spelling of a finance concept, English or Chinese, into one term, and knows from which broader
-concepts it is read (a gross margin from an income statement). The same text always gives the same
-terms, and nothing leaves the process: rjieba carries its dictionary within it.
+every spelling of a finance concept, English or Chinese, into one term. It also knows the broader
+concepts that a concept is read from (a gross margin from an income statement). The same text always
+gives the same terms, and nothing leaves the process, because rjieba includes its dictionary.
 """
 
 import re
@@ -20,8 +20,8 @@ Unit = tuple[str, ...]
 
 
 def words(text: str) -> Iterator[str]:
-    """English and Chinese words without numbers; long Chinese words with the words within them."""
-    # Loading rjieba takes 90 ms and 34 MB: a process that never searches does not pay for it.
+    """English and Chinese words without numbers, and the words inside long Chinese words."""
+    # Loading rjieba takes 90 ms and 34 MB, so it is loaded on the first search only.
     from rjieba import cut_for_search
 
     for run in _RUN.findall(text.lower()):
@@ -32,13 +32,13 @@ def words(text: str) -> Iterator[str]:
 
 
 class Glossary:
-    """Concepts by their spellings. The longest spelling at a place of the text is the one meant."""
+    """Concepts by their spellings. At each place of a text the longest spelling counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Each line: English spellings, Chinese spellings, concepts it is read from.
+        """Each line has English spellings, Chinese spellings, and the concepts it is read from.
 
-        Tabs part the three, bars the entries of each; a concept is called by its first spelling.
-        Raises `ValueError` for a concept that has no line.
+        Tabs separate these three, and bars separate the entries of each. The name of a concept is
+        its first spelling. Raises `ValueError` for a concept that has no line.
         """
         self._concepts: dict[Unit, list[str]] = {}
         self._read_from: dict[str, tuple[str, ...]] = {}
@@ -62,7 +62,7 @@ class Glossary:
         return cls(path.read_text(encoding="utf-8").splitlines())
 
     def concepts(self, text: str) -> list[str]:
-        """The concepts that a text names, as terms, in its order."""
+        """The concepts that a text names, as terms, in the order of the text."""
         units = _units(text)
         found: list[str] = []
         at = 0
@@ -78,12 +78,12 @@ class Glossary:
         return found
 
     def read_from(self, concept: str) -> tuple[str, ...]:
-        """The broader concepts where an answer about this one is found."""
+        """The broader concepts that hold the answer to a question about this one."""
         return self._read_from.get(concept, ())
 
 
 def _term(name: str) -> str:
-    """A concept as a term: no word of any text looks like it."""
+    """The term of a concept. It differs from every word of a text."""
     return f"#{name}"
 
 
