@@ -1,7 +1,7 @@
 """Finport's Python API: users import every public name from here.
 
-A name is imported when it is first asked for, so `import finport` costs next to nothing. It does
-check that no other module hides one of Finport's packages.
+A name is imported on its first use, so `import finport` is cheap. It does check that no other
+module hides one of Finport's packages.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from finport.exports import HOMES, __all__
 from finport.rooms import check_rooms
 
-# Python sets this while it locates a module to run, and `python -m finport` checks by itself.
+# Python sets this while it locates a module to run; `python -m finport` makes the check itself.
 if sys.argv[:1] != ["-m"]:
     check_rooms()
 

@@ -1,6 +1,6 @@
 """The public names of `finport`, each with the module that defines it.
 
-A new one is added to the imports, which type checkers read, to `HOMES` and to `__all__`.
+Add a new name to the imports (for type checkers), to `HOMES` and to `__all__`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Whether Python finds Finport's own packages under their names.
+"""The check that no other module hides Finport's packages.
 
-They have common names, and a script's folder comes first on `sys.path`: a user's own `cache/` or
-`bench.py` there hides ours. Nothing is imported to find that out.
+The packages have common names, and a script's folder comes first on `sys.path`. So a user's own
+`cache/` or `bench.py` in that folder hides ours. The check imports nothing.
 """
 
 import sys
@@ -14,10 +14,10 @@ _HOME = dirname(dirname(realpath(__file__)))
 
 
 def check_rooms() -> None:
-    """Raises `ImportError`, which names the folder or file in the way."""
+    """Raises `ImportError`, which names the folder or file that hides a package."""
     for room in ROOMS:
         found = _place_of(room)
-        if found not in (None, join(_HOME, room)):  # for None the import itself says enough
+        if found not in (None, join(_HOME, room)):  # without a place, import fails
             raise ImportError(
                 f"{found} hides Finport's package {room!r}: rename it, or run `python -P`, which "
                 "does not search the script's folder or the working directory",
@@ -27,7 +27,7 @@ def check_rooms() -> None:
 
 
 def _place_of(room: str) -> str | None:
-    """Where the package that `import` gives is, or the file of the module."""
+    """The folder of the package, or the file of the module, that `import` would load."""
     if room in sys.modules:
         folders = getattr(sys.modules[room], "__path__", None)
         file = getattr(sys.modules[room], "__file__", None)
