@@ -1,9 +1,9 @@
 """The sequence of frames in a file, from which snapshots and journals are built.
 
-A block is a frame with its length before it, written twice (the second time with all bits turned),
-so that a reader can distinguish a changed length from a torn end. A file may end in the middle of a
-block, or in zeros, where a kill or a loss of power cut a write off. Anything else that is not a
-block is damage.
+A block is a frame with its length before it. The length is written twice (the second time with all
+bits inverted), so that a reader can distinguish a changed length from a torn end. A file may end in
+the middle of a block, or in zeros, where a kill or a loss of power cut a write off. Anything else
+that is not a block is damage.
 """
 
 import os
