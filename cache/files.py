@@ -62,7 +62,7 @@ def replaced_file(out: Path, mode: int | None = None, *, synced: bool = True) ->
 
 @contextmanager
 def _aside(out: Path, mode: int | None) -> Iterator[BinaryIO]:
-    """An open file in the folder of `out`; its temporary name is removed when the context ends."""
+    """An open file beside `out`; its temporary name is removed when the context ends."""
     part = out.with_name(f".{out.name}.{token_hex(4)}.part")
 
     def made(path: str, flags: int) -> int:

@@ -33,7 +33,7 @@ class Kept:
         self.stored = stored
 
     def time(self, now: float) -> float:
-        """The Unix time at reading `now`, by what has passed since the entry was recorded."""
+        """The Unix time at reading `now`, from the time since the entry was recorded."""
         return self.entry.recorded_at + now - self.since
 
 

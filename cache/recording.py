@@ -39,7 +39,7 @@ class Recorder:
         self.path = path
         self.journal = path.with_name(f"{path.name}.journal")
         self.failure: str | None = None
-        """Why nothing more can be recorded."""
+        """Why recording has failed, if it has."""
         self.summary: Summary | None = None
         """The summary of the snapshot, once it is made."""
         self._origin = origin

@@ -9,5 +9,5 @@ T = TypeVar("T")
 
 
 async def run_in(thread: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
-    """Run `work(*arguments)` in `thread`; return what it returns, or raise what it raises."""
+    """Run `work(*arguments)` in `thread`. Returns or raises as `work` does."""
     return await asyncio.get_running_loop().run_in_executor(thread, work, *arguments)
