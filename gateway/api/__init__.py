@@ -1,1 +1,1 @@
-"""The ways in over HTTP and standard input, each thin over `Gateway.call`."""
+"""The API over HTTP and standard input; each interface is a thin layer over `Gateway.call`."""

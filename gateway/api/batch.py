@@ -1,8 +1,8 @@
-"""The batch door: calls in, one a line; envelopes out, one a line, as they complete.
+"""The batch interface: reads calls, one per line, and writes their envelopes as they complete.
 
-Nothing grows with the number of calls: calls are read when there is room for them, and made when
-what was answered before is on its way to the client. A line that is no call is answered by an
-error, and the others go on. When the client goes away, what only it waited for ends.
+Memory does not grow with the number of calls. A call is read when the queue has room, and executed
+when the buffer of answers has room. A line that is not a call is answered with an error; the other
+calls continue. When the client disconnects, executions that no other caller waits for are ended.
 """
 
 import asyncio
@@ -30,26 +30,26 @@ from gateway.result import Result
 NDJSON = "application/x-ndjson"
 
 AT_ONCE = 64
-"""Calls of one request that are made at once, unless it asks for another number."""
+"""Calls of one request that are executed concurrently, unless the request sets another number."""
 
 BUFFERED = 256 * 1024
-"""Bytes of answers that may wait to be written."""
+"""Bytes of answers that may be buffered before they are written."""
 
 BREATH = 32
-"""After so many calls in a row the event loop turns to others, also if none had to wait."""
+"""After this many calls a task yields to the event loop, even if none of the calls had to wait."""
 
 
 _ODD = {"description": "What is no call is answered by an error, and the others go on."}
 
 
 class BatchQuery(CallQuery):
-    """Query of `POST /v1/calls`: what is asked of all its calls."""
+    """Query of `POST /v1/calls`: options that apply to all its calls."""
 
     concurrency: int = Field(AT_ONCE, ge=1, le=1000, description="Calls that are made at once.")
 
 
 class Batch:
-    """Request handler over one gateway."""
+    """Request handler for batches of calls to one gateway."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -72,7 +72,7 @@ class Batch:
         )
 
     async def calls(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/calls`: an array or lines of `{"id", "tool", "arguments"}`."""
+        """`POST /v1/calls`: takes an array or lines of `{"id", "tool", "arguments"}`."""
         caller: Caller = request[CALLER]
         query, context = asked_for(request, BatchQuery, caller.context)
         at_once = AT_ONCE if query is None else query.concurrency
@@ -87,7 +87,7 @@ class Batch:
 
 
 class _Exchange:
-    """One request's calls."""
+    """The calls of one request and the answers that wait to be written."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Exchange:
                 await asyncio.sleep(0)
 
     async def _answered(self, number: int, line: object) -> bytes:
-        """The envelope of one call."""
+        """Execute one call and return its envelope as a line."""
         id_: str | float = number
         try:
             call = _parsed(line, number)
@@ -158,7 +158,7 @@ class _Exchange:
             client.end()
 
     async def _wait_turn(self, client: Client) -> None:
-        """Wait for what the client's limits allow. Raises `RequestRejected` after the deadline."""
+        """Wait until the client's limits admit a call. Raises `RequestRejected` at the deadline."""
         most_s = self._gateway.settings.deadline_s
         try:
             async with asyncio.timeout(most_s):
@@ -187,7 +187,7 @@ class _Exchange:
 
 
 async def _opened(request: web.Request) -> AsyncGenerator[object]:
-    """The calls of a body, each a line of text or a JSON value. Raises `BadRequest`."""
+    """Return the calls of a body, each as a line of text or a JSON value. Raises `BadRequest`."""
     lines = read_lines(request)
     first = await anext(lines, b"")
     if not first.lstrip().startswith(b"["):
@@ -196,7 +196,7 @@ async def _opened(request: web.Request) -> AsyncGenerator[object]:
         return _after(first, lines)
     text = bytearray(first)
     async for line in lines:
-        text += b"\n" + line  # which may part two numbers
+        text += b"\n" + line  # the line break may separate two numbers
         if len(text) > MAX_BODY:
             raise BadRequest(f"an array is over {MAX_BODY} bytes", ErrorCode.TOO_LARGE)
     try:
@@ -218,7 +218,7 @@ async def _each(calls: Iterable[object]) -> AsyncGenerator[object]:
 
 
 def _parsed(line: object, number: int) -> object:
-    """The JSON value of a line. Raises `BadRequest`."""
+    """Return the JSON value of a line. Raises `BadRequest`."""
     try:
         return read_json(line) if isinstance(line, bytes) else line
     except orjson.JSONDecodeError as error:
@@ -226,13 +226,13 @@ def _parsed(line: object, number: int) -> object:
 
 
 def _id(call: object, number: int) -> str | float:
-    """What a call is known by: its id, where it has one that can be, else its number."""
+    """Return the call's id if it is valid, else the call's number."""
     id_ = call.get("id") if isinstance(call, dict) else None
     return id_ if is_id(id_) else number
 
 
 def _read(call: object, number: int) -> tuple[str, bytes | Mapping[str, Any]]:
-    """Tool and arguments of a call. Raises `BadRequest`."""
+    """Return the tool and the arguments of a call. Raises `BadRequest`."""
     form = 'a call is {"id": ..., "tool": NAME, "arguments": {...}}'
     if not isinstance(call, dict) or not call.keys() <= {"id", "tool", "arguments"}:
         raise BadRequest(f"{form}; call {number} is not")

@@ -1,8 +1,8 @@
-"""The front of all HTTP doors: whether a request may come in, and which door it goes to.
+"""The entry point of all HTTP requests: authorises a request and dispatches it to its handler.
 
 Every request passes the guard here and nowhere else, and every answer carries the request's id.
-Errors that no door answers are JSON too. The two doors that calls come through are found without
-the router, which costs as much as a cached answer.
+Errors that no handler answers are JSON too. Requests to the two routes that take single calls and
+MCP messages bypass the router, because routing costs as much as a cached answer.
 """
 
 import os
@@ -31,19 +31,19 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Reading(Protocol):
-    """A connection, as the server makes them."""
+    """The part of a server connection that is used here."""
 
     def stop_reading(self) -> None:
-        """Read no more of the request that is answered."""
+        """Stop reading the body of the current request."""
 
 
 MCP = "/mcp"
 FIGURES = ("/metrics", "/healthz", "/readyz")
-"""What who has the key of the figures may come for without waiting among strangers."""
+"""Paths that the holder of the metrics key may request outside the queue of unknown callers."""
 CALL = "/v1/tools/{name}"
 
 READ_ON = 65_536
-"""Bytes of the body of a refused request that are read, so that its connection can go on."""
+"""Largest body of a refused request that is still read, so that its connection can be reused."""
 
 _CALL = re.compile(r"/v1/tools/([A-Za-z0-9_-]{1,64})")
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
@@ -51,7 +51,7 @@ _CODES = {404: ErrorCode.NOT_FOUND, 405: ErrorCode.METHOD_NOT_ALLOWED, 413: Erro
 
 
 class Front:
-    """The handler of all requests. `pages` are open to anyone, as some routes are."""
+    """The handler of all requests. `pages`, like the open routes, need no key."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Front:
                 self._open.add(resource)
 
     async def handle(self, request: web.Request, doors: Handler) -> web.StreamResponse:
-        """Answer a request; `doors` is what the application does with it."""
+        """Answer a request; `doors` is the application's own handler, which uses the router."""
         headers = request.headers
         given = headers.get(REQUEST_ID)
         if given is None or not _GIVEN_ID.fullmatch(given):
@@ -111,13 +111,13 @@ class Front:
         return response
 
     def route_of(self, request: web.Request) -> str | None:
-        """The path of the route that has served a request, with names in place of values."""
+        """Return the path template of the route that served a request, None if there is none."""
         path, _, _ = request.raw_path.partition("?")
         if path == MCP:
             return MCP
         if request.method == "POST" and _CALL.fullmatch(path):
             return CALL
-        match = request._match_info  # None where no route was looked for
+        match = request._match_info  # None if the router was not used
         resource = None if match is None else match.route.resource
         return None if resource is None else resource.canonical
 
@@ -127,7 +127,7 @@ class Front:
         path, _, _ = request.raw_path.partition("?")
         if not path.startswith("/"):
             raise BadRequest("a request names a path: this is no proxy")
-        if hdrs.ORIGIN in request.headers or hdrs.EXPECT in request.headers:  # aiohttp sees to them
+        if hdrs.ORIGIN in request.headers or hdrs.EXPECT in request.headers:  # aiohttp handles them
             return await doors(request)
         call = _CALL.fullmatch(path) if request.method == "POST" else None
         if call is not None:
@@ -139,7 +139,10 @@ class Front:
     async def _answer_stranger(
         self, request: web.Request, doors: Handler, refusal: RequestRejected
     ) -> web.StreamResponse:
-        """Answer a request that may come to open routes at most, in its turn."""
+        """Answer a request without a valid key when the queue of unknown callers admits it.
+
+        Such a request may use open routes at most.
+        """
         async with self._strangers.turn(request.remote or ""):
             if refusal.error.code is not ErrorCode.UNAUTHORIZED:
                 raise refusal
@@ -149,7 +152,7 @@ class Front:
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let those in who may come to this route; name the caller, where one is known."""
+        """Reject callers that may not use this route; store the caller if it is known."""
         if request.method == "OPTIONS" and self._guard.is_allowed_page(request.headers):
             return web.Response(status=204, headers=_PREFLIGHT)
         try:
@@ -164,13 +167,13 @@ class Front:
             return _as_json(request, error)
 
     def _is_scrape(self, request: web.Request, refusal: RequestRejected) -> bool:
-        """Whether a request that may not call comes for figures alone, and may."""
+        """Whether a request without a client key asks for figures only and may read them."""
         is_for_figures = request.raw_path.partition("?")[0] in FIGURES
         is_unknown = refusal.error.code is ErrorCode.UNAUTHORIZED
         return is_unknown and is_for_figures and self._guard.may_read_figures(request.headers)
 
     async def _finish(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Say in the head what every answer says there."""
+        """Set the headers that every answer carries."""
         headers = response.headers
         headers.update(own_headers())
         if response.status == ErrorCode.UNAUTHORIZED.http_status:
@@ -189,9 +192,9 @@ _EXPOSED = ", ".join(
 )
 
 _PREFLIGHT = {
-    # Clients of MCP end a session by DELETE: what is not served must reach them as 405.
+    # MCP clients end a session with DELETE, and they must be able to read the 405 they get.
     hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, POST, DELETE",
-    # Some browsers take the star for a name, and in none it stands for Authorization.
+    # Some browsers read the star literally, and in no browser does it cover Authorization.
     hdrs.ACCESS_CONTROL_ALLOW_HEADERS: ", ".join(
         (
             *(hdrs.AUTHORIZATION, API_KEY, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING),
@@ -204,7 +207,7 @@ _PREFLIGHT = {
 
 
 def _leave_unread(request: web.Request) -> bool:
-    """Leave a long body where it is, since to read it costs more than to refuse it."""
+    """Stop reading a long body, because reading it costs more than refusing the request."""
     length = request.content_length
     is_long = not request.content.is_eof() and (length is None or length > READ_ON)
     if is_long:
@@ -215,13 +218,13 @@ def _leave_unread(request: web.Request) -> bool:
 def _turned_away(
     request: web.Request, error: CallError, headers: Mapping[str, str] | None = None
 ) -> web.StreamResponse:
-    """An error that no door answers, in the words of the door that was meant."""
+    """Return an error that no handler answers, in the form of the interface it was sent to."""
     say = refused if request.path == MCP else problem
     return say(request, error, headers)
 
 
 def _as_json(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
-    """What aiohttp itself has to say."""
+    """Return an error of aiohttp itself as JSON."""
     code = _CODES.get(error.status, ErrorCode.INVALID_REQUEST)
     asked = f"{request.method} {request.path[:200]}"
     if code is ErrorCode.NOT_FOUND:

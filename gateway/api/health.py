@@ -1,4 +1,4 @@
-"""How the gateway is doing: for people and load balancers, and in figures for Prometheus."""
+"""The state of the gateway: for people and load balancers, and as figures for Prometheus."""
 
 from collections.abc import Callable
 from importlib.metadata import version
@@ -15,8 +15,8 @@ from gateway.telemetry.metrics import Metrics
 
 
 class Health:
-    """Request handlers over one gateway, of which `workers` processes should serve; `is_draining`
-    says whether this one is about to end.
+    """Request handlers for the state of one gateway. `workers` is the number of processes that
+    should serve; `is_draining` says whether this process is about to end.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Health:
         )
 
     async def health(self, request: web.Request) -> web.StreamResponse:
-        """`GET /healthz`: whether the gateway serves; to who may call it, also how it is doing."""
+        """`GET /healthz`: whether the gateway serves. Callers with access also get details."""
         gateway, failed = self._gateway, await self._metrics.any_failed()
         said: dict[str, object] = {"status": "failed" if failed else "ok"}
         if CALLER in request:
@@ -85,7 +85,7 @@ class Health:
         return json(request, {"status": "not ready", "reason": reason}, 503)
 
     async def figures(self, request: web.Request) -> web.StreamResponse:
-        """`GET /metrics`: OpenMetrics for who asks for it, else the text format of Prometheus."""
+        """`GET /metrics`: OpenMetrics if the client asks for it, else Prometheus' text format."""
         accept = ", ".join(request.headers.getall(hdrs.ACCEPT, ()))
         format_ = OPENMETRICS if takes_openmetrics(accept) else TEXT
         text = await self._metrics.exposition(format_)

@@ -1,9 +1,9 @@
-"""The Model Context Protocol, apart from how its messages travel: a message in, a message out.
+"""The Model Context Protocol, independent of its transports: one message in, one message out.
 
-Two eras are spoken. Up to revision 2025-11-25 a client shakes hands first; nothing of that is kept
-here, so any process can answer any message. From 2026-07-28 on each request says in `_meta` which
-revision it is of. A tool that fails gives a result that says so (`isError`), which its model can
-read; what is no proper request of the protocol gets a JSON-RPC error.
+Two groups of revisions are supported. Up to revision 2025-11-25 a client starts with a handshake;
+no state of it is stored here, so any process can answer any message. From 2026-07-28 on each
+request names its revision in `_meta`. A failed tool gives a result marked `isError`, which the
+model can read. An invalid request of the protocol gets a JSON-RPC error.
 """
 
 import asyncio
@@ -39,17 +39,17 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 REFUSED = -32010
-"""What the gateway refuses before it is a matter of the protocol; `data` says all.
+"""Code of requests that the gateway refuses before the protocol applies; `data` has the details.
 
-Up to -32019 a server may choose. -32000 and -32001 mean within clients that a connection was lost
-or an answer did not come, and -32002 to -32004 had a meaning in earlier texts of the protocol.
+A server may choose codes up to -32019. Clients use -32000 and -32001 for a lost connection and a
+missing answer. Earlier texts of the protocol gave a meaning to -32002 to -32004.
 """
 
 HEADER_MISMATCH = -32020
 UNSUPPORTED_REVISION = -32022
 
 SERVER = {"name": "finport", "title": "Finport", "version": version("finport")}
-"""Who answers, in as many words as fit into each answer."""
+"""The server's name, title and version, short enough to go into each answer."""
 
 _ICON = base64.b64encode((Path(__file__).parent / "static" / "favicon.svg").read_bytes()).decode()
 _ICONS = [
@@ -65,16 +65,16 @@ INSTRUCTIONS = (
 )
 
 PROGRESS_S = 1.0
-"""After so many seconds a call takes long; so often its client is told that it goes on."""
+"""Seconds after which a call counts as long, and seconds between two of its notifications."""
 
 _WAITING = "waiting for the tool's answer"
 
 TOOLS_STAY_MS = 300_000
-"""How long a client may keep a list of tools."""
+"""Milliseconds for which a client may cache a list of tools."""
 
 
 class McpError(Exception):
-    """A JSON-RPC error: `code`, a message, and `data` where the code wants some."""
+    """A JSON-RPC error: `code`, a message, and `data` where the code requires it."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -84,9 +84,9 @@ class McpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who sends messages, and what it is offered: the tools of a selection, or None, the three.
+    """A client that sends messages, and its `offer`: a selection of tools, or None for the three.
 
-    `website` is the address under which it knows the gateway's page.
+    `website` is the address at which the client reaches the gateway's page.
     """
 
     caller: Caller
@@ -97,7 +97,7 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: `id` as JSON, and whether it is of a stateless revision."""
+    """One request. `id` is JSON; `stateless` says whether its revision has no handshake."""
 
     id: bytes
     method: str
@@ -115,13 +115,13 @@ class Request:
 
 
 class Mcp:
-    """Answers requests over one gateway."""
+    """Answers the requests of MCP clients to one gateway."""
 
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._tools = McpTools(gateway, finder)
 
     async def answer(self, request: Request, visitor: Visitor) -> bytes:
-        """The response to a request. Raises `McpError`."""
+        """Return the response to a request. Raises `McpError`."""
         match request.method:
             case "tools/call":
                 result = await self._call(request, visitor)
@@ -177,20 +177,20 @@ class Mcp:
 
 
 def id_of(message: object) -> bytes:
-    """The id, as JSON, that the answer to a message bears: null where it has none that is valid."""
+    """Return, as JSON, the id for the answer to a message: null if the message has no valid id."""
     id_ = message.get("id") if isinstance(message, dict) else None
     return orjson.dumps(id_) if is_id(id_) else b"null"
 
 
 def read(message: object) -> Request | None:
-    """The request that a JSON value is; None for what needs no answer. Raises `McpError`."""
+    """Read a JSON value as a request; None if it needs no answer. Raises `McpError`."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise McpError(INVALID_REQUEST, "a message is a JSON-RPC 2.0 object")
     if isinstance(message, Repeating):
         raise McpError(INVALID_REQUEST, f"{message.repeated[0][:64]} is given more than once")
     method, params = message.get("method"), message.get("params", {})
     if method is None and message.keys() & {"result", "error"}:
-        return None  # an answer to a question that was never asked
+        return None  # a response to a request that the gateway never sent
     if not isinstance(method, str):
         raise McpError(INVALID_REQUEST, "a request names its method")
     if "id" not in message:
@@ -205,13 +205,13 @@ def read(message: object) -> Request | None:
 
 
 def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a request says beside its parameters."""
+    """Return the metadata of a request, `_meta`."""
     meta = params.get("_meta")
     return meta if isinstance(meta, dict) else {}
 
 
 def check_stateless(request: Request) -> None:
-    """Raises `McpError` for a request of no stateless revision that is spoken here."""
+    """Raises `McpError` unless the request names a stateless revision that is supported."""
     missing = [k for k in (REVISION_KEY, CAPABILITIES_KEY) if k not in request.meta]
     if missing:
         raise McpError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
@@ -222,14 +222,14 @@ def check_stateless(request: Request) -> None:
 
 
 def check_revision(revision: str, spoken: tuple[str, ...]) -> None:
-    """Raises `McpError` for a revision that is not among those."""
+    """Raises `McpError` if `revision` is not in `spoken`."""
     if revision not in spoken:
         data = {"supported": spoken, "requested": revision[:64]}
         raise McpError(UNSUPPORTED_REVISION, "Unsupported protocol version", data)
 
 
 def cancelled_id(message: object) -> bytes | None:
-    """The id, as JSON, of the request that a notification cancels; None where it is no such."""
+    """Return, as JSON, the id of the request that a message cancels; None if it cancels none."""
     match message:
         case {"method": "notifications/cancelled", "params": {"requestId": id_}} if is_id(id_):
             return orjson.dumps(id_)
@@ -237,7 +237,7 @@ def cancelled_id(message: object) -> bytes | None:
 
 
 def error(id_: bytes, fault: McpError) -> bytes:
-    """The response that an error is."""
+    """Return an error as a response."""
     said: dict[str, object] = {"code": fault.code, "message": str(fault)}
     if fault.data is not None:
         said["data"] = fault.data
@@ -245,14 +245,17 @@ def error(id_: bytes, fault: McpError) -> bytes:
 
 
 def refused(id_: bytes, why: CallError) -> bytes:
-    """The response to what was refused before it was read as a request, or without reading it."""
+    """Return the response to a message that was refused before it was read as a request."""
     return error(id_, McpError(REFUSED, why.message, why.to_dict()))
 
 
 async def told_while(
     answering: "asyncio.Future[bytes]", token: str | float | None
 ) -> AsyncGenerator[bytes]:
-    """Notifications, one each `PROGRESS_S`, while a request is under way that already took that."""
+    """Yield a notification every `PROGRESS_S` until a request is answered.
+
+    The request has already taken `PROGRESS_S`.
+    """
     waited_s = PROGRESS_S
     while not answering.done():
         params = {"progressToken": token, "progress": waited_s, "message": _WAITING}
@@ -286,7 +289,7 @@ def _discovered(website: str | None) -> bytes:
 
 
 def _server(website: str | None) -> dict[str, object]:
-    """All that a client can show of who answers."""
+    """Return all that a client can show of the server."""
     known = {"websiteUrl": website} if website else {}
     return {**SERVER, **known, "icons": _ICONS}
 

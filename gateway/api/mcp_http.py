@@ -1,11 +1,11 @@
 """MCP over streamable HTTP, without sessions: one message in, one answer out.
 
-An answer is JSON, unless a call takes long and its client asked to be told of its progress: then it
-is a stream of events that ends with the answer. A client cancels by closing the connection or, up
-to revision 2025-11-25, by a notification; for that alone `initialize` gives it a session id, which
-no other client can guess. Nothing else hangs on the id. A cancelled request gets no answer: its
-POST ends as a stream of events without one. What is refused here or before it comes here is a
-JSON-RPC error, since clients show the message of such a body and of no other.
+An answer is JSON. If a call takes long and its client asked for progress, the answer is a stream of
+events that ends with the result. A client cancels by closing the connection or, up to revision
+2025-11-25, by a notification. Only for that notification does `initialize` give it a session id,
+which no other client can guess. The POST of a cancelled request ends as a stream of events without
+a result. Every refusal, also one of the guard, is a JSON-RPC error, because clients show the
+message of such a body and of no other.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ MAX_REASON = 200
 """Characters of a reason phrase."""
 
 WITH_ARRAYS = (None, *mcp.HANDSHAKE_REVISIONS[:2])
-"""Revisions that allow an array of messages; the second of them is meant where none is said."""
+"""Revisions that allow an array of messages. A request that names none (None) is of the second."""
 
 REVISION = "MCP-Protocol-Version"
 SESSION = "Mcp-Session-Id"
@@ -72,11 +72,11 @@ _NOT_STORED: dict[str, str] = {hdrs.CACHE_CONTROL: "no-store"}
 _EVENT = b"event: message\ndata: %b\n\n"
 
 Place = tuple[str, str, bytes]
-"""Where a call is found that a client may cancel: client, session, id of the request."""
+"""The key of a call that a client may cancel: client, session, id of the request."""
 
 
 class McpQuery(CallQuery):
-    """Query of `POST /mcp`: what is offered, and what is asked of all calls."""
+    """Query of `POST /mcp`: the tools to offer, and options for all calls."""
 
     tools: str = Field(
         SEARCH, description="`search`, `all`, or as in `domain:bond,fund;source:akshare`."
@@ -92,7 +92,7 @@ class McpQuery(CallQuery):
 
 
 class McpHttp:
-    """Request handler over one gateway."""
+    """Request handler for MCP clients of one gateway."""
 
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._catalog = gateway.catalog
@@ -121,7 +121,7 @@ class McpHttp:
         return await self.handle(request, request[CALLER])
 
     async def handle(self, request: web.BaseRequest, caller: Caller) -> web.StreamResponse:
-        """`POST /mcp`: one message of a client, or an array of them."""
+        """`POST /mcp`: takes one message of a client, or an array of them."""
         if request.method != "POST":
             text = f"{request.method} is not served here; POST is"
             error = CallError(ErrorCode.METHOD_NOT_ALLOWED, text)
@@ -155,7 +155,7 @@ class McpHttp:
                 mcp.check_stateless(asked)
             return await self._answer(request, asked, visitor)
         except McpError as fault:
-            # Before revision 2026-07-28 the status says no more than whether a request was read.
+            # Before revision 2026-07-28 the status says only whether a request was read.
             status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
             return json_body(request, mcp.error(id_, fault), status, {})
         except RequestRejected as refusal:
@@ -214,13 +214,13 @@ class McpHttp:
         caller: Caller,
         answering: "asyncio.Future[bytes]",
     ) -> web.StreamResponse:
-        """What is told while a call goes on, and its answer unless it is cancelled, as events."""
+        """Send the progress of a call as events, then its answer unless it was cancelled."""
         response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store", **own_headers()})
         response.content_type = "text/event-stream"
         await response.prepare(request)
         place = _place(request.headers, caller, asked.id)
         if place in self._under_way:
-            self._under_way[place] = answering  # the stream itself has to end well
+            self._under_way[place] = answering  # cancel the call, not the stream
         async with aclosing(mcp.told_while(answering, asked.progress_token)) as told:
             async for event in told:
                 await response.write(_EVENT % event)
@@ -236,7 +236,7 @@ class McpHttp:
     async def _each(
         self, request: web.BaseRequest, messages: list[object], visitor: Visitor
     ) -> web.StreamResponse:
-        """An array of messages."""
+        """Answer an array of messages."""
         if not 0 < len(messages) <= MAX_BATCH:
             raise McpError(mcp.INVALID_REQUEST, f"an array holds 1 to {MAX_BATCH} messages")
 
@@ -258,7 +258,7 @@ class McpHttp:
         return json_body(request, b"[%b]" % b",".join(answers), 200, _NOT_STORED)
 
     def _take_note(self, message: object, headers: Mapping[str, str], caller: Caller) -> None:
-        """Of notifications, only one that cancels means something here."""
+        """Handle a notification: one that cancels a request is obeyed, all others are ignored."""
         id_ = mcp.cancelled_id(message)
         place = _place(headers, caller, id_ or b"")
         task = self._under_way.get(place)
@@ -267,7 +267,7 @@ class McpHttp:
             task.cancel()
 
     def _visitor(self, text: str, caller: Caller) -> Visitor:
-        """Raises `BadRequest`."""
+        """Return the visitor that a query describes. Raises `BadRequest`."""
         query, offer, listing = self._read_query(text)
         if query.max_rows is not None or query.timeout_s is not None:
             context = caller.context.asking(query.max_rows, query.timeout_s)
@@ -287,9 +287,9 @@ def refused(
     *,
     id_: bytes = b"null",
 ) -> web.Response:
-    """What is said to a request that is turned away, whose id was read or not.
+    """Return the answer to a refused request; `id_` is null if its id was not read.
 
-    The reason phrase says it too: clients of the official Python SDK 1 show that and no body.
+    The reason phrase holds the message too: clients of the official Python SDK 1 show only that.
     """
     response = problem(request, error, headers, said=mcp.refused(id_, error))
     words = error.message.encode("ascii", "replace").decode()[:MAX_REASON]
@@ -302,8 +302,9 @@ def _place(headers: Mapping[str, str], caller: Caller, id_: bytes) -> Place:
 
 
 def _unanswered(request: web.BaseRequest) -> web.Response:
-    """How the POST of a cancelled request ends. Raises `McpError` for a client that takes no
-    events, since it has to be answered.
+    """Return the end of the POST of a cancelled request: an empty stream of events.
+
+    Raises `McpError` for a client that accepts no events, because it must get an answer.
     """
     if not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
         raise McpError(mcp.INVALID_REQUEST, "the client cancelled this request")
@@ -311,7 +312,7 @@ def _unanswered(request: web.BaseRequest) -> web.Response:
 
 
 def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:
-    """Raises `McpError` where the head of a stateless request says otherwise than its body."""
+    """Raises `McpError` if the headers of a stateless request contradict its body."""
     said = {REVISION: asked.meta.get(mcp.REVISION_KEY), METHOD: asked.method}
     if asked.method == "tools/call":
         said[NAME] = asked.params.get("name")
@@ -323,7 +324,7 @@ def _check_head(asked: Request, headers: CIMultiDictProxy[str]) -> None:
 
 
 def _decoded(value: str) -> str | None:
-    """A header's value; one that no header can carry comes in base64, marked as such."""
+    """Decode a header's value. A value that no header can carry is sent as marked base64."""
     if not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:

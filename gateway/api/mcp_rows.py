@@ -1,5 +1,6 @@
-"""The tool `read_result`, which MCP clients are offered beside all others: more rows of an answer
-that was shortened.
+"""The tool `read_result`: gives MCP clients more rows of an answer that was shortened.
+
+It is offered in addition to all other tools.
 """
 
 from functools import lru_cache
@@ -19,7 +20,7 @@ from manifests.problem import first_problem
 READ_RESULT = "read_result"
 
 MOST = 500
-"""Rows of one page, over MCP: a model reads them all."""
+"""The largest number of rows of a page over MCP, where a model reads them all."""
 
 
 class ReadResult(BaseModel):
@@ -43,7 +44,7 @@ class ReadResult(BaseModel):
 async def read_result(
     gateway: Gateway, given: dict[str, Any], grant: Grant | None
 ) -> Page | CallError:
-    """What a call of the tool brings."""
+    """Call the tool: return a page of rows, or an error."""
     try:
         asked = ReadResult.model_validate(given)
     except ValidationError as error:
@@ -57,7 +58,7 @@ async def read_result(
 
 @lru_cache(2)
 def read_result_tool(says_output: bool) -> bytes:
-    """The tool, as `tools/list` gives it."""
+    """Return the tool as an entry of `tools/list`."""
     output = {"outputSchema": ResultsPage.model_json_schema()} if says_output else {}
     title = "Read result"
     return orjson.dumps(

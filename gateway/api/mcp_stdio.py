@@ -1,8 +1,8 @@
-"""MCP over standard input and output, a message a line (`finport mcp`).
+"""MCP over standard input and output, one message per line (`finport mcp`).
 
-Requests are answered side by side, so many at once; a client cancels by a notification and hears of
-progress where it asked to. Output is written by one writer in the order of completion. The end of
-input ends the door: what is under way is answered first, for as long as `drain_s` allows.
+Up to `AT_ONCE` requests are answered concurrently. A client cancels by a notification and gets
+progress if it asked for it. One writer writes answers in the order of completion. When the input
+ends, serving ends: requests under way are answered first, for at most `drain_s`.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class McpStdio:
         self._said: asyncio.Queue[bytes | None] = asyncio.Queue(AT_ONCE)
 
     async def serve(self) -> None:
-        """Answer until the input ends, or nobody reads the output any more."""
+        """Answer requests until the input ends or the client stops reading the output."""
         try:
             async with (
                 aclosing(self._finder),
@@ -64,7 +64,7 @@ class McpStdio:
             log.info("the client reads no more")
 
     async def _lines(self) -> AsyncGenerator[bytes]:
-        """Lines that are not empty; of one that is too long as much as shows that."""
+        """Yield the lines that are not empty. Of a line that is too long, yield only the start."""
         rest, is_skipping = bytearray(), False
         while chunk := await self._read():
             first, *others = chunk.split(b"\n")
@@ -85,7 +85,7 @@ class McpStdio:
     async def _read(self) -> bytes:
         try:
             return await in_daemon(os.read, self._input, CHUNK)
-        except OSError:  # as good as its end
+        except OSError:  # treated as the end of the input
             return b""
 
     async def _write(self) -> None:
@@ -115,7 +115,7 @@ class McpStdio:
             return
         await self._room.acquire()
         task = self._under_way[asked.id] = group.create_task(self._answer(asked))
-        task.add_done_callback(lambda _: self._left(asked))  # also of one that never began
+        task.add_done_callback(lambda _: self._left(asked))  # also runs if the task never began
 
     async def _answer(self, asked: Request) -> None:
         answering = asyncio.ensure_future(self._mcp.answer(asked, self._visitor))

@@ -1,9 +1,9 @@
-"""Which tools an MCP client is offered, and what each of them does.
+"""The tools that an MCP client is offered, and the results of calling them.
 
-760 tools flood a model's context. So by default there are three: find tools, read what one takes,
-call it. A selection offers its tools themselves. What the caller may not use, and what nobody can
-call now, is not offered. Beside either stands `read_result`. A list has one page where it can,
-since many clients ask for no second.
+760 tools flood a model's context. So three are offered by default: find tools, describe a tool,
+call a tool. With a selection, the selected tools are offered directly. Tools that the caller may
+not use, or that nobody can call now, are not offered. `read_result` is always offered. A list has
+one page if possible, because many clients do not ask for a second.
 """
 
 from collections.abc import Mapping
@@ -37,15 +37,15 @@ from manifests.nearest import hint
 from manifests.problem import first_problem
 
 MAX_PAGE = 1_000
-"""Tools of a page of `tools/list` at most, and unless fewer are asked for."""
+"""Tools of a page of `tools/list`: the maximum and the default."""
 
 OutputSchema = Literal["short", "full", "none"]
-"""What a tool in a list says of its answers."""
+"""How much of its output schema a listed tool has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How tools are listed: so many a page, with so much about their answers."""
+    """How tools are listed: tools per page, and how much of their output schemas."""
 
     page_size: int = MAX_PAGE
     output_schema: OutputSchema = "short"
@@ -91,7 +91,7 @@ _THREE: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {
 
 
 class UnknownToolError(Exception):
-    """The client was not offered a tool of that name; `nearest` are names that it was."""
+    """The client was not offered a tool of that name; `nearest` are similar offered names."""
 
     def __init__(self, name: str, nearest: list[str]) -> None:
         super().__init__(f"Unknown tool: {printable(name)}{hint(nearest)}")
@@ -99,11 +99,11 @@ class UnknownToolError(Exception):
 
 
 class CursorError(Exception):
-    """The client goes on where no page begins."""
+    """The client sent a cursor at which no page begins."""
 
 
 class McpTools:
-    """What MCP clients are offered of one gateway. An offer of None is the three tools."""
+    """The tools of one gateway as MCP clients see them. An offer of None means the three tools."""
 
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
@@ -115,7 +115,7 @@ class McpTools:
     async def page(
         self, offer: Selection | None, listing: Listing, grant: Grant | None, cursor: str | None
     ) -> tuple[bytes, str | None]:
-        """A JSON array of tools, and where the next page begins. Raises `CursorError`."""
+        """Return a JSON array of tools and the cursor of the next page. Raises `CursorError`."""
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 9):
             raise CursorError(cursor)
         reading = read_result_tool(listing.output_schema != "none")
@@ -125,7 +125,7 @@ class McpTools:
             tools = (*three, reading)
         else:
             chosen = await to_thread.run_sync(self._listed, offer, listing.output_schema, grant)
-            tools = (reading, *chosen)  # on the first page
+            tools = (reading, *chosen)  # `read_result` is on the first page
         start = int(cursor or 0)
         size = listing.page_size
         if cursor is not None and (start % size or not 0 < start < len(tools)):
@@ -137,7 +137,7 @@ class McpTools:
     async def call(
         self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
     ) -> bytes:
-        """The result of `tools/call`. Raises `UnknownToolError` and `RequestRejected`."""
+        """Return the result of `tools/call`. Raises `UnknownToolError` and `RequestRejected`."""
         if isinstance(arguments, Repeating) and (name == READ_RESULT or name in _THREE):
             text = f"argument {printable(arguments.repeated[0])}: is given more than once"
             raise RequestRejected(CallError(ErrorCode.INVALID_ARGUMENTS, text))
@@ -158,8 +158,8 @@ class McpTools:
         error: CallError,
         context: CallContext,
     ) -> bytes:
-        """The result of `tools/call` for what came to nothing; where a tool was to be called that
-        counts as a call.
+        """Return the result of a rejected `tools/call`. If it was to call a tool, the rejection is
+        recorded as a call.
         """
         tool = name if offer is not None else _tool_to_call(name, arguments)
         if tool is None or name == READ_RESULT:
@@ -183,7 +183,7 @@ class McpTools:
         match given:
             case {"name": str() as tool, "arguments": dict() as plain} if (
                 name == "call_tool" and len(given) == 2
-            ):  # as it mostly is: a model takes 2 us to say so
+            ):  # the usual case; validation by the model takes 2 us
                 return await self._called(tool, plain, context)
         try:
             gathered = self._gathered(given) if name == "call_tool" else given
@@ -202,10 +202,10 @@ class McpTools:
         raise AssertionError(name)
 
     def _gathered(self, given: dict[str, Any]) -> dict[str, Any]:
-        """What call_tool is given, with the tool's arguments in `arguments` and nowhere else.
+        """Return what call_tool was given, with all arguments of the tool in `arguments`.
 
         Models also give them as null, as JSON text, and beside the name. Raises `RequestRejected`
-        where it is open what belongs to the tool.
+        if it is ambiguous which arguments belong to the tool.
         """
         own = {name: value for name, value in given.items() if name in CallTool.model_fields}
         beside = {name: value for name, value in given.items() if name not in own}
@@ -224,7 +224,7 @@ class McpTools:
         return own | {"arguments": arguments or beside}
 
     async def _found_only(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
-        """The result of a call by the name of a tool that is called through call_tool."""
+        """Return the error for a tool that was called by its name instead of through call_tool."""
         manifest = self._gateway.catalog.get(name)
         if manifest is None:
             raise UnknownToolError(name, self._nearest(None, name))
@@ -263,7 +263,7 @@ class McpTools:
     def _list(
         self, offer: Selection, output_schema: OutputSchema, grant: Grant | None
     ) -> tuple[bytes, ...]:
-        """The tools of a selection that a caller with that grant may call."""
+        """Return the tools of a selection that a caller with that grant may call."""
         return tuple(
             self._text(manifest, output_schema)
             for manifest in self._gateway.catalog
@@ -271,7 +271,7 @@ class McpTools:
         )
 
     def _text(self, manifest: Manifest, output_schema: OutputSchema) -> bytes:
-        """A tool as JSON, made once."""
+        """Return a tool as JSON, which is built once."""
         text = self._texts.get((manifest.name, output_schema))
         if text is None:
             text = orjson.dumps(export(manifest, "mcp") | _output(Answer, output_schema))
@@ -282,7 +282,7 @@ class McpTools:
         return manifest.unavailable is None and self._gateway.may_use(manifest, grant)
 
 
-# Not as in OpenAPI: what generators need there, `items` that say nothing, clients of MCP warn of.
+# Unlike OpenAPI, which needs empty `items` for generators: MCP clients warn of empty `items`.
 _KINDS = [{"type": t} for t in ("object", "array", "string", "number", "boolean", "null")]
 _SHORT: dict[str, Any] = {
     "type": "object",
@@ -294,11 +294,11 @@ _SHORT: dict[str, Any] = {
     },
     "required": ["ok", "data"],
 }
-"""What is worth knowing of an answer: the whole schema would be three quarters of a list."""
+"""The short output schema: the whole schema would be three quarters of the size of a list."""
 
 
 def _output(answer: type[BaseModel], output_schema: OutputSchema) -> dict[str, Any]:
-    """What a tool in a list says of its answers."""
+    """Return the `outputSchema` field of a listed tool, or nothing."""
     if output_schema == "none":
         return {}
     is_short = output_schema == "short" and answer is Answer
@@ -307,8 +307,8 @@ def _output(answer: type[BaseModel], output_schema: OutputSchema) -> dict[str, A
 
 @lru_cache(6)
 def three_tools(output_schema: OutputSchema, *, changes_something: bool) -> tuple[bytes, ...]:
-    """The three tools, as `tools/list` gives them. Whether a call may change something depends on
-    what the caller may call.
+    """Return the three tools as entries of `tools/list`. `changes_something` says whether the
+    caller may call a tool that changes something.
     """
     return tuple(
         orjson.dumps(
@@ -334,7 +334,7 @@ def _title(name: str) -> str:
 
 
 def _object(value: object) -> Any:
-    """The object that `arguments` means. Raises `RequestRejected` for a text that means none."""
+    """Return `arguments` as an object. Raises `RequestRejected` for a text that holds none."""
     if value is None:
         return {}
     if not isinstance(value, str):
@@ -349,7 +349,7 @@ def _object(value: object) -> Any:
 
 
 def _wrong(name: str, problem: str) -> RequestRejected:
-    """One of the three is given what it does not take."""
+    """Return the rejection of an argument that one of the three tools does not take."""
     allowed = {"allowed": [*_THREE[name][0].model_fields]}
     return RequestRejected(
         CallError(ErrorCode.INVALID_ARGUMENTS, f"argument {problem}", details=allowed)
@@ -357,7 +357,7 @@ def _wrong(name: str, problem: str) -> RequestRejected:
 
 
 def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
-    """Which tool one of the three is to call, if any."""
+    """Return the name of the tool that a call of one of the three is to call, if any."""
     tool = arguments.get("name") if name == "call_tool" else None
     return tool if isinstance(tool, str) else None
 
@@ -373,7 +373,7 @@ def _page_result(page: Page) -> bytes:
 
 
 def refused(tool: str, error: CallError) -> bytes:
-    """The result of a call that came to nothing."""
+    """Return an error as the result of `tools/call`."""
     envelope = {"ok": False, "tool": tool, "error": error.to_dict()}
     return _given(envelope, failed=True)
 
@@ -384,7 +384,9 @@ def _given(value: object, *, failed: bool = False) -> bytes:
 
 
 def given(line: bytes, text: bytes, *, failed: bool) -> bytes:
-    """The result of `tools/call`: JSON on one line, and the same as a JSON text."""
+    """Return the result of `tools/call`. `line` is JSON on one line, `text` the same as a JSON
+    string.
+    """
     if failed:
         return b'{"content":[{"type":"text","text":%b}],"isError":true}' % text
     return b'{"content":[{"type":"text","text":%b}],"structuredContent":%b,"isError":false}' % (

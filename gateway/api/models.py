@@ -1,7 +1,7 @@
-"""The shapes of what leaves the doors, for OpenAPI and for MCP's output schemas.
+"""The shapes of the API's answers and messages, for OpenAPI and for MCP's output schemas.
 
-Answers are joined from ready bytes and never pass through these models; that they say what is sent
-is checked by tests.
+Answers are joined from ready bytes and never pass through these models. Tests check that the models
+describe what is sent.
 """
 
 from typing import Annotated, Any, Literal
@@ -20,8 +20,8 @@ _ANY_JSON = WithJsonSchema(
         ]
     }
 )
-"""Spelt out, since clients warn of a schema that says nothing, and generators of them drop one with
-an array of which it is not said what it holds.
+"""Any JSON value, spelt out: clients warn of an empty schema, and client generators drop a schema
+that has an array without `items`.
 """
 
 
@@ -95,7 +95,7 @@ class Failure(_Shape):
 
 
 class Problem(_Shape):
-    """A request that is no call, and failed."""
+    """A failed request that is not a call."""
 
     ok: Literal[False]
     error: ErrorBody
@@ -148,11 +148,11 @@ class ResultsPage(_Shape):
 
 
 NOTHING = ""
-"""In place of a media type: an answer that has no body and says so by status 202."""
+"""In place of a media type: an answer without a body, sent with status 202."""
 
 
 class Call(_Shape):
-    """One call of a batch; without an id it is known by its number, from 1."""
+    """One call of a batch; without an id it is identified by its number, counted from 1."""
 
     id: str | int | None = None
     tool: str
@@ -163,7 +163,7 @@ WholeId = Annotated[int, Field(ge=-(2**63), le=2**64 - 1)]
 
 
 class RpcMessage(BaseModel):
-    """A JSON-RPC request, or where it has no id, a notification: that is answered by status 202."""
+    """A JSON-RPC request. Without an id it is a notification, which is answered by status 202."""
 
     jsonrpc: Literal["2.0"]
     id: str | WholeId = Field(default_factory=str)
@@ -175,11 +175,11 @@ _SEVERAL = Field(min_length=1, max_length=64)
 
 
 class RpcMessages(RootModel[RpcMessage | Annotated[list[RpcMessage | Any], _SEVERAL]]):
-    """A message; in revision 2025-03-26 also an array of them, each answered by itself."""
+    """A message; in revision 2025-03-26 also an array of messages, each answered separately."""
 
 
 class RpcResult(_Shape):
-    """The answer to a request that succeeded; a tool that failed says so within its result."""
+    """The answer to a request that succeeded. The result says so if the called tool failed."""
 
     jsonrpc: Literal["2.0"]
     id: str | WholeId
@@ -195,7 +195,7 @@ class RpcErrorBody(_Shape):
 
 
 class RpcError(_Shape):
-    """The answer to a request that failed; without the id of one that can't be read."""
+    """The answer to a request that failed. `id` is null if the request's id can't be read."""
 
     jsonrpc: Literal["2.0"]
     id: str | WholeId | None
@@ -207,11 +207,11 @@ class RpcAnswers(RootModel[RpcResult | RpcError | list[RpcResult | RpcError]]):
 
 
 class RpcProblem(RootModel[RpcError | Problem]):
-    """An error of the protocol, or of a request that is no proper HTTP."""
+    """An error of the protocol, or of a request that is not valid HTTP."""
 
 
 class Health(BaseModel):
-    """How the gateway is doing; without a key, where one is needed, the status alone."""
+    """The state of the gateway. Where a key is needed, a caller without one gets only `status`."""
 
     status: Literal["ok", "failed"]
 

@@ -1,4 +1,4 @@
-"""What a client accepts, by the qualities of RFC 9110, section 12.4.2: 0 is not accepted."""
+"""Content negotiation by the quality values of RFC 9110, section 12.4.2: 0 is not accepted."""
 
 import re
 from functools import lru_cache
@@ -7,23 +7,23 @@ _QUALITY = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 
 def quality(header: str, *names: str) -> float | None:
-    """What a header says of the first of `names` that it lists; None where it lists none."""
+    """Return the quality of the first of `names` that a header lists; None if it lists none."""
     listed = _listed(header)
     return next((listed[name] for name in names if name in listed), None)
 
 
 def takes_json(accept: str) -> bool:
-    """Whether `application/json` is accepted, by an Accept header."""
+    """Whether an Accept header accepts `application/json`."""
     return quality(accept, "application/json", "application/*", "*/*") not in (None, 0)
 
 
 def takes_events(accept: str) -> bool:
-    """Whether `text/event-stream` is accepted and asked for by its name."""
+    """Whether an Accept header accepts `text/event-stream` by its full name."""
     return quality(accept, "text/event-stream") not in (None, 0)
 
 
 def takes_openmetrics(accept: str) -> bool:
-    """Whether OpenMetrics 1.0.0 is asked for by its name, and no less welcome than plain text."""
+    """Whether OpenMetrics 1.0.0 is listed by name and preferred at least as much as plain text."""
     ranges = [_range(item) for item in accept.lower().split(",")]
     wanted = [
         weight
@@ -36,18 +36,18 @@ def takes_openmetrics(accept: str) -> bool:
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Whether gzip is accepted, and no less welcome than a body as it is."""
+    """Whether gzip is accepted and preferred at least as much as an uncompressed body."""
     gzip = quality(accept_encoding, "gzip", "x-gzip", "*") or 0
     return gzip > 0 and gzip >= (quality(accept_encoding, "identity") or 0)
 
 
 def takes_plain(accept_encoding: str) -> bool:
-    """Whether a body as it is is accepted."""
+    """Whether an uncompressed body is accepted."""
     return quality(accept_encoding, "identity", "*") != 0
 
 
 def _range(item: str) -> tuple[str, dict[str, str], float]:
-    """The name of a media range, its parameters and its quality; 0 where that is none."""
+    """Return the name of a media range, its parameters and its quality: 0 if that is invalid."""
     name, *parameters = (part.strip() for part in item.split(";"))
     said = {key: value.strip('"') for key, _, value in (p.partition("=") for p in parameters)}
     weight = _QUALITY.fullmatch(f"q={said.pop('q', '1')}")
@@ -56,7 +56,7 @@ def _range(item: str) -> tuple[str, dict[str, str], float]:
 
 @lru_cache(256)
 def _listed(header: str) -> dict[str, float]:
-    """The names of a list with their qualities. What is no item of a list is left out."""
+    """Return the names of a list with their qualities, without items of invalid quality."""
     listed: dict[str, float] = {}
     for item in header.lower().split(","):
         name, *parameters = (part.strip() for part in item.split(";"))

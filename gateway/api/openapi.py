@@ -1,11 +1,12 @@
-"""What the doors take and give, as OpenAPI 3.1, made of the models that validate.
+"""The API described in OpenAPI 3.1, built from the models that validate requests.
 
-`GET /openapi.json` describes the routes. With `?tools=` and a selection it also describes each of
-those tools that the caller may use as a path of its own, with its arguments, for clients that make
-functions of paths. That needs a key where calls do: such a document is long.
+`GET /openapi.json` describes the routes. With `?tools=` and a selection it also describes each
+selected tool that the caller may use as a path of its own, with its arguments, for clients that
+turn paths into functions. That document is long, so it needs a key wherever calls need one.
 
-Where keys are needed may change while the gateway runs, and a client that was generated from one
-gateway may call another: so how keys are given, and what is said without one, always stands there.
+Whether keys are needed may change while the gateway runs, and a client that was generated from one
+gateway may call another. So the document always says how to send a key and what a request without
+one gets.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ from manifests.export import EXPORT_FORMATS, arguments_schema, describe
 from manifests.selection import MAX_TEXT
 
 AT_ONCE = 50
-"""Tools whose operations are made in one piece of work, of 2 ms; each is made once."""
+"""Tools whose operations are built before yielding to the event loop: 2 ms. Each is built once."""
 
 _REF = "#/components/schemas/{model}"
 
@@ -70,7 +71,7 @@ _IN_PATH: dict[str, dict[str, Any]] = {
     "format": {"enum": [format_ for format_ in EXPORT_FORMATS if format_ != "fintoolbench"]},
     "handle": {"pattern": "^[A-Za-z0-9_-]{1,64}\\.[0-9a-f]{32}-[0-9a-f]{16}$"},
 }
-"""What handlers check of a place in a path, by its name."""
+"""Constraints that handlers check on a path parameter, by its name."""
 
 
 class OpenApiQuery(Query):
@@ -82,7 +83,7 @@ class OpenApiQuery(Query):
 
 
 class OpenApi:
-    """The description of some routes over one gateway; `needs_keys` says whether it does now."""
+    """Serves the description of routes. `needs_keys` says whether the gateway needs keys now."""
 
     def __init__(
         self, gateway: Gateway, routes: tuple[Route, ...], needs_keys: Callable[[], bool]
@@ -106,11 +107,11 @@ class OpenApi:
         return (self._own,)
 
     def document(self) -> dict[str, Any]:
-        """The description of the routes."""
+        """Return the description of the routes."""
         return self._description(self._needs_keys()).document()
 
     async def served(self, request: web.Request) -> web.StreamResponse:
-        """`GET /openapi.json`."""
+        """`GET /openapi.json`: the description of the routes, and of tools if asked for."""
         query = parsed(OpenApiQuery, request.query)
         description = self._description(self._needs_keys())
         tools: list[Manifest] = []
@@ -120,7 +121,7 @@ class OpenApi:
                 raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text))
             chosen = selection(self._gateway.catalog, query.tools)
             tools = self._callable(chosen, request[CALLER].context.grant)
-        # Some clients call the first server without a look at where the description came from.
+        # Some clients call the first server, even if the description came from another.
         server = origin_of(request) or "/"
         return listing(request, await description.text(server, tools))
 
@@ -130,7 +131,7 @@ class OpenApi:
 
 
 class _Description:
-    """All that is said of some routes, and of tools, of each once."""
+    """The description of routes and tools. The parts of it are built once."""
 
     def __init__(self, routes: tuple[Route, ...], needs_keys: bool) -> None:
         self._routes = routes
@@ -153,7 +154,7 @@ class _Description:
         }
 
     async def text(self, server: str, tools: list[Manifest]) -> bytes:
-        """The description with a path for each of those tools, as JSON."""
+        """Return, as JSON, the description with a path for each of `tools`."""
         missing = (m for m in tools if m.name not in self._operations)
         while some := tuple(islice(missing, AT_ONCE)):
             for manifest in some:
@@ -206,7 +207,7 @@ class _Description:
             "responses": self._responses(route),
         }
         if route.body:
-            # One that may be any object or array, or lines of text, may also be left out.
+            # A body that may be any object or array, or lines of text, may also be omitted.
             needed = any(isinstance(shape, type) for shape in route.body.values())
             operation["requestBody"] = {"required": needed, "content": _content(route.body)}
         return operation | self._security(route)
@@ -216,7 +217,7 @@ class _Description:
         responses: dict[str, Any] = {"200": {"description": "Done.", "content": _content(answers)}}
         if NOTHING in route.answer:
             responses["202"] = {"description": "Taken; there is nothing to say."}
-        before = {ErrorCode.FORBIDDEN}  # the route is reached
+        before = {ErrorCode.FORBIDDEN}  # errors raised before the route is reached
         if not route.is_open:
             before.add(ErrorCode.UNAUTHORIZED)
         codes = {*route.errors}
@@ -237,7 +238,7 @@ class _Description:
         return responses
 
     def _tool(self, manifest: Manifest) -> dict[str, Any]:
-        """The operation that calls one tool."""
+        """Return the operation that calls one tool."""
         schema = arguments_schema(manifest)
         content: dict[str, Any] = {JSON: {"schema": schema}}
         if sample := manifest.sample():
@@ -253,7 +254,7 @@ class _Description:
 
     @cached_property
     def _of_all_tools(self) -> dict[str, Any]:
-        """What the operations of all tools have in common."""
+        """The fields that the operations of all tools have in common."""
         (route,) = [r for r in self._routes if (r.method, r.path) == ("POST", "/v1/tools/{name}")]
         return {
             "parameters": _in_query(route.query),
@@ -268,7 +269,7 @@ class _Description:
 
 
 def _tag(path: str) -> str:
-    """Under which name generators put an operation."""
+    """Return the tag under which generators group an operation."""
     first = path.split("/")[1]
     return {"v1": "tools", "mcp": "mcp"}.get(first, "gateway")
 
@@ -307,13 +308,13 @@ def _in_query(query: type[Query] | None) -> list[dict[str, Any]]:
 
 
 def _selecting(schema: dict[str, Any]) -> dict[str, Any]:
-    """How a selection of tools is written."""
+    """Return the schema of a selection of tools written as text."""
     words = f"all|{SEARCH}" if schema.get("default") == SEARCH else "all"
     return {"pattern": f"^({words}|{_FACET}(;{_FACET})*)$", "maxLength": MAX_TEXT}
 
 
 def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query can't say null: what may be null may be left out."""
+    """Return a schema without null: a query can't express null, its parameter is omitted."""
     kept = {key: value for key, value in schema.items() if key not in ("anyOf", "default", "title")}
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":

@@ -1,10 +1,10 @@
-"""Under which URL a client reached the gateway, as far as that can be known.
+"""The URL at which a client reached the gateway, as far as it can be known.
 
-The name is what the Host header says, which the guard has checked. The gateway itself speaks plain
-HTTP, so a Host with its own port was sent to it directly. With another port there is a proxy
-before it, whose scheme it knows only where `X-Forwarded-Proto` says so. That header may be made up:
-who does so is told something wrong, and nobody else is, since no shared cache keeps such an answer.
-A scheme is never guessed: a client that follows `http` would send its key in the clear.
+The name comes from the Host header, which the guard has checked. The gateway speaks plain HTTP, so
+a request whose Host has the gateway's own port came directly. Another port means a proxy, whose
+scheme is known only from `X-Forwarded-Proto`. A client may forge that header, but only it gets the
+wrong URL, because no shared cache stores such an answer. The scheme is never guessed: a client that
+follows `http` would send its key in the clear.
 """
 
 from aiohttp import hdrs, web
@@ -16,11 +16,11 @@ _SCHEMES = ("http", "https")
 
 
 def origin_of(request: web.BaseRequest) -> str | None:
-    """As in `https://gw.example`; None where it is not known."""
+    """Return the origin, as in `https://gw.example`; None if it is not known."""
     host = request.headers.get(hdrs.HOST, "")
     site = name_and_port(host)
     if site is None:
-        return None  # which the guard lets pass where any name will do
+        return None  # the guard accepts such a Host where every name is allowed
     scheme = request.headers.get(_FORWARDED, "").lower()
     if scheme not in _SCHEMES:
         if scheme or int(site[1] or 80) != _own_port(request):

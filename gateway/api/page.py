@@ -1,9 +1,9 @@
 """The page at `/`: find a tool, read about it, call it, see the answer; and the API reference.
 
-No text of a caller, a manifest or an upstream becomes markup: the templates escape, the script
-makes text nodes. Nothing is served but what was read at construction, and nothing inline: the
-policy on every answer forbids it. The script calls the REST door as any other client does; without
-it, finding and reading still work.
+No text of a caller, a manifest or an upstream becomes markup: the templates escape it, and the
+script makes text nodes of it. Only files read at construction are served. No script or style is
+inline: the policy on every answer forbids it. The script calls the REST API as any other client
+does; finding and reading tools work without the script.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ _TAGS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class SearchQuery(BaseModel):
-    """Query of `GET /`. What is empty counts as not said, as browsers send empty fields along."""
+    """Query of `GET /`. An empty field counts as absent, because browsers send empty fields too."""
 
     q: str = ""
     source: Source | None = None
@@ -94,8 +94,8 @@ class Field:
 
 
 class Page:
-    """Request handlers over one gateway. `document` gives the OpenAPI document of the doors; it is
-    asked once, when somebody first wants to read it.
+    """Request handlers for the page of one gateway. `document` returns the OpenAPI document of the
+    API; it is called once, at the first request for the reference.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Page:
         ]
 
     async def search(self, request: web.Request) -> web.Response:
-        """The catalogue by tags; with words the best matches first."""
+        """Answer with the tools that carry the tags; with words, the best matches come first."""
         said = {name: value for name, value in request.query.items() if value.strip()}
         try:
             query = SearchQuery.model_validate(said)
@@ -127,7 +127,7 @@ class Page:
         catalog = self._gateway.catalog
         if query.q:
             finder = self._finder
-            find = finder.find if CALLER in request else finder.find_by_words  # which costs nothing
+            find = finder.find if CALLER in request else finder.find_by_words  # costs nothing
             found = await find(query.q, len(catalog), **query.tags)
         else:
             found = catalog.select(**query.tags)
@@ -148,7 +148,7 @@ class Page:
         )
 
     async def tool(self, request: web.Request) -> web.Response:
-        """One tool, with a form to call it."""
+        """Answer with one tool and a form to call it."""
         name = request.match_info["name"]
         manifest = self._gateway.catalog.get(name)
         if manifest is None:
@@ -165,11 +165,13 @@ class Page:
         )
 
     async def docs(self, _: web.Request) -> web.Response:
-        """The API reference. A document may be long: it is made and rendered in a thread, once."""
+        """Answer with the API reference. It may be long, so a thread renders it, once."""
         return _response(await to_thread.run_sync(lambda: self._reference))
 
     async def static(self, request: web.Request) -> web.Response:
-        """A file, under a hash of them all: modules import each other by relative paths."""
+        """Answer with a static file. Its path holds one hash of all files, because modules import
+        each other by relative paths.
+        """
         file = self._files.get(request.match_info["file"])
         if file is None:
             raise web.HTTPNotFound
@@ -208,7 +210,7 @@ def _response(page: str, status: int = 200) -> web.Response:
 
 @cache
 def _package_data() -> tuple[Mapping[str, tuple[bytes, str]], Environment]:
-    """What is served by its path under `/static/`, and the templates, each compiled."""
+    """Return the static files by their path under `/static/`, and the compiled templates."""
     folder = files("gateway.api").joinpath("static")
     read = {file.name: file.read_bytes() for file in folder.iterdir()}
     version = blake2b(b"".join(read[name] for name in sorted(read)), digest_size=8).hexdigest()
@@ -237,7 +239,7 @@ def _package_data() -> tuple[Mapping[str, tuple[bytes, str]], Environment]:
 
 
 def _filters(catalog: Catalog) -> list[tuple[str, list[tuple[str, int]]]]:
-    """Each kind of tag with its values, and how many tools carry them."""
+    """Return each kind of tag with its values and the number of tools that carry each."""
     counts: dict[str, Counter[str]] = {
         "source": Counter(tool.source for tool in catalog),
         "domain": Counter(domain for tool in catalog for domain in tool.regulatory_domains),
@@ -248,7 +250,7 @@ def _filters(catalog: Catalog) -> list[tuple[str, list[tuple[str, int]]]]:
 
 
 def _fields(manifest: Manifest) -> list[Field]:
-    """The form of a tool: the arguments that an agent may give."""
+    """Return the fields of a tool's form: the arguments that an agent may give."""
     schema = arguments_schema(manifest)
     sample = manifest.sample()
     fields = []
@@ -256,7 +258,7 @@ def _fields(manifest: Manifest) -> list[Field]:
         type_, default, required = said["type"], said.get("default"), name in schema["required"]
         options = said.get("enum", ())
         if type_ == "boolean" and default is None and not required:
-            options = (True, False)  # a box that is not ticked can't tell "no" from "not said"
+            options = (True, False)  # an empty checkbox can't tell "no" from "not given"
         fields.append(
             Field(
                 name=name,
@@ -265,7 +267,7 @@ def _fields(manifest: Manifest) -> list[Field]:
                 required=required,
                 hint=said["description"],
                 options=tuple(options),
-                # What has no choice of "not given" starts with the default.
+                # A field without the choice "not given" starts with the default.
                 value=sample.get(name, default if options or type_ == "boolean" else None),
                 default=default,
                 example=next(iter(said.get("examples", ())), None),
@@ -275,12 +277,12 @@ def _fields(manifest: Manifest) -> list[Field]:
 
 
 def _text(value: Scalar) -> str:
-    """A value as a form holds it."""
+    """Return a value as the text that a form holds."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _in_words(rule: Rule) -> str:
-    """How long an answer counts as fresh, in a sentence."""
+    """Say in a sentence how long an answer counts as fresh."""
     said = rule.to_dict()
     if "updates_utc" in said:
         fresh = f"Fresh until the next {' or '.join(said['updates_utc'])} UTC"
@@ -294,7 +296,7 @@ def _in_words(rule: Rule) -> str:
 
 
 def _coded(text: str) -> Markup:
-    """One line of plain text as HTML."""
+    """Return one line of plain text as HTML."""
     parts = text.split("`")
     return Markup().join(
         Markup("<code>{}</code>").format(part) if n % 2 and n < len(parts) - 1 else part

@@ -1,7 +1,7 @@
-"""The OpenAPI document of the doors as people read it: operations, and schemas as nested lines.
+"""The OpenAPI document of the API in a form for people: operations, and schemas as nested lines.
 
-It reads what `gateway.api.openapi` writes, and no more: models that refer to others by name, and
-none that holds itself.
+It reads only what `gateway.api.openapi` writes: models that refer to others by name, and no
+recursive model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _NOTED = {
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema as a line of a nested list."""
+    """A schema as one line of a nested list."""
 
     name: str
     kind: str
@@ -35,12 +35,12 @@ class Schema:
 
 
 Bodies = tuple[tuple[str, Schema], ...]
-"""What a body may look like, by media type."""
+"""The schemas of a body, by media type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path. Parameters have a place, answers a status and a text."""
+    """One method of one path. Each parameter has a location, each answer a status and a text."""
 
     id: str
     method: str
@@ -52,7 +52,7 @@ class Operation:
 
 
 def operations(document: Mapping[str, Any]) -> list[Operation]:
-    """The operations of a document, in its order."""
+    """Return the operations of a document, in its order."""
     reader = _Reader(document["components"]["schemas"])
     return [
         reader.operation(path, method, said)
@@ -100,7 +100,7 @@ class _Reader:
         )
 
     def _whole(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A schema with what it refers to, also where it may be null instead."""
+        """Return a schema with its reference resolved, also if it is a reference or null."""
         choices = [one for one in said.get("anyOf", ()) if one != {"type": "null"}]
         if len(choices) == 1:
             said = {**choices[0], **{key: said[key] for key in said if key != "anyOf"}}

@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded in size, and in how long they may take to come."""
+"""Reads the bodies of requests, bounded in size and in time."""
 
 import asyncio
 import zlib
@@ -14,22 +14,22 @@ from gateway.errors import ErrorCode
 from gateway.json_text import Repeating
 
 MAX_BODY = 2**20
-"""Bytes of a body that is read as one, and of a line of one that is not."""
+"""The largest size, in bytes, of a body that is read whole, or of a line of one read by lines."""
 
 BODY_S = 20.0
-"""Seconds that a body may take, and within which a line of one that is read by lines must come."""
+"""Seconds within which a whole body, or each line of a body read by lines, must arrive."""
 
 STOOD_S = 0.1
-"""A deadline that is noticed so late was noticed by a gateway that had stood still."""
+"""Seconds of delay in noticing a deadline that show that the gateway itself was stalled."""
 
 PIECE = 2**18
-"""Bytes that are unpacked at once."""
+"""Bytes that are decompressed at once."""
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
-    """The whole body. Raises `BadRequest`."""
+    """Return the whole body. Raises `BadRequest`."""
     if request.content.is_eof() and hdrs.CONTENT_ENCODING not in request.headers:
-        return request.content.read_nowait()  # as it mostly is: a deadline costs 3 us
+        return request.content.read_nowait()  # the usual case; a deadline costs 3 us
     whole = bytearray()
     async with aclosing(_pieces(request, _Deadline())) as pieces:
         async for piece in pieces:
@@ -40,7 +40,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
 
 
 async def read_lines(request: web.BaseRequest) -> AsyncGenerator[bytes]:
-    """The lines of a body as they come, without those that are empty. Raises `BadRequest`."""
+    """Yield the lines of a body as they arrive, without empty ones. Raises `BadRequest`."""
     rest, deadline = bytearray(), _Deadline()
     async with aclosing(_pieces(request, deadline)) as pieces:
         async for piece in pieces:
@@ -59,10 +59,10 @@ async def read_lines(request: web.BaseRequest) -> AsyncGenerator[bytes]:
 
 
 class _Deadline:
-    """By when a body, or its next line, must have come.
+    """The time by which a body, or its next line, must have arrived.
 
-    Timers run before sockets are read. So when the gateway itself stood still, what came meanwhile
-    is read first, and its client gets the lost time back.
+    Timers run before sockets are read. So if the gateway itself was stalled, the data that arrived
+    meanwhile is read first, and the client gets the lost time back.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class _Deadline:
         self._at = self._loop.time() + BODY_S
 
     async def chunk(self, content: StreamReader) -> bytes:
-        """What came next; nothing at the end. Raises `BadRequest`."""
+        """Return the next bytes, none at the end. Raises `BadRequest`."""
         while True:
             try:
                 async with asyncio.timeout_at(self._at):
@@ -87,7 +87,7 @@ class _Deadline:
 
 
 async def _pieces(request: web.BaseRequest, deadline: _Deadline) -> AsyncGenerator[bytes]:
-    """What a body holds, as it comes. Raises `BadRequest`."""
+    """Yield the decompressed pieces of a body as they arrive. Raises `BadRequest`."""
     gzip = _gzip_of(request)
     try:
         while chunk := await deadline.chunk(request.content):
@@ -96,7 +96,7 @@ async def _pieces(request: web.BaseRequest, deadline: _Deadline) -> AsyncGenerat
                 continue
             for piece in gzip.unpacked(chunk):
                 yield piece
-                await asyncio.sleep(0)  # one chunk may hold very many
+                await asyncio.sleep(0)  # one chunk may unpack to very many pieces
     except web.RequestPayloadError:
         raise _unreadable() from None
     if gzip is not None:
@@ -104,13 +104,13 @@ async def _pieces(request: web.BaseRequest, deadline: _Deadline) -> AsyncGenerat
 
 
 class _Gzip:
-    """One gzip stream, unpacked in pieces: a small one may hold gigabytes."""
+    """One gzip stream, decompressed in pieces, because a small stream may hold gigabytes."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
     def unpacked(self, packed: bytes) -> Iterator[bytes]:
-        """What more of the stream holds. Raises `BadRequest`."""
+        """Yield the content of the next part of the stream. Raises `BadRequest`."""
         while packed:
             try:
                 piece = self._stream.decompress(packed, PIECE)
@@ -123,13 +123,13 @@ class _Gzip:
             packed = self._stream.unconsumed_tail
 
     def check_end(self) -> None:
-        """Raises `BadRequest` where something is missing."""
+        """Raises `BadRequest` if the stream is not complete."""
         if not self._stream.eof:
             raise _unreadable()
 
 
 def _gzip_of(request: web.BaseRequest) -> _Gzip | None:
-    """How the body is to be unpacked, if at all. Raises `BadRequest`."""
+    """Return the decompressor for the body, None if it is not compressed. Raises `BadRequest`."""
     coding = request.headers.get(hdrs.CONTENT_ENCODING)
     if coding is None:
         return None
@@ -139,16 +139,16 @@ def _gzip_of(request: web.BaseRequest) -> _Gzip | None:
 
 
 def is_id(value: object) -> TypeGuard[str | int | float]:
-    """Whether a request in a body may be known by this: a text or a whole number, also 1.0."""
+    """Whether a value is a valid id of a request: a text or a whole number, also 1.0."""
     if isinstance(value, float):
         return value.is_integer() and -(2**63) < value < 2**64
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def arguments_text(arguments: object) -> bytes | Mapping[str, Any]:
-    """Arguments as text, since what a text means is remembered; what is nested too deeply to be
-    written, or has a name twice, stays as it is: it will be refused in the same words as any other
-    wrong value.
+    """Return arguments as JSON text, because the meaning of recent texts is cached. Arguments that
+    are nested too deeply to be written, or that repeat a name, are returned unchanged. The pipeline
+    refuses them in the same words as any other wrong value.
     """
     if isinstance(arguments, Repeating):
         return arguments

@@ -1,9 +1,9 @@
-"""How results, errors and other values leave over HTTP.
+"""Writes results, errors and other values as HTTP responses.
 
-Every body is JSON. An answer to a call carries how old it is and for how long it is fresh in the
-headers of RFC 9111, or that nobody may store it; an error that passes says when to come back.
-Cached answers mostly leave as ready bytes, head and body in one write: aiohttp's own response costs
-a third of a cached call.
+Every body is JSON. The headers of RFC 9111 on an answer to a call state its age and for how long it
+is fresh, or that nobody may store it. A transient error says when to retry. Most cached answers are
+sent as ready bytes, head and body in one write, because aiohttp's own response costs a third of a
+cached call.
 """
 
 import math
@@ -27,21 +27,21 @@ from manifests.nearest import did_you_mean
 from manifests.problem import first_problem
 
 COMPRESS_FROM = 8_192
-"""Bytes of a body from which it is compressed for who accepts that; gzip takes 20 us a KB."""
+"""Size in bytes from which a body is compressed if the client accepts it; gzip takes 20 us a KB."""
 
 COMPRESS_HERE = 65_536
-"""Bytes that are compressed on the event loop; more are in a thread."""
+"""Largest body, in bytes, that is compressed on the event loop; a longer one is in a thread."""
 
 YEAR_S = 31_536_000
 
 MAX_SHOWN = 64
-"""Characters of a name that is not known."""
+"""Characters of an unknown name that an error repeats."""
 
 REQUEST_ID = "X-Request-Id"
 
 
 def own_headers() -> dict[str, str]:
-    """What is said in the head of every answer that is not ready bytes."""
+    """Return the headers of every answer that is not sent as ready bytes."""
     return {
         REQUEST_ID: LOGGED_ID.get(),
         hdrs.SERVER: "finport",
@@ -50,7 +50,7 @@ def own_headers() -> dict[str, str]:
 
 
 class Query(BaseModel):
-    """The query of a route: what is not named in it is refused."""
+    """The query of a route; names that the model does not have are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,7 +59,7 @@ Q = TypeVar("Q", bound=Query)
 
 
 def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
-    """A request's query. Raises `BadRequest`."""
+    """Validate a request's query. Raises `BadRequest`."""
     if len(query) > len(set(query)):
         raise BadRequest("query: a name may stand in it once")
     try:
@@ -75,7 +75,7 @@ def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
 
 
 class ReadyResponse(web.StreamResponse):
-    """A whole answer as bytes, for a connection that is kept alive."""
+    """A whole answer, head and body, as bytes, for a connection that is kept alive."""
 
     def __init__(self, message: bytes) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class ReadyResponse(web.StreamResponse):
 
     @property
     def body_length(self) -> int:
-        """What is sent, with the head, as aiohttp counts too."""
+        """The number of bytes sent, including the head, as aiohttp also counts them."""
         return len(self._message)
 
     async def prepare(self, request: web.BaseRequest) -> None:
@@ -102,11 +102,11 @@ class ReadyResponse(web.StreamResponse):
             await request.writer.drain()
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to write."""
+        """Do nothing: `prepare` has written the whole answer."""
 
 
 class _Clock:
-    """The value of the Date header, made once a second."""
+    """The value of the Date header, formatted once a second."""
 
     def __init__(self) -> None:
         self.second = 0
@@ -129,7 +129,7 @@ _KEPT = 'Cache-Control: %s\r\nAge: %d\r\nETag: W/"%s"\r\n'
 
 
 def ready(result: Result) -> ReadyResponse:
-    """The envelope of an answer, in one piece."""
+    """Return the envelope of an answer as ready bytes."""
     if result.fresh_s <= 0:
         return ready_json(result.to_json())
     kept = _KEPT % (_fresh(result), result.age_s, _version(result))
@@ -137,13 +137,15 @@ def ready(result: Result) -> ReadyResponse:
 
 
 def ready_json(text: bytes, headers: str = "Cache-Control: no-store\r\n") -> ReadyResponse:
-    """JSON text, in one piece; for requests that are plain (`is_plain`)."""
+    """Return JSON text as ready bytes, for requests that are plain (`is_plain`)."""
     head = _HEAD % (len(text), _CLOCK.now(), LOGGED_ID.get(), headers)
     return ReadyResponse(head.encode("latin-1") + text)
 
 
 def is_plain(request: web.BaseRequest, size: int) -> bool:
-    """Whether nothing in a request asks for more than a body of that size as it is."""
+    """Whether ready bytes will do for a request and a body of that size: no compression, no CORS
+    headers, a connection of HTTP/1.1 that is kept alive.
+    """
     headers = request.headers
     return (
         request.keep_alive
@@ -154,7 +156,7 @@ def is_plain(request: web.BaseRequest, size: int) -> bool:
 
 
 def _compresses(request: web.BaseRequest, size: int) -> bool:
-    """Whether a body of that size leaves compressed."""
+    """Whether a body of that size is sent compressed."""
     if hdrs.ACCEPT_ENCODING not in request.headers:
         return False
     accepted = ", ".join(request.headers.getall(hdrs.ACCEPT_ENCODING))
@@ -164,7 +166,7 @@ def _compresses(request: web.BaseRequest, size: int) -> bool:
 def answer(
     request: web.BaseRequest, result: Result, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """The envelope of a result, with the status of its error if any."""
+    """Return the envelope of a result, with the status of its error if it has one."""
     head = CIMultiDict(headers or {})
     status = 200
     if result.error is not None:
@@ -186,7 +188,9 @@ def problem(
     *,
     said: bytes | None = None,
 ) -> web.Response:
-    """An error that is of no call; `said` is the body, where a door has one of its own."""
+    """Return an error that belongs to no call. `said` is the body of an interface that has its own
+    form of errors.
+    """
     head = CIMultiDict(headers or {})
     _say_when(head, error)
     head[hdrs.CACHE_CONTROL] = "no-store"
@@ -196,8 +200,8 @@ def problem(
 
 
 def listing(request: web.BaseRequest, value: object, version: bytes | None = None) -> web.Response:
-    """What stays the same while its version does: a conditional GET is answered by 304. The text
-    is its own version, where nothing shorter is given.
+    """Return a value that changes only with its version: a conditional GET is answered with 304.
+    The text itself is the version unless `version` is given.
     """
     text = value if isinstance(value, bytes) else orjson.dumps(value)
     tag = f'"{blake2b(text if version is None else version, digest_size=8).hexdigest()}"'
@@ -209,14 +213,14 @@ def listing(request: web.BaseRequest, value: object, version: bytes | None = Non
 
 
 def json(request: web.BaseRequest, value: object, status: int = 200) -> web.Response:
-    """A value of this moment."""
+    """Return a value that may not be stored."""
     return json_body(request, orjson.dumps(value), status, {"Cache-Control": "no-store"})
 
 
 def json_body(
     request: web.BaseRequest, text: bytes, status: int, headers: Mapping[str, str]
 ) -> web.Response:
-    """JSON text, compressed where it is long and the client accepts that."""
+    """Return JSON text, compressed if it is long and the client accepts that."""
     response = web.Response(
         body=text,
         status=status,

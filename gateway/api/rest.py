@@ -1,6 +1,7 @@
-"""The REST door: one tool a request, the catalogue, function schemas, rows of kept tables.
+"""The REST API: calls of one tool, the catalogue, function schemas, rows of cached tables.
 
-Every answer is JSON, errors too. A call that fails before it can be made is recorded all the same.
+Every answer is JSON, including errors. A call that is rejected before it is executed is recorded
+too.
 """
 
 import asyncio
@@ -52,14 +53,14 @@ CALL_ERRORS = tuple(
         ErrorCode.UNAUTHORIZED,
     )
 )
-"""What a call may end with."""
+"""The error codes with which a call may end."""
 
 AT_ONCE = 100
-"""Tools that are made JSON in one piece of work, of 1 ms."""
+"""Tools that are written as JSON before yielding to the event loop: 1 ms."""
 
 
 class ToolsQuery(Query):
-    """Query of `GET /v1/tools`. `cursor` continues a listing where its `next_cursor` said."""
+    """Query of `GET /v1/tools`. `cursor` is the `next_cursor` of the page before."""
 
     q: str = Field("", description="A question or words; the best matches come first.")
     source: Source | None = None
@@ -71,7 +72,7 @@ class ToolsQuery(Query):
 
 
 class SchemasQuery(Query):
-    """Query of `GET /v1/schemas/{format}`: for which tools, in which words."""
+    """Query of `GET /v1/schemas/{format}`: the tools, and how to describe them."""
 
     q: str = Field("", description="A question or words; the best matches come first.")
     tools: str = Field("all", description="`all`, or as in `domain:bond,fund;source:akshare`.")
@@ -93,7 +94,7 @@ class ResultsQuery(Query):
 
 
 class CallQuery(Query):
-    """Query of `POST /v1/tools/{name}`: what the caller asks for beside the answer."""
+    """Query of `POST /v1/tools/{name}`: options of one call."""
 
     max_rows: int | None = Field(None, ge=1, description="Rows of a table to give back.")
     timeout_s: float | None = Field(None, gt=0, description="Seconds until a timeout.")
@@ -103,7 +104,7 @@ C = TypeVar("C", bound=CallQuery)
 
 
 class Rest:
-    """Request handlers over one gateway."""
+    """Request handlers of the REST API of one gateway."""
 
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
@@ -168,7 +169,7 @@ class Rest:
         return await self.call(request, request.match_info["name"], request[CALLER])
 
     async def call(self, request: web.BaseRequest, name: str, caller: Caller) -> web.StreamResponse:
-        """`POST /v1/tools/{name}`: the arguments in, the envelope out."""
+        """`POST /v1/tools/{name}`: takes the arguments, returns the envelope."""
         context = caller.context
         try:
             text = await read_body(request)
@@ -191,7 +192,10 @@ class Rest:
         return listing(request, {**describe(manifest), "refused": refusal and refusal.message})
 
     async def tools(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/tools`: what the caller may use, by tags, in pages; with `q` the best first."""
+        """`GET /v1/tools`: pages of the tools that the caller may use, by tags.
+
+        With `q` the best matches come first.
+        """
         query = parsed(ToolsQuery, request.query)
         catalog, grant = self._gateway.catalog, request[CALLER].context.grant
         tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
@@ -209,7 +213,7 @@ class Rest:
         return listing(request, page)
 
     async def schemas(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/schemas/{format}`: an array of tools as that vendor's interface takes them."""
+        """`GET /v1/schemas/{format}`: an array of tools in the format of that vendor."""
         query = parsed(SchemasQuery, request.query)
         format_ = _FORMATS.get(request.match_info["format"])
         if format_ is None:
@@ -235,14 +239,14 @@ class Rest:
             )
         if isinstance(page, CallError):
             return problem(request, page)
-        # A handle names one answer, and a page may have megabytes.
+        # A handle names one answer, so the page, which may have megabytes, need not be hashed.
         version = orjson.dumps([handle, page.offset, query.limit, page.columns])
         return listing(request, page.to_json(), version)
 
     async def _exported(
         self, tools: list[Manifest], format_: ExportFormat, strict: bool, tags: bool
     ) -> list[bytes]:
-        """Tools as JSON, each made once: one is 0.6 KB, all that there can be are 8 MB."""
+        """Return tools as JSON. Each is built once and cached: 0.6 KB for one, at most 8 MB."""
         made = self._exports.setdefault((format_, strict, tags), {})
         missing = (tool for tool in tools if tool.name not in made)
         while some := tuple(islice(missing, AT_ONCE)):
@@ -254,7 +258,7 @@ class Rest:
     async def _selected(
         self, q: str, tools: Selection, limit: int, grant: Grant | None
     ) -> list[Manifest]:
-        """Tools that can be called, by anyone and by a caller with that grant."""
+        """Return the selected tools that are available and that the grant allows."""
         catalog, may_use = self._gateway.catalog, self._gateway.may_use
         found = await self._finder.find(q, len(catalog)) if q else catalog
         chosen = [m for m in found if m in tools and m.unavailable is None and may_use(m, grant)]
@@ -262,7 +266,7 @@ class Rest:
 
 
 def selection(catalog: Catalog, text: str) -> Selection:
-    """Tools that a request selects. Raises `BadRequest`."""
+    """Parse the selection of tools in a request. Raises `BadRequest`."""
     try:
         return Selection.of(catalog, text)
     except SelectionError as error:
@@ -272,9 +276,8 @@ def selection(catalog: Catalog, text: str) -> Selection:
 def asked_for(
     request: web.BaseRequest, model: type[C], context: CallContext
 ) -> tuple[C | None, CallContext]:
-    """What the query and the head of a request ask of its calls; no query is None.
-
-    Raises `BadRequest`.
+    """Return the query of a request, None if it has none, and the context for its calls with the
+    options from its query and headers. Raises `BadRequest`.
     """
     headers = request.headers
     asked = headers.getall(hdrs.CACHE_CONTROL, None)

@@ -1,4 +1,4 @@
-"""A route as data: what serves it, and all that its description in OpenAPI is made of."""
+"""A route as data: its handler, and all that its description in OpenAPI is built from."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from gateway.api.responses import Query
 from gateway.errors import ErrorCode
 
 CALLER = web.RequestKey("caller", Caller)
-"""Who makes a request. Routes that are open are also asked by those of whom it is not known."""
+"""The caller of a request. It is absent if an unknown caller requests an open route."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 Shape = type[BaseModel] | dict[str, Any]
-"""What a body looks like: a model, or a JSON Schema."""
+"""The shape of a body: a model, or a JSON Schema."""
 
 JSON = "application/json"
 
@@ -27,10 +27,10 @@ JSON = "application/json"
 class Route:
     """One method on one path.
 
-    `query` is the model that validates its query. `body` and `answer` say by media type what it
-    takes and gives. `errors` are the codes that it may end with beside those of any route, as
-    `failure`; `refusal` is what a request gets that does not come as far as the route. One that
-    `is_open` needs no key.
+    `query` is the model that validates its query. `body` and `answer` give the shapes of its body
+    and its answer by media type. `errors` are its error codes in addition to those of every route;
+    they are sent as `failure`. A request that is rejected before it reaches the route gets
+    `refusal`. An `is_open` route needs no key.
     """
 
     method: str
