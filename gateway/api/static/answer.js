@@ -1,12 +1,12 @@
-// What came back: where it is from, and the error, the table or the document that it is.
+// Shows the result of a call: its provenance, and the error, the table or the document.
 
 import { duration } from "./duration.js";
 import { announce, ask, byId, el, number, plural } from "./page.js";
 import { plot } from "./plot.js";
 
-const STEP = 1000; // rows that are shown at once; more on request
-const OPEN_LINES = 200; // lines of a document that stand open at first
-const LONG = 60; // characters from which a text is broken into lines
+const STEP = 1000; // rows shown at first, and added on each request for more
+const OPEN_LINES = 200; // lines of a document that are expanded at first
+const LONG = 60; // characters above which a text is broken into lines
 const AMBER = { simulated: "amber", stale: "amber" };
 const FAULTS = {
   agent: "the request",
@@ -60,7 +60,7 @@ function factsOf(made) {
     );
 }
 
-// Documents: a tree, of which what is closed is made when it is opened.
+// Documents: a tree. The content of a closed node is built when the node is opened.
 
 function twig(label, value, room) {
   if (typeof value !== "object" || value === null) return el("p", {}, ...label, String(value));
@@ -98,7 +98,7 @@ function showTable({ columns, data, rows, offset, handle }) {
   loaded();
 }
 
-// A column of numbers and nothing else; what is missing does not count.
+// Whether a column holds numbers only; missing values are ignored.
 function isNumeric(name) {
   const there = table.rows.map((row) => row[name]).filter((value) => value != null);
   return there.length > 0 && there.every((value) => typeof value === "number");
@@ -114,7 +114,7 @@ function loaded() {
   plot(table.rows, table.columns, numeric);
 }
 
-// With as many places in every row, the points of a column stand below each other.
+// Formats all rows with the same number of decimal places, so that the decimal points are aligned.
 function numberFormat(name) {
   const places = table.rows.map((row) => String(row[name]).split(".")[1]?.length ?? 0);
   const most = places.reduce((a, b) => Math.max(a, b));
@@ -148,7 +148,7 @@ function rowOf(row) {
   return el("tr", {}, ...cells);
 }
 
-// Rows without a value come last either way.
+// Rows without a value come last in both directions.
 function inOrder() {
   const { rows, by, direction } = table;
   if (direction === null) return rows;
@@ -172,8 +172,8 @@ function sortBy(name) {
   announce(table.direction ? `Sorted by ${name}, ${table.direction}.` : "In the order it came in.");
 }
 
-// More of the rows that are here, or else of those that the gateway keeps under a handle: the rows
-// before those that are here, where these are the last, else the rows behind them.
+// Shows more of the loaded rows, then loads others from the gateway by their handle: the rows before
+// the loaded ones if these are the last of the table, else the rows after them.
 async function showMore() {
   const here = table;
   const size = Math.min(here.limit + STEP, here.total) - here.rows.length;

@@ -1,4 +1,5 @@
-// The form of a tool: what it says as arguments, in the address and as a command; and the call.
+// The form of a tool: reads its fields as arguments, writes them into the address and a command, and
+// makes the call.
 
 import { show } from "./answer.js";
 import { announce, ask, byId, hasKey } from "./page.js";
@@ -16,7 +17,7 @@ const NO_ANSWER = {
 const form = byId("call");
 const controls = [...form.querySelectorAll("[data-type]")];
 
-// What a control says as text; null where that is nothing, or the default.
+// Returns the value of a control as text; null if it is empty or the default.
 function said(control) {
   const text = control.type === "checkbox" ? String(control.checked) : control.value;
   const preset = control.dataset.default;
@@ -77,7 +78,7 @@ function read() {
   showCurl();
 }
 
-// Puts what is wrong with arguments beside their fields.
+// Shows the problems of arguments beside their fields.
 function mark(problems) {
   const wrong = controls.filter((control) => {
     const found = problems.find(({ argument }) => argument === control.name);
@@ -104,7 +105,7 @@ async function send() {
 }
 
 async function copy({ target: button }) {
-  getSelection().selectAllChildren(byId("curl")); // for the keyboard, where a page may not copy
+  getSelection().selectAllChildren(byId("curl")); // to copy by keyboard if the page may not copy
   try {
     await navigator.clipboard.writeText(byId("curl").textContent);
     button.textContent = "Copied";

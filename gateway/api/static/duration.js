@@ -1,5 +1,5 @@
-// Spans of time as text, as `gateway/duration.py` writes them: the tests compare the two. It stands
-// in the gateway's page and in the bench's report.
+// Writes spans of time as text in the same way as `gateway/duration.py`; the tests compare the two.
+// The gateway's page and the bench's report both use it.
 
 const LONG = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
 const SHORT = [[1, "s"], [1e3, "ms"], [1e6, "µs"]];

@@ -1,5 +1,5 @@
-// How the gateway is doing, asked for as long as the page is seen. A screen reader hears of what
-// goes wrong, not of every count.
+// Shows the state of the gateway and polls it while the page is visible. A screen reader announces
+// problems, but not every count.
 
 import { duration } from "./duration.js";
 import { announce, ask, byId, el, number, words } from "./page.js";

@@ -1,7 +1,7 @@
-// What all pages share: making nodes, saying things aloud, the API key, asking the gateway.
+// Functions that all pages share: build nodes, announce text, hold the API key, call the gateway.
 //
-// Text from a caller, a manifest or an upstream only ever becomes a text node or the value of a
-// form's field: nothing here makes markup out of a string. The API key stays in this tab.
+// Text from a caller, a manifest or an upstream only becomes a text node or the value of a form's
+// field: no string becomes markup. The API key stays in this tab.
 
 const KEY = "finport.key";
 
@@ -21,7 +21,7 @@ function filled(node, attributes, children) {
   return node;
 }
 
-// Says to a screen reader what others see.
+// Announces a visible change to a screen reader.
 export function announce(text) {
   byId("announcer").textContent = text;
 }
@@ -33,7 +33,7 @@ export const plural = (count, one) => `${number(count)} ${one}${count === 1 ? ""
 
 export const words = (text) => String(text).replaceAll("_", " ");
 
-// Where the browser forbids storage, the key is kept as long as the page.
+// If the browser forbids storage, the key is lost when the page is left.
 const store = (() => {
   try {
     return sessionStorage;
@@ -44,7 +44,7 @@ const store = (() => {
 
 export const hasKey = () => KEY in store;
 
-// What the gateway answers, as JSON; where it wants a key, the field for it opens. Throws where
+// Returns the gateway's answer as JSON. Opens the key field if the gateway requires a key. Throws if
 // there is no answer.
 export async function ask(url, options = {}) {
   const headers = hasKey()

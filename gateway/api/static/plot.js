@@ -1,4 +1,4 @@
-// A column of numbers over dates, as a line that can be read point by point.
+// Plots a column of numbers over dates as a line, whose points can be read one by one.
 
 import { byId, el, plural, svg } from "./page.js";
 
@@ -6,16 +6,16 @@ const HEIGHT = 280;
 const TOP = 12;
 const BOTTOM = HEIGHT - 26;
 const RIGHT = 14;
-const LETTER = 7; // width of one in a label
+const LETTER = 7; // width of one letter of a label
 const LIKELY = /收盘|最新价|净值|收益率|close|price|value|今值/i;
 const DATE =
   /^\d{4}([-/年]\d{1,2}([-/月]\d{1,2})?(月?份?|日)([ T]\d\d:\d\d(:\d\d)?.*)?|[01]\d[0-3]\d)$/;
 
 let rows = [];
 let dates = null; // the name of the column of dates
-let chart = null; // what is drawn: its points, where each stands, and the marker
+let chart = null; // the drawn points, the functions that place them, and the marker
 
-// Offers the numeric columns of a table; nothing where no column has dates that do not repeat.
+// Offers the numeric columns of a table, none if the table has no column of distinct dates.
 export function plot(given, columns, numeric) {
   rows = given;
   dates = columns.find((name) => areDates(rows.map((row) => row[name])));
@@ -37,7 +37,7 @@ function areDates(values) {
   return there.length >= 3 && times.size === there.length && !times.has(NaN);
 }
 
-// Milliseconds since 1970 of a date as it is written, in whatever zone that is.
+// Returns the milliseconds since 1970 of a date as it is written; its time zone is ignored.
 function timeOf(value) {
   if (typeof value !== "string" || !DATE.test(value)) return NaN;
   const plain = value.replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
@@ -64,7 +64,7 @@ function draw() {
   const x = (at) => left + ((at - start) / Math.max(end - start, 1)) * (right - left);
   const y = (value) => BOTTOM - ((value - ticks[0]) / (ticks.at(-1) - ticks[0])) * (BOTTOM - TOP);
 
-  let free = left; // where the next date finds room
+  let free = left; // position from which the next date label fits
   const dated = known.filter(({ at, date }) => {
     const needed = LETTER * date.length + 20;
     if (x(at) < free || x(at) + needed > width + RIGHT) return false;
@@ -90,7 +90,7 @@ function draw() {
         const [from, to] = [x(run[0].at), x(run.at(-1).at)];
         return [
           svg("path", { class: "area", d: `M${from},${BOTTOM}L${line}L${to},${BOTTOM}Z` }),
-          svg("path", { class: "line", d: `M${line}h0` }), // of one point alone it makes a dot
+          svg("path", { class: "line", d: `M${line}h0` }), // h0 draws a single point as a dot
         ];
       }),
       marker,
@@ -101,7 +101,7 @@ function draw() {
   read();
 }
 
-// Marks the point that is chosen, and says what it is.
+// Marks the chosen point and writes its date and value.
 function read() {
   const { known, marker, x, y } = chart;
   const { at, date, value } = known[byId("point").value];
@@ -130,7 +130,7 @@ function inWords(name, known) {
   );
 }
 
-// The line is broken where a value is missing.
+// Splits the points into runs without missing values, so that the line has gaps there.
 function runsOf(points) {
   const runs = [[]];
   for (const point of points) {
