@@ -172,8 +172,8 @@ function sortBy(name) {
   announce(table.direction ? `Sorted by ${name}, ${table.direction}.` : "In the order it came in.");
 }
 
-// Shows more of the loaded rows, then loads others from the gateway by their handle: the rows before
-// the loaded ones if these are the last of the table, else the rows after them.
+// Shows more of the loaded rows, then loads others from the gateway by their handle: the rows
+// before the loaded ones if these are the last of the table, else the rows after them.
 async function showMore() {
   const here = table;
   const size = Math.min(here.limit + STEP, here.total) - here.rows.length;

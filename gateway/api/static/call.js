@@ -1,5 +1,5 @@
-// The form of a tool: reads its fields as arguments, writes them into the address and a command, and
-// makes the call.
+// The form of a tool: reads its fields as arguments, writes them into the address and a command,
+// and makes the call.
 
 import { show } from "./answer.js";
 import { announce, ask, byId, hasKey } from "./page.js";

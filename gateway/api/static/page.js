@@ -44,8 +44,8 @@ const store = (() => {
 
 export const hasKey = () => KEY in store;
 
-// Returns the gateway's answer as JSON. Opens the key field if the gateway requires a key. Throws if
-// there is no answer.
+// Returns the gateway's answer as JSON. Opens the key field if the gateway requires a key. Throws
+// if there is no answer.
 export async function ask(url, options = {}) {
   const headers = hasKey()
     ? { ...options.headers, Authorization: `Bearer ${store[KEY]}` }
