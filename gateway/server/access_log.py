@@ -1,9 +1,9 @@
-"""The access log: one line a request, when its answer has left.
+"""The access log: writes one line per request once its answer has been sent.
 
-No header and no query is written. Parts of a path of 16 characters or more are hidden, since they
-may be keys, unless they are a tool's name. Requests of those who may not call are written up to a
-bound; how many were left out is said. A request whose client went away before its answer has status
-499, as nginx says.
+No header and no query is written. Path segments of 16 characters or more are hidden unless they are
+a tool's name, because they may be keys. Requests of callers without access are logged up to a
+bound; the number left out is logged. A request whose client disconnected before its answer has
+status 499, as in nginx.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from manifests import Catalog
 log = logging.getLogger(ACCESS)
 
 BEGAN = web.RequestKey("began", float)
-"""When the head of a request had come, by `time.perf_counter`."""
+"""The time at which the head of a request had arrived, by `time.perf_counter`."""
 
 STRANGERS, WINDOW_S = 100, 10.0
-"""So many requests of those who may not call are written in so many seconds."""
+"""At most this many requests of callers without access are logged in this many seconds."""
 
 CLIENT_WENT = 499
 
 
 class AccessLog:
-    """Writes the lines. Made by `AccessLog.open`."""
+    """Writes the lines of the log. Made by `AccessLog.open`."""
 
     def __init__(self, guard: Guard, catalog: Catalog) -> None:
         self._guard = guard
@@ -53,8 +53,8 @@ class AccessLog:
                 access._end_window()
 
     def answered(self, request: web.BaseRequest, status: int, size: int) -> None:
-        """An answer of `size` bytes, its head included, has left."""
-        now = time.perf_counter()  # the loop's own clock has whole milliseconds
+        """Log an answer of `size` bytes, including its head, that has been sent."""
+        now = time.perf_counter()  # the event loop's clock has only whole milliseconds
         client, is_stranger = self._client(request)
         if is_stranger and not self._has_room():
             return
@@ -70,9 +70,9 @@ class AccessLog:
         log.info('%s %s "%s %s" %d %d %.3f', *fields.values(), extra={"fields": fields})
 
     def _client(self, request: web.BaseRequest) -> tuple[str, bool]:
-        """The name of the client's key, and whether it is one of those who may not call."""
+        """Return the name of the client's key, and whether the caller has no access."""
         headers = request.headers
-        if not headers:  # what is no HTTP has none
+        if not headers:  # the request was not valid HTTP
             return "-", True
         try:
             self._guard.check_site(headers)

@@ -1,7 +1,8 @@
-"""One connection of the HTTP server, with bounds on what aiohttp lets take for ever: until a
-request has come, between two of them, while a client does not take what is sent to it.
+"""One connection of the HTTP server, with timeouts that aiohttp lacks.
 
-What is no HTTP is answered in JSON and its text stands in no log: it may hold a key.
+They bound the wait for a request, the time between two requests, and the time in which a client
+must read its answer. A request that is not valid HTTP is answered in JSON. Its text is never
+logged, because it may hold a key.
 """
 
 import asyncio
@@ -28,15 +29,15 @@ IDLE_S = 75.0
 """Seconds for which a connection is kept open between two requests."""
 
 SEND_S = 30.0
-"""Seconds within which a client must take what waits to be sent to it."""
+"""Seconds within which a client must read the data that waits to be sent to it."""
 
 REST_S = 2.0
-"""Seconds for which the rest of a body is read that nobody wants, before the connection closes."""
+"""Seconds for which the unread rest of a body is read and dropped before the connection closes."""
 
 
 class Connections(Protocol):
-    """Whoever counts them, gives those their turns who send what is no HTTP, and may write down
-    what was asked.
+    """The owner of connections: counts them, holds the queue for clients that send invalid HTTP,
+    and may log requests.
     """
 
     connections: int
@@ -45,7 +46,7 @@ class Connections(Protocol):
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's, with bounds. Closed connections take themselves off the count."""
+    """aiohttp's connection, with timeouts. It counts itself while it is open."""
 
     __slots__ = ("_leaving", "_owner", "_stalled", "_stopped", "_unused", "_wire")
 
@@ -66,7 +67,7 @@ class Connection(web.RequestHandler):
         self._stopped = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._wire = cast(asyncio.Transport, transport)  # which uvloop's is, by its methods
+        self._wire = cast(asyncio.Transport, transport)  # uvloop's has the same methods
         self._owner.connections += 1
         self._unused = self._loop.call_later(REQUEST_S, self._close_unused)
         super().connection_made(transport)
@@ -83,7 +84,7 @@ class Connection(web.RequestHandler):
         try:
             await super().start()
         finally:
-            if self._wire is not None:  # closing waits for what has not been sent
+            if self._wire is not None:  # closing waits until buffered data has been sent
                 self._leaving = self._loop.call_later(SEND_S, self._wire.abort)
 
     def pause_writing(self) -> None:
@@ -97,10 +98,10 @@ class Connection(web.RequestHandler):
         super().resume_writing()
 
     def stop_reading(self) -> None:
-        """Read no more of the body that comes: the connection closes with the answer to it.
+        """Stop reading the body of this request; the connection closes after its answer.
 
-        That still waits for `REST_S`, for a client that reads the answer only when it can't send
-        any more.
+        Closing still waits `REST_S` for a client that reads the answer only once it can't send any
+        more.
         """
         self._stopped = True
         self.pause_reading()
@@ -125,7 +126,7 @@ class Connection(web.RequestHandler):
             )
             error = CallError(ErrorCode.INVALID_REQUEST, text)
         else:
-            super().handle_error(request, status, exc, message)  # which logs it
+            super().handle_error(request, status, exc, message)  # logs the error
             error = CallError(ErrorCode.INTERNAL, "the gateway failed; its log has the details")
         response = problem(request, error, {hdrs.SERVER: "finport"})
         response.force_close()
@@ -135,7 +136,7 @@ class Connection(web.RequestHandler):
         self,
         request: web.BaseRequest,
         response: web.StreamResponse,
-        time: float | None,  # noqa: ARG002 - of aiohttp's, in whole milliseconds
+        time: float | None,  # noqa: ARG002 - aiohttp's figure, in whole milliseconds
     ) -> None:
         if self._owner.access is not None:
             self._owner.access.answered(request, response.status, response.body_length)
@@ -160,7 +161,7 @@ class Connection(web.RequestHandler):
 
 
 class TurnedAway(asyncio.Protocol):
-    """A connection over the bound."""
+    """A connection over the limit: it gets an error and is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast(asyncio.Transport, transport)
@@ -175,7 +176,7 @@ class TurnedAway(asyncio.Protocol):
 
 
 def is_lost(exc: BaseException | None) -> bool:
-    """Whether an answer could not be sent, by one task or by all of a group that tried."""
+    """Whether an error means a lost connection; in a group of errors, whether all of them do."""
     if isinstance(exc, BaseExceptionGroup):
         return all(map(is_lost, exc.exceptions))
     return isinstance(exc, ConnectionError)

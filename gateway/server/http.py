@@ -1,8 +1,8 @@
-"""The HTTP server: its connections, and how serving ends.
+"""The HTTP server: accepts connections, answers requests, and drains without losing a call.
 
-Connections, the time until a request has come and the time an answer may take to leave are
-bounded. Serving ends without losing a call: what was accepted is answered, each connection is told
-to close with its next answer, and what is still under way after `drain_s` ends as `overloaded`.
+The number of connections, the time until a request has arrived and the time to send an answer are
+bounded. When serving ends, accepted requests are answered, each connection is told to close with
+its next answer, and calls still under way after `drain_s` end as `overloaded`.
 """
 
 import asyncio
@@ -45,26 +45,26 @@ log = logging.getLogger("finport")
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 REQUESTS = 1_000
-"""Requests on one connection to one of several processes. Its client then connects anew, perhaps to
-another: else one that was started later would have nothing to do.
+"""Requests on one connection if several processes serve. The client must then reconnect, perhaps to
+another process: otherwise a process that was started later would get no requests.
 """
 
 LINGER_S = 0.5
 """Seconds that idle connections stay open while serving ends: a request may be on its way."""
 
 HANDSHAKE_S = 0.2
-"""Seconds for which connections are accepted on while serving ends: their clients believe in them
-already.
+"""Seconds for which connections are still accepted while serving ends: to their clients they are
+already established.
 """
 
 POLL_S = 0.02
 
 LAST_S = 2.0
-"""Seconds for answers to leave after the drain time."""
+"""Seconds for sending answers after the drain time."""
 
 
 class Serving:
-    """All doors of one gateway, and what is under way in them."""
+    """The whole API of one gateway over HTTP, with its connections and requests under way."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Serving:
 
     @asynccontextmanager
     async def on(self, listening: socket) -> AsyncIterator[None]:
-        """Serve on a bound socket; leaving drains."""
+        """Serve on a bound socket; leaving the context drains."""
         loop = asyncio.get_running_loop()
         runner = web.AppRunner(
             self._front.application,
@@ -121,7 +121,7 @@ class Serving:
                 response = await self._front.handle(request, doors)
             finally:
                 self.in_flight -= 1
-            # A client that could not be told so will go on to use its connection.
+            # A client whose answer had no `Connection: close` may send another request.
             if self.draining:
                 self._idle_s = 0.0
                 if was_draining or not response.prepared:
@@ -141,7 +141,7 @@ class Serving:
 
         def connect() -> asyncio.Protocol:
             if is_one_of_many:
-                time.sleep(1e-9)  # 50 us in truth: other processes wake up and take the next one
+                time.sleep(1e-9)  # takes 50 us: other processes wake up and accept the next one
             if self.connections < self._gateway.settings.max_connections:
                 return Connection(self, server)
             return TurnedAway()
@@ -161,7 +161,10 @@ class Serving:
                 await runner.cleanup()
 
     async def _tell(self, _: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Also an answer that is a stream says in its head that its connection will close."""
+        """While draining, announce in the head of every answer that its connection will close.
+
+        This includes answers that are streams.
+        """
         if self.draining:
             response.force_close()
             response.headers[hdrs.CONNECTION] = "close"
@@ -172,18 +175,18 @@ class Serving:
         loop = asyncio.get_running_loop()
         self.draining = True
         end = loop.time() + self._gateway.settings.drain_s
-        if self._worker.workers == 1:  # else the others go on, or their supervisor does this
+        if self._worker.workers == 1:  # else other workers serve on, or the supervisor does this
             turn_away(listening)
         await self._take_in(listening)
         accepting.close()
-        await asyncio.sleep(POLL_S)  # what has been accepted last is connected now
+        await asyncio.sleep(POLL_S)  # connections accepted last are set up after this
         while not self._is_over():
             if loop.time() >= end:
                 await self._gateway.answers.close()
                 break
             await asyncio.sleep(POLL_S)
-            self._idle_s += POLL_S  # and not what this process may have stood still besides
-        # Connections without a request close now, the others when their answers have left.
+            self._idle_s += POLL_S  # does not count time in which this process was stalled
+        # Connections without a request close now, the others once their answers have been sent.
         end = max(end, loop.time()) + LAST_S
         server.pre_shutdown()
         await server.shutdown(end - loop.time())
@@ -193,10 +196,10 @@ class Serving:
             await asyncio.sleep(POLL_S)
 
     async def _take_in(self, listening: socket) -> None:
-        """Accept on until nobody waits in the queue, which other processes may share."""
+        """Keep accepting until the queue is empty; other processes may share the queue."""
         least_s, waited_s = HANDSHAKE_S, 0.0
         if self._worker.workers == 1 and is_loopback(listening) and sys.platform == "linux":
-            least_s = 0.0  # on one machine there is no time between a handshake and the queue
+            least_s = 0.0  # on one machine a connection is queued right after its handshake
         while waited_s < least_s or (waited_s < LAST_S and queued(listening)):
             await asyncio.sleep(POLL_S)
             waited_s += POLL_S
@@ -208,7 +211,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Which of how many processes this is that serve together; they share figures in `folder`."""
+    """The place of this process among those that serve together; they share figures in `folder`."""
 
     index: int = 0
     workers: int = 1
@@ -228,10 +231,10 @@ async def serve(
     worker: Worker = ALONE,
     spans: ToolSpans | None = None,
 ) -> AsyncIterator[str]:
-    """Serve all doors; gives the base URL. Port 0 takes a free one. Leaving drains.
+    """Serve the whole API over HTTP and yield the base URL. Leaving the context drains.
 
-    `listening` is a bound socket to serve on in place of `host` and `port`. With `spans`, which
-    observe the gateway, requests have their spans too. Raises `OSError`, and
+    Port 0 takes a free port. `listening` is a bound socket to serve on in place of `host` and
+    `port`. With `spans`, which observe the gateway, requests have spans too. Raises `OSError`, and
     `SettingsError` for clients that can't be read.
     """
     async with AsyncExitStack() as parts:

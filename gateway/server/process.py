@@ -1,4 +1,4 @@
-"""Limits of the system and the interpreter that a server of thousands of connections meets."""
+"""Adjusts limits of the system and the interpreter for a server of thousands of connections."""
 
 import gc
 import resource
@@ -7,17 +7,17 @@ from contextlib import contextmanager
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit on open files to the hard one: a connection is a file."""
+    """Raise the soft limit on open files to the hard limit, because each connection is a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def calm_collector(young: int = 50_000) -> None:
-    """Look for cycles less often, after `young` new objects, and never among what start-up made.
+    """Collect cycles less often, after `young` new objects, and never among start-up objects.
 
-    A call makes hundreds of objects and hardly a cycle, while a full collection walks through every
-    kept answer and every open connection and holds the event loop meanwhile.
+    A call makes hundreds of objects and hardly a cycle. A full collection walks through every
+    cached answer and every open connection, and blocks the event loop meanwhile.
     """
     gc.collect()
     gc.freeze()
@@ -26,7 +26,7 @@ def calm_collector(young: int = 50_000) -> None:
 
 @contextmanager
 def calmed_collector(young: int) -> Iterator[None]:
-    """The same while the context is open."""
+    """Do as `calm_collector` does while the context is open."""
     before = gc.get_threshold()
     calm_collector(young)
     try:

@@ -1,4 +1,4 @@
-"""The socket that connections come in by, and how it is closed without losing any of them."""
+"""The listening socket, and how it is closed without losing a connection."""
 
 import ctypes
 import socket
@@ -11,11 +11,11 @@ BACKLOG = 1_024
 _SO_ATTACH_FILTER = 26
 # A classic BPF program over the TCP header: packets with the flag SYN are dropped, others pass.
 _NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
-_UNACKED = 24  # where struct tcp_info has, of a listening socket, the length of its queue
+_UNACKED = 24  # offset in struct tcp_info of the queue length of a listening socket
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises `OSError`."""
+    """Return a listening socket. Raises `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -30,17 +30,17 @@ def url_of(listening: socket.socket) -> str:
 
 
 def is_loopback(listening: socket.socket) -> bool:
-    """Whether all who can connect are on this machine."""
+    """Whether only clients on this machine can connect."""
     address = str(listening.getsockname()[0])
     return address == "::1" or address.startswith("127.")
 
 
 def turn_away(listening: socket.socket) -> None:
-    """Let nobody new in, in any process that has this socket. Who is in the queue stays in it.
+    """Drop new connections in every process that has this socket; queued connections stay queued.
 
-    Else a connection could be made just before the socket closes, and be reset with a request in
-    it. Who tries now tries again after a second, and is refused once the socket has closed. Only
-    Linux can; elsewhere nothing happens.
+    Without this, a connection could be established just before the socket closes and be reset with
+    a request in it. A client that connects now retries after a second, and is refused once the
+    socket has closed. Works on Linux only; elsewhere it does nothing.
     """
     if sys.platform == "linux":
         code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in _NO_SYN))
@@ -50,7 +50,7 @@ def turn_away(listening: socket.socket) -> None:
 
 
 def queued(listening: socket.socket) -> int:
-    """How many connections wait to be accepted; 0 where the system does not tell."""
+    """Return how many connections wait to be accepted; 0 if the system does not say."""
     if sys.platform == "linux":
         with suppress(OSError, struct.error):
             info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _UNACKED + 4)

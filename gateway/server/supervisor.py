@@ -1,11 +1,11 @@
-"""Processes that serve together, and the supervisor that keeps them going.
+"""The supervisor: starts several processes that serve together, and replaces those that die.
 
-The supervisor binds one listening socket, which each worker inherits. So there is one queue of
-connections, and a worker that dies takes none along that it has not accepted; by SO_REUSEPORT each
-would have a queue of its own, and lose it. A worker that dies is replaced, one that dies at once
-after a pause that grows; meanwhile the others serve. A worker whose supervisor dies reads the end
-of its stdin, answers what it has accepted, and ends. The supervisor runs no gateway: its process
-imports nothing but this and the logs.
+The supervisor binds one listening socket, which each worker inherits. So all workers share one
+queue of connections, and a worker that dies loses only those that it had accepted; with
+SO_REUSEPORT it would lose a queue of its own. A worker that dies is replaced while the others
+serve; if it dies at once, its replacement waits for a growing pause. A worker whose supervisor dies
+reads the end of its stdin, answers the requests that it has accepted, and ends. The supervisor runs
+no gateway: its process imports only this module and the logs.
 """
 
 import asyncio
@@ -34,21 +34,21 @@ READY_S = 60.0
 """Seconds within which a worker must be ready."""
 
 STEADY_S = 2.0
-"""A worker that died sooner after it was ready, or never was, is replaced after a pause."""
+"""A worker that died sooner after it was ready, or was never ready, is replaced after a pause."""
 
 PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
-"""The first pause, and the longest: each is twice the one before."""
+"""The first and the longest pause; each pause is twice the one before."""
 
 STARTS = 5
-"""So many starts that fail one after the other end the supervisor, unless a worker serves."""
+"""Failed starts in a row that end the supervisor, unless a worker serves."""
 
 OVERTIME_S = 12.0
-"""Seconds that workers may take beyond `drain_s`: answers leave, what is queued is written."""
+"""Seconds that workers may take beyond `drain_s` to send answers and write queued records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a supervisor is to do: `workers` times `finport` with `arguments`, on an open socket."""
+    """A supervisor's task: run `finport` with `arguments` `workers` times on an open socket."""
 
     arguments: tuple[str, ...]
     workers: int
@@ -59,16 +59,16 @@ class Plan:
 
 
 def supervise(plan: Plan) -> NoReturn:
-    """Become the supervisor: this process goes on as another program, without what it imported."""
+    """Become the supervisor: replace this process with a program that has fewer imports."""
     os.set_inheritable(plan.listening, True)
     sys.stdout.flush()
     sys.stderr.flush()
     command = (sys.executable, "-P", "-m", "gateway.server.supervisor", json.dumps(asdict(plan)))
-    os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted
+    os.execv(sys.executable, command)  # noqa: S606 - no shell is needed
 
 
 class Supervisor:
-    """Keeps the workers of one plan going until it is told to stop."""
+    """Keeps the workers of one plan running until it gets a signal or its stdin ends."""
 
     def __init__(self, plan: Plan, listening: socket.socket, folder: str) -> None:
         self._plan = plan
@@ -83,7 +83,7 @@ class Supervisor:
         self._code = 0
 
     async def run(self) -> int:
-        """The exit code, when all workers have ended."""
+        """Run until all workers have ended; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told)
@@ -107,7 +107,7 @@ class Supervisor:
         return self._code
 
     async def _keep(self, index: int) -> None:
-        """Have a worker of this index, until the supervisor stops."""
+        """Keep one worker of this index running until the supervisor stops."""
         pause_s = 0.0
         while not self._stop.is_set():
             pause_s = pause_after(pause_s, await self._have(index))
@@ -118,13 +118,13 @@ class Supervisor:
                     await self._stop.wait()
 
     async def _have(self, index: int) -> float:
-        """Have one worker until it ends; gives the seconds for which it served."""
+        """Run one worker until it ends; return the seconds for which it served."""
         try:
             process = self._living[index] = await self._start(index)
         except OSError as error:
             self._note_failed_start(f"no process can be started: {error}", 1)
             return 0.0
-        if self._stop.is_set():  # it was starting when the others were told
+        if self._stop.is_set():  # it was starting when the others got the signal
             _signal(process, signal.SIGTERM)
         words = await _first_words(process)
         was_ready = words.startswith(READY)
@@ -154,7 +154,7 @@ class Supervisor:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(listening,),
-            start_new_session=True,  # Ctrl-C is for the supervisor, which ends its workers itself
+            start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends its workers
         )
 
     def _note_ready(self, index: int, words: str) -> None:
@@ -167,7 +167,7 @@ class Supervisor:
             sys.stdout.flush()
 
     def _note_failed_start(self, words: str, status: int) -> None:
-        """What hinders the first worker that starts hinders all; later it may pass."""
+        """End if no worker was ever ready, since all would fail alike; else allow more attempts."""
         self._failed_starts += 1
         reason = words.removeprefix("finport: ") or f"a worker {_ended(status)} before it was ready"
         if words and not self._were_ready:
@@ -185,7 +185,7 @@ class Supervisor:
         self._stop.set()
 
     def _fail(self, reason: str, code: int = 1) -> None:
-        """Stop, and exit with that code; the first reason is told."""
+        """Stop and exit with that code; only the first reason is written."""
         if not self._code:
             self._code = code
             sys.stderr.write(f"finport: {reason}\n")
@@ -197,25 +197,28 @@ class Supervisor:
 
 
 def pause_after(before_s: float, lived_s: float) -> float:
-    """Seconds until a worker is replaced that lived so long; the pause before it was `before_s`."""
+    """Return the seconds to wait before a worker that lived for `lived_s` is replaced.
+
+    `before_s` is the pause before that worker.
+    """
     if lived_s >= STEADY_S:
         return 0.0
     return min(max(2 * before_s, PAUSE_S), LONGEST_PAUSE_S)
 
 
 def when_stdin_closes(then: Callable[[], None]) -> None:
-    """Call this once stdin has ended, or holds anything."""
+    """Call `then` once stdin has ended or holds data."""
     loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
 
     def ended() -> None:
-        loop.remove_reader(stdin)  # the end of a pipe can be read again and again
+        loop.remove_reader(stdin)  # an ended pipe stays readable
         then()
 
     loop.add_reader(stdin, ended)
 
 
 async def _first_words(process: Process) -> str:
-    """The first line that a worker writes, once it is ready or can't be."""
+    """Return the first line that a worker writes, when it is ready or has failed."""
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
     try:
         async with asyncio.timeout(READY_S):
