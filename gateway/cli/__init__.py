@@ -1,1 +1,1 @@
-"""`finport` on the command line, one file a command."""
+"""The command line of `finport`, one file per command."""

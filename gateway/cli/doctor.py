@@ -1,7 +1,7 @@
-"""`finport doctor`: whether a gateway would work here, and what to do where it would not.
+"""`finport doctor`: checks whether a gateway would work here, and says what to do if not.
 
-Every check says what it found; none changes anything, and none shows a key. Upstreams are connected
-to, never asked. What can't be checked because the settings can't be read is left out.
+Every check reports what it found. No check changes anything or shows a key. Checks of upstreams
+connect but send no request. If the settings can't be read, checks that need them are left out.
 """
 
 import os
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 LEAST_FREE = 2**30
 
 SPARE_FILES = 1_000
-"""Open files that a gateway needs beside its clients' connections."""
+"""Open files that a gateway needs in addition to its clients' connections."""
 
 PREFIX = "FINPORT_"
 
 MAX_SHOWN = 600
-"""Letters of a finding that the table shows."""
+"""Characters of a finding that the table shows."""
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found, and what to do about it."""
+    """The result of one check, and what to do about it."""
 
     check: str
     status: Literal["ok", "warn", "fail"]
@@ -106,7 +106,7 @@ def _packages() -> Finding:
     found, missing = [f"finport {version('finport')}"], []
     for requirement in requires("finport") or ():
         name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
-        if ";" in requirement:  # for an extra, or for another Python
+        if ";" in requirement:  # only for an extra, or for another version of Python
             continue
         try:
             found.append(f"{name} {version(name)}")
@@ -119,7 +119,7 @@ def _packages() -> Finding:
 
 
 def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
-    """Raises `SettingsError`."""
+    """Check the settings. Raises `SettingsError`."""
     from gateway.settings_file import settings_file
     from gateway.upstreams.hosts import plans_of
 
@@ -261,7 +261,7 @@ def _akshare(catalog: "Catalog") -> Finding:
     found = f"AkShare {release}, {len(functions)} functions"
     for kind, tools_ in by_kind.items():
         found += f"; {kind}: {', '.join(dict.fromkeys(tools_))}"
-    if by_kind.keys() - {"new_parameter", "returned"}:  # these break no call
+    if by_kind.keys() - {"new_parameter", "returned"}:  # these two break no call
         return Finding("AkShare", "warn", found, "finport manifests sync akshare says more")
     return Finding("AkShare", "ok", found)
 

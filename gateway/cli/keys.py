@@ -116,7 +116,7 @@ def revoke(name_or_id: str) -> None:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """What went wrong is told in a line."""
+    """Print an error as one line."""
     from gateway.access.keys import KeyRefused
     from gateway.settings import SettingsError
 
@@ -127,7 +127,7 @@ def _failures() -> Iterator[None]:
 
 
 def _count(grant: "Grant", catalog: "Catalog") -> int:
-    """How many tools are granted. A usage error where it is none."""
+    """Return how many tools are granted; raise a usage error if there are none."""
     allowed = sum(grant.allows(manifest) for manifest in catalog)
     if not allowed:
         selected = any(manifest in grant.tools for manifest in catalog)
@@ -137,7 +137,7 @@ def _count(grant: "Grant", catalog: "Catalog") -> int:
 
 
 WIDTH = 210
-"""Columns of a terminal that the longest names and times fill, with room for tools."""
+"""Terminal columns for the longest names and times, with room for tools."""
 
 
 def _row(entry: "KeyEntry", source: str) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""`finport`: the gateway on the command line. Heavy imports stand in the commands that need them.
+"""`finport`: the gateway on the command line. Heavy imports are in the commands that need them.
 
-Exit codes: 0 done, 1 the work failed, 2 usage.
+Exit codes: 0 success, 1 failure, 2 usage error.
 """
 
 from typing import Any

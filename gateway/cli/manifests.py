@@ -14,7 +14,7 @@ from gateway.terminal import echo, escaped
 if TYPE_CHECKING:
     from manifests import Manifest
 
-# Repeated here so that --help need not import the manifests; a test holds the two together.
+# Repeated here so that --help need not import the manifests; a test compares the two.
 FORMATS = ("openai", "anthropic", "mcp", "jsonschema", "fintoolbench")
 
 
@@ -157,7 +157,7 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
             ]
             for file in files
         }
-        try:  # file by file, so that what was cut off goes on when it is told again
+        try:  # file by file, so that an interrupted run can be repeated to finish the rest
             for file, tools in changes.items():
                 if tools != read(file):
                     _write(file, tools)

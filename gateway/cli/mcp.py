@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SEARCH = "search"
 
-# Repeated here so that --help need not import the doors; a test holds the two together.
+# Repeated here so that --help need not import the API; a test compares the two.
 OUTPUT_SCHEMAS = ("short", "full", "none")
 
 
@@ -96,8 +96,8 @@ async def _serve(settings: "GatewaySettings", catalog: "Catalog", visitor: "Visi
 
 
 def _take_stdio() -> tuple[int, int]:
-    """The descriptors of the protocol. Whatever else in this process or one that it starts reads
-    standard input finds it empty, and what it prints goes to standard error.
+    """Return the file descriptors for the protocol. All other code in this process and its children
+    then reads an empty standard input, and what it prints goes to standard error.
     """
     input_, output = os.dup(0), os.dup(1)
     with open(os.devnull, "rb") as nothing:

@@ -1,4 +1,4 @@
-"""What the commands of `finport` and `finbench` share: options, settings, how they run."""
+"""Code that the commands of `finport` and `finbench` share: options, settings, running."""
 
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -32,7 +32,7 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> None:
 
 
 def simulation(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of commands that may talk to the upstream double."""
+    """Add the options of commands that may use the simulated upstream."""
     for option in (
         click.option("--simulated-seed", type=int, help="Seed of the simulated answers."),
         click.option("--simulated-hang-rate", type=float, help="Share of requests never answered."),
@@ -50,7 +50,7 @@ def simulation(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def selecting() -> Iterator[None]:
-    """Within it a selection of tools that can't be is a usage error."""
+    """Turn an invalid selection of tools into a usage error."""
     from manifests import SelectionError
 
     try:
@@ -60,7 +60,7 @@ def selecting() -> Iterator[None]:
 
 
 def read_settings(**overrides: object) -> "GatewaySettings":
-    """Settings, or a usage error that names the one that is wrong."""
+    """Read the settings; raise a usage error that names the setting that is wrong."""
     from gateway.settings import GatewaySettings, SettingsError
 
     try:
@@ -80,7 +80,7 @@ def read_settings(**overrides: object) -> "GatewaySettings":
 
 
 def tell_settings_file() -> None:
-    """In the log: which file the settings of this process are from, if any."""
+    """Log which file the settings of this process come from, if any."""
     import logging
 
     from gateway.settings_file import settings_file
@@ -91,7 +91,7 @@ def tell_settings_file() -> None:
 
 
 def modes(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of commands that may record a snapshot or answer from one."""
+    """Add the options of commands that may record a snapshot or answer from one."""
     for option in (
         click.option(
             "--snapshot",

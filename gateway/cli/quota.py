@@ -1,4 +1,4 @@
-"""`finport quota`: what each key may still ask of each host."""
+"""`finport quota`: shows how many requests each key may still send to each host."""
 
 import click
 
@@ -63,7 +63,7 @@ def _print(rows: list[dict[str, str | int | None]]) -> None:
     table = Table(*rows[0], box=None)
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
-    PlainConsole(narrowest=120).print(table)  # a host's name is not to be cut
+    PlainConsole(narrowest=120).print(table)  # host names must not be cut
 
 
 def _utc(at: float) -> str:

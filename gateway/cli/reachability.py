@@ -1,7 +1,7 @@
-"""Whether upstream hosts can be reached: connected to, with TLS where it is used, never asked.
+"""Checks whether upstream hosts can be reached: connects, with TLS if used, but sends no request.
 
-No host takes longer than its time, whatever its name's look-up does, and only so many are tried at
-once. A host that can't be reached is told by a short reason, not by an exception.
+Each host has a time limit that also bounds its name look-up, and at most `AT_ONCE` hosts are tried
+concurrently. A host that can't be reached gives a short reason, not an exception.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gateway.threads import in_daemon
 
 AT_ONCE = 32
-"""Upstream hosts that are connected to at once."""
+"""Upstream hosts that are tried concurrently."""
 
 PLAIN_PORT = 80
 
@@ -22,7 +22,7 @@ NO_ADDRESS = "the name has no address"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an upstream is reached; `tls` None is https, or http where that does not answer."""
+    """The address of an upstream. `tls` None means https, or http if https does not answer."""
 
     host: str
     port: int = 443
@@ -33,7 +33,7 @@ class Origin:
 
 
 async def troubles(origins: Iterable[Origin], timeout_s: float) -> list[str | None]:
-    """The `trouble` of each, in their order."""
+    """Return the `trouble` of each origin, in their order."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def reach(origin: Origin) -> str | None:
@@ -44,7 +44,7 @@ async def troubles(origins: Iterable[Origin], timeout_s: float) -> list[str | No
 
 
 async def trouble(origin: Origin, timeout_s: float) -> str | None:
-    """Why no connection can be made, with TLS where it is used; None where it can."""
+    """Return why no connection, with TLS if used, can be made; None if one can."""
     reason = await _in_time(origin.host, origin.port, origin.tls is not False, timeout_s)
     if origin.tls is not None or reason in (None, NO_ADDRESS):
         return reason

@@ -1,8 +1,8 @@
 """`finport serve`: the HTTP server, as one process or as several under a supervisor.
 
-Exit codes: 0 ended as it was told to, 1 it could not serve, or calls were lost, 2 usage. SIGTERM,
-Ctrl-C and the end of stdin, where that is watched, end it once it has answered what it accepted;
-a second signal ends it at once.
+Exit codes: 0 ended on request, 1 could not serve or lost calls, 2 usage error. SIGTERM, Ctrl-C and
+the end of stdin, if that is watched, end the server once it has answered the requests that it
+accepted; a second signal ends it at once.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The options of `serve` that are no settings; the last three come from a supervisor."""
+    """The options of `serve` that are not settings; the last three come from a supervisor."""
 
     host: str
     port: int
@@ -43,7 +43,9 @@ class _Given:
 
     @property
     def trace_file(self) -> Path | None:
-        """Processes can't share one: each has its own, and appends to its predecessor's."""
+        """The trace file of this process. Processes can't share a file, so each worker index has
+        its own, to which a replaced worker's successor appends.
+        """
         if self.trace is None or self.workers == 1:
             return self.trace
         return self.trace.with_stem(f"{self.trace.stem}.{self.worker_index}")
@@ -154,7 +156,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
         listening.set_inheritable(False)
 
     def abandoned() -> None:
-        if listening is not None:  # by a supervisor, which would have done so
+        if listening is not None:  # the supervisor would have done this
             turn_away(listening)
         stop.set()
 
@@ -185,7 +187,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             is_ready = True
             await stop.wait()
     except (SettingsError, TraceError, SnapshotError, OSError) as error:
-        # A supervisor reads why its worker is not ready, and tells it once for all of them.
+        # A supervisor reads why its worker is not ready, and prints it once for all workers.
         echo(f"finport: {error}", err=is_ready or not given.is_supervised)
         return 2 if isinstance(error, SettingsError) else 1
     if gateway.snapshot_id is not None and settings.mode == "record":
@@ -196,8 +198,8 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
 
 
 def _stop_when_told(is_supervised: bool) -> asyncio.Event:
-    """Is set by the first signal. The second ends the process, unless that is its supervisor's to
-    decide: a service manager may send each signal to both.
+    """Return an event that the first signal sets. A second signal ends the process, except under a
+    supervisor, which decides itself: a service manager may send each signal to both.
     """
     stop, signals = asyncio.Event(), 0
 
@@ -215,7 +217,7 @@ def _stop_when_told(is_supervised: bool) -> asyncio.Event:
 
 
 def _check_host(host: str, settings: "GatewaySettings") -> None:
-    """Without client keys only who is on this machine is let in."""
+    """Refuse a host that is not loopback while no client has a key."""
     if is_loopback(host):
         return
     from gateway.access.clients import Clients
@@ -233,7 +235,7 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether all that a host stands for is on this machine; an empty one is every address."""
+    """Whether all addresses of a host are on this machine; an empty host means every address."""
     try:
         found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM)  # noqa: S104
     except (OSError, UnicodeError):

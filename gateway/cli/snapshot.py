@@ -163,7 +163,9 @@ def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list["BoundCall"]:
-    """Each call once; those that no gateway would make are told and left out."""
+    """Bind the calls and drop duplicates. Calls that no gateway would make are reported and left
+    out.
+    """
     from gateway.bind import Binder, InvalidCall
 
     binder, bound = Binder(catalog), {}
@@ -283,7 +285,7 @@ def export(file: Path, form: str, out: Path | None) -> None:
 
 
 class _Stdout(BytesIO):
-    """Standard output, which may be a terminal, for JSON."""
+    """Standard output, which may be a terminal, as a binary file for JSON."""
 
     def write(self, json: Any) -> int:
         return sys.stdout.buffer.write(escaped(bytes(json)))
@@ -291,7 +293,7 @@ class _Stdout(BytesIO):
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """A file that can't be read or written is told, with exit code 1."""
+    """Report a file that can't be read or written, and exit with code 1."""
     from cache import SnapshotError
 
     try:

@@ -57,7 +57,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
 
 
 def _check(tags: dict[str, str | None]) -> None:
-    """Refuse a tag that no tool can carry."""
+    """Raise a usage error for a tag that no tool can carry."""
     from typing import get_args
 
     from manifests import Domain, Intent, Source, Timeliness
