@@ -1,1 +1,1 @@
-"""How an upstream is reached: RapidAPI, AkShare in worker processes, the upstream double."""
+"""Adapters for upstreams: RapidAPI, AkShare in worker processes, the simulated upstream."""

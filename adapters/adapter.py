@@ -1,4 +1,4 @@
-"""What the gateway needs of an adapter: one method."""
+"""The interface between the gateway and an adapter: one method."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -8,15 +8,15 @@ from manifests import Manifest, Scalar
 
 
 class Adapter(Protocol):
-    """Reaches one kind of upstream. Caches nothing, holds no state of a call, and never asks again
-    because of what an upstream did.
+    """Reaches one kind of upstream. An adapter caches nothing, holds no state of a call, and never
+    retries because of an upstream's behaviour.
     """
 
     async def fetch(
         self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
     ) -> Answer:
-        """One attempt. Cancellation ends the wait at once, the work at `timeout_s` at the latest.
+        """Make one attempt. Cancellation ends the wait at once and the work by `timeout_s`.
 
-        Raises `UpstreamFault`; `timeout_s` is what the caller will wait at most.
+        `timeout_s` is the longest time that the caller waits. Raises `UpstreamFault`.
         """
         ...

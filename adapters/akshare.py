@@ -1,13 +1,15 @@
-"""AkShare from asyncio: a few worker processes, each with a small pool of threads.
+"""Runs AkShare functions from asyncio, in a few worker processes with a small pool of threads each.
 
-This side never imports akshare. A call takes a free thread of a worker; functions that walk pages
-have a worker of their own and never take the threads of others, and no host takes all threads. The
-worker bounds every wait by the call's deadline, and ends a call whose caller has left; one that
-still holds a call some time after its deadline is killed. Where a worker dies or runs out of
-memory, each of the calls that it held runs once more, in a process where no other call runs: so
-only the one to blame fails. Those of transactional tools do not run twice. A worker that asks for
-it, has grown or has answered many calls is retired: it gets no new calls and ends after the last it
-holds.
+This process never imports akshare. A call takes a free thread of a worker. Functions that fetch
+pages have a worker of their own and never take the threads of others. No host can take all threads.
+The worker bounds every wait by the call's deadline and ends a call whose caller has left. A worker
+that still holds a call some time after its deadline is killed.
+
+If a worker dies or runs out of memory, each of its calls runs once more, in a process where no
+other call runs. So only the call at fault fails. Calls of transactional tools do not run twice.
+
+A worker is retired if it asks for that, has grown, or has answered many calls: it gets no new calls
+and ends after the last it holds.
 Workers start on first use, get no secrets in their environment, and end with their parent.
 """
 
@@ -31,29 +33,29 @@ from adapters.shares import Shares
 from manifests import AkShareBinding, Manifest, Scalar
 
 GRACE_S = 2.0
-"""How long after its deadline a call may still hold a thread."""
+"""Seconds after its deadline for which a call may still hold a thread."""
 
 STOOD_S = 0.5
-"""A timer that runs so late runs in a process that had stood still."""
+"""Seconds of delay of a timer that show that this process was stalled."""
 
 START_S = 60.0
 
 ALONE = 2
-"""Processes for calls that lost their worker: each runs one such call at a time."""
+"""Processes that rerun calls whose worker died, each of them one call at a time."""
 
 MOST_CALLS = 20_000
-"""How many calls a worker answers before it is retired."""
+"""Calls that a worker answers before it is retired."""
 
 Reply = tuple[dict[str, Any], bytes]
 
 
 @runtime_checkable
 class Pool(Protocol):
-    """Tells how its worker processes are doing."""
+    """Reports the state of its worker processes."""
 
     def state(self) -> dict[str, int]:
-        """Processes `busy` with calls, `idle`, `retiring` (they take no more), and how many have
-        `started` so far.
+        """Return the numbers of processes that are `busy` with calls, `idle`, or `retiring` (they
+        take no new calls), and of those that have `started` so far.
         """
         ...
 
@@ -81,10 +83,10 @@ class AkShareAdapter:
         worker_bytes: int = 2**30,
         credentials: Mapping[str, str] | None = None,
     ) -> AsyncIterator["AkShareAdapter"]:
-        """`functions` may be called and no others; `base_url` redirects all their requests.
+        """Open an adapter that calls only `functions`; `base_url` redirects all their requests.
 
-        A worker is retired when more than `worker_bytes` of its memory are resident, and never gets
-        more than twice that.
+        A worker is retired when more than `worker_bytes` of its memory are resident. It can never
+        get more than twice that.
         """
         hello = {
             "functions": functions,
@@ -101,11 +103,11 @@ class AkShareAdapter:
 
     @property
     def processes(self) -> list[int]:
-        """Process ids of the workers that take calls; the one for functions with pages is last."""
+        """Process ids of the workers that take calls; the worker for paged functions is last."""
         return [*self._plain.processes, *self._paged.processes]
 
     def state(self) -> dict[str, int]:
-        """As `Pool` says."""
+        """Return the state of all workers, as `Pool` defines it."""
         workers = [worker for lane in self._lanes for worker in lane.workers]
         living = [p for worker in workers for p in worker.processes if not p.has_ended]
         busy = sum(p.is_open and bool(p.calls) for p in living)
@@ -163,7 +165,7 @@ class AkShareAdapter:
             if left <= 0:
                 raise UpstreamFault("timeout", "no worker was ready in time", retryable=True)
             number, reply = process.send(self._job(manifest, function, arguments, left))
-            # The turn stays taken until the worker lets go, also when this caller is cancelled.
+            # The thread stays taken until the worker replies, even if this caller is cancelled.
             held = turns.pop_all()
             reply.add_done_callback(lambda _: held.close())
         try:
@@ -189,7 +191,7 @@ class AkShareAdapter:
 
 
 class _Lane:
-    """Workers for one sort of functions, and the turns at their threads."""
+    """Workers for one kind of function, and the fair queue for their threads."""
 
     def __init__(self, hello: Mapping[str, Any], workers: int) -> None:
         self.workers = [_Worker(hello) for _ in range(workers)]
@@ -204,7 +206,7 @@ class _Lane:
 
 
 class _Worker:
-    """The place of one process: started when first needed, and again after it ended or retired."""
+    """The slot of one process: started on first use, and again after it ended or retired."""
 
     def __init__(self, hello: Mapping[str, Any]) -> None:
         self.load = 0
@@ -218,9 +220,8 @@ class _Worker:
         self.load -= 1
 
     async def process(self) -> "_Process":
-        """The process that takes calls. A caller that leaves does not end its start.
-
-        Raises `UpstreamFault` (`crashed`) where none is started any more.
+        """Return the process that takes calls; start one if needed. If the caller is cancelled, the
+        start continues. Raises `UpstreamFault` (`crashed`) once the worker has been stopped.
         """
         if self._has_stopped:
             raise UpstreamFault("crashed", "the AkShare workers have ended", retryable=True)
@@ -257,7 +258,7 @@ class _Worker:
 
 
 class _Process:
-    """One process that has started, and the calls it holds. Each of them gets a reply."""
+    """One started process and the calls that it holds. Each call gets a reply."""
 
     def __init__(self, process: Process, user: int, most_bytes: int) -> None:
         self.id = process.pid
@@ -273,7 +274,7 @@ class _Process:
         self._listening = asyncio.create_task(self._listen())
 
     def send(self, job: Mapping[str, Any]) -> tuple[int, asyncio.Future[Reply]]:
-        """Hand one call over: its number, and the future of its reply."""
+        """Send one call to the process; return its number and the future of its reply."""
         loop = asyncio.get_running_loop()
         number, reply = next(self._numbers), loop.create_future()
         if not self.is_open:  # it ended between its start and this call
@@ -287,17 +288,17 @@ class _Process:
         return number, reply
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this call any more."""
+        """Tell the process that the caller of this call has gone."""
         if number in self.calls:
             send(self._process, {"cancel": number})
 
     def kill(self) -> None:
-        """End the process and whatever it has started."""
+        """Kill the process and all processes that it has started."""
         if not self.has_ended:
             kill(self._process)
 
     async def stop(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even if it is stuck."""
         self._close()
         await self._listening
 
@@ -313,18 +314,18 @@ class _Process:
         self.kill()
 
     def _close(self) -> None:
-        """Close the process's input, upon which it ends unless it is stuck."""
+        """Close the process's input, so that it ends; kill it if it is stuck."""
         self.is_open = False
         standard_input(self._process).close()
         asyncio.get_running_loop().call_later(GRACE_S, self.kill)
 
     async def _listen(self) -> None:
-        """Deliver replies until the process ends; then fail what it still held."""
+        """Deliver replies until the process ends; then fail the calls that it still held."""
         replies = asyncio.create_task(self._deliver())
         ended = asyncio.create_task(self._process.wait())
         await asyncio.wait({replies, ended}, return_when=asyncio.FIRST_COMPLETED)
         self.is_open = False
-        self.kill()  # and its children, which may hold its pipe open
+        self.kill()  # kills its children too, which may hold its pipe open
         status = await ended
         self.has_ended = True
         await asyncio.wait({replies}, timeout=GRACE_S)
@@ -337,7 +338,7 @@ class _Process:
             reply.set_result(self._lost())
 
     async def _deliver(self) -> None:
-        """Raises when the pipe ends, or brings what is no frame."""
+        """Deliver replies. Raises when the pipe ends or holds an invalid frame."""
         while True:
             head, data = await receive(self._process)
             self._answered += 1
@@ -348,7 +349,9 @@ class _Process:
                 self._close()
 
     def _lost(self) -> Reply:
-        """The call may run once more, alone. One that is lost there too is not tried again."""
+        """Return a fault with which the call runs once more, alone. If it is lost there too, it is
+        not tried again.
+        """
         message = f"the worker process that ran the call {self._ending}"
         return {"fault": {"kind": "crashed", "message": message}, "again": True}, b""
 

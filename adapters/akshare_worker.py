@@ -1,11 +1,11 @@
 """The process in which real AkShare functions run: `python -m adapters.akshare_worker`.
 
-Frames come in on standard input and go out on what was standard output; everything that upstream
-code prints is thrown away. Only functions named in the first frame are ever called, with keyword
-arguments. Whatever a function does, its call ends in exactly one reply: an answer or a fault. A
-function that goes on after its deadline is interrupted, then given up. What that or a lack of
-memory leaves behind is unknown, so the process then asks to be retired. It ends when its standard
-input closes, so it never outlives its parent.
+Frames come in on the original standard input and go out on the original standard output; all that
+upstream code prints is discarded. Only functions named in the first frame are called, with keyword
+arguments. Each call ends in exactly one reply, whatever its function does: an answer or a fault. A
+function that continues after its deadline is interrupted, then abandoned. An interruption or a lack
+of memory leaves the process in an unknown state, so it then asks to be retired. It ends when its
+standard input closes, so it never outlives its parent.
 
 In: `{"functions", "base_url", "threads", "worker_bytes"}`, then
 `{"id", "function", "arguments", "credentials", "timeout_s"}` or `{"cancel": id}`.
@@ -27,26 +27,26 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from adapters.frames import bound_memory, frame, own_pipes, read_frame, resident_bytes
 
-if TYPE_CHECKING:  # the parent imports this module too, and does without requests
+if TYPE_CHECKING:  # the parent may import this module, and does not need requests
     from adapters.worker_http import Call
 
 NICE = 10
-"""Where processors are short, the gateway's event loop goes before the parsing of tables."""
+"""Niceness: if processors are short, the gateway's event loop goes before parsing of tables."""
 
 WATCH_S = 0.2
-"""How often calls are looked at; also the time between two interruptions of one."""
+"""Seconds between two checks of all calls, and so between two interruptions of one call."""
 
 INTERRUPT_S = 0.3
-"""How long after its deadline a call is interrupted, if no wait of it has ended it before."""
+"""Seconds after its deadline when a call is interrupted, unless a bounded wait ended it before."""
 
 GIVE_UP_S = 0.7
-"""How long after its deadline a call is answered without its thread."""
+"""Seconds after its deadline when a call is answered without waiting for its thread."""
 
 SWITCH_S = 0.0005
-"""Python's switch interval where a thread may spin: at its 5 ms the others hardly get on."""
+"""Python's switch interval while a thread may spin: at the default 5 ms the others hardly run."""
 
 MAX_THREADS = 100
-"""With more, upstream code has left its own behind."""
+"""More threads than this mean that upstream code has left its own threads behind."""
 
 NOBODY = 65534
 PR_SET_NO_NEW_PRIVS = 38
@@ -86,7 +86,9 @@ class Worker:
         self._jobs.put(call)
 
     def cancel(self, number: int) -> None:
-        """Its caller has left: what has not begun is answered at once, the rest ends soon."""
+        """Cancel a call whose caller has left. It is answered at once if it has not begun, and ends
+        soon otherwise.
+        """
         call = self._calls.get(number)
         if call is not None:
             call.cancel()
@@ -104,18 +106,18 @@ class Worker:
         CURRENT.call = call
         reply = self._reply(call)
         CURRENT.call = None
-        if os.getpid() != self._process:  # a child that the function forked came back from it
+        if os.getpid() != self._process:  # the function forked a child, which returned here
             os._exit(0)
         try:
             self._answer(call, reply)
         except MemoryError:
             self._answer(call, self._out_of_memory(call))
-        except Exception:  # noqa: BLE001 - one reply a call, also if this one can't be a frame
+        except Exception:  # noqa: BLE001 - each call gets a reply, even if this can't be a frame
             self._answer(call, _fault(call, "invalid", "the answer can't be encoded"))
         del self._calls[call.number]
 
     def _reply(self, call: "Call") -> Reply:
-        """Run one function; its exceptions become faults, its result an answer."""
+        """Run one function; turn its result into an answer and its exceptions into faults."""
         from adapters.fault import UpstreamFault
         from adapters.mask import mask_of
         from adapters.normalise import MAX_BYTES, from_object, masked
@@ -134,11 +136,11 @@ class Worker:
             return _fault(call, fault.kind, fault.message)
         except MemoryError:
             return self._out_of_memory(call)
-        except BaseException as error:  # noqa: BLE001 - exit() and the like must cost one call only
+        except BaseException as error:  # noqa: BLE001 - exit() and the like must fail one call only
             if any("Timeout" in base.__name__ for base in type(error).__mro__):
                 text = "the upstream did not answer in time"
                 return _fault(call, "timeout", text, retryable=True)
-            # Its text may hold a URL with a credential in it, or a path: it stays here.
+            # Its text may hold a path, or a URL with a credential, so it is not sent.
             return _fault(call, "invalid", f"the function raised {type(error).__name__}")
         if call.trouble and (answer.rows == 0 or answer.data in EMPTY_DOCUMENTS):
             return _fault(call, "empty", "the function returned nothing")
@@ -152,7 +154,7 @@ class Worker:
         return {**head, "again": len(self._calls) > 1}, b""
 
     def _answer(self, call: "Call", reply: Reply) -> None:
-        """Send the reply, unless the call has one already."""
+        """Send the reply unless the call already has one."""
         head, body = reply
         self._retire |= call.interrupted or threading.active_count() > MAX_THREADS
         resident = 0 if self._retire else resident_bytes()
@@ -173,15 +175,15 @@ class Worker:
             time.sleep(WATCH_S)
             stood = not stood and time.monotonic() > began + 2 * WATCH_S
             if stood:
-                continue  # the whole process stood still: its calls may end by themselves first
+                continue  # the whole process was stalled: give calls time to end by themselves
             with suppress(MemoryError):
                 for call in list(self._calls.values()):
                     self._press(call)
 
     def _press(self, call: "Call") -> None:
-        """Interrupt a call that goes on after its deadline, and give it up if that is no use.
+        """Interrupt a call that continues after its deadline; abandon it if that does not help.
 
-        Upstream code may catch the interruption, or wait in C: then its thread is lost.
+        Upstream code may catch the interruption or wait in C. Then its thread is lost.
         """
         late_s = time.monotonic() - call.deadline
         if late_s > INTERRUPT_S:
@@ -198,7 +200,7 @@ def _late(call: "Call") -> Reply:
 
 
 def _fault(call: "Call", kind: str, message: str, retryable: bool = False) -> Reply:
-    """A failed call; transport trouble seen on the way is the likelier cause and says so."""
+    """Return a fault. If transport trouble was noted, it is the likelier cause and is named."""
     trouble, retry_after_s = call.trouble, None
     if trouble is not None and kind not in ("timeout", "too_large"):
         kind, retryable = trouble.kind, trouble.retryable
@@ -208,14 +210,18 @@ def _fault(call: "Call", kind: str, message: str, retryable: bool = False) -> Re
 
 
 def _confine(worker_bytes: int) -> None:
-    """A call that takes all memory gets a `MemoryError`; no cores; no more rights than now."""
+    """Bound the memory, so that a call that takes too much gets a `MemoryError`; write no core
+    dumps and gain no new privileges.
+    """
     bound_memory(2 * worker_bytes)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def _leave_root(files: Iterable[str]) -> None:
-    """Become nobody, if nobody can read these files and folders and the parent may still kill."""
+    """Switch from root to the user nobody, if nobody can read `files` and the parent, as root, may
+    still kill this process.
+    """
     if sys.platform != "linux" or os.getuid() != 0 or not _may_kill():
         return
     groups = os.getgroups()
@@ -236,7 +242,7 @@ def _leave_root(files: Iterable[str]) -> None:
 
 
 def _may_kill() -> bool:
-    """Whether root may send signals to others' processes; in a container it may lack the right."""
+    """Whether root may signal processes of other users, a right that it may lack in a container."""
     with open("/proc/self/status", encoding="utf-8") as status:
         (rights,) = (line.split()[1] for line in status if line.startswith("CapEff:"))
     return bool(int(rights, 16) & 1 << CAP_KILL)
@@ -244,9 +250,9 @@ def _may_kill() -> bool:
 
 def main() -> None:
     os.nice(NICE)
-    frames, out = own_pipes()  # upstream code neither reads our frames nor writes among them
+    frames, out = own_pipes()  # upstream code can neither read our frames nor write between them
     os.environ["TQDM_DISABLE"] = "1"
-    # Where pyarrow is installed pandas would take it for strings: 47 MiB more, and no faster.
+    # If pyarrow is installed, pandas would use it for strings: 47 MiB more, and no faster.
     sys.modules["pyarrow"] = None  # type: ignore[assignment]  # the import system's "there is none"
     first = read_frame(frames)
     if first is None:
@@ -257,7 +263,7 @@ def main() -> None:
         import akshare
 
         from adapters.worker_http import govern
-    except Exception as error:  # noqa: BLE001 - told to the parent, which tells the caller
+    except Exception as error:  # noqa: BLE001 - sent to the parent, which reports it to the caller
         reason = f"AkShare can't be imported: {type(error).__name__}: {error}"
         worker.send(frame({"failed": reason}))
         return
@@ -278,7 +284,7 @@ def main() -> None:
             else:
                 worker.submit(job)
     finally:
-        os._exit(0)  # the parent has no more calls, or is gone; threads may hang in upstream code
+        os._exit(0)  # the parent closed the pipe or is gone; threads may hang in upstream code
 
 
 if __name__ == "__main__":

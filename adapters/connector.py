@@ -1,8 +1,7 @@
-"""aiohttp's connector with two things that aiohttp lacks: a bound on the heads that answer one
-request, and a word on whether its connection had been kept.
+"""aiohttp's connector with a bound on heads per request and a flag for reused connections.
 
-An upstream may send informational responses (1xx) before its answer, and nothing says how many. One
-that sends them for ever would hold the event loop, so after `MOST_HEADS` its connection is closed.
+An upstream may send any number of informational responses (1xx) before its answer. An endless
+sequence would block the event loop, so the connection is closed after `MOST_HEADS` heads.
 """
 
 import asyncio
@@ -17,18 +16,18 @@ from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.tracing import Trace
 
 IS_KEPT: ContextVar[bool] = ContextVar("is_kept")
-"""Whether the last request that was made in this context went out on a connection that had carried
-another. aiohttp's own way to tell, a trace, costs 7 to 14 us a request.
+"""Whether the last request in this context was sent on a connection that had carried another.
+aiohttp's own means, a trace, costs 7 to 14 us per request.
 """
 
 MOST_HEADS = 20
 
 _STEP = 2**14
-"""Bytes parsed between two looks at the count: 2 ms, if they are nothing but heads."""
+"""Bytes parsed between two checks of the count: 2 ms if they hold only heads."""
 
 
 class Connector(aiohttp.TCPConnector):
-    """For as many connections as are wanted: limits stand elsewhere."""
+    """A connector without a limit on connections; the gateway limits requests per host."""
 
     def __init__(self, *, force_close: bool = False) -> None:
         super().__init__(limit=0, force_close=force_close)

@@ -1,7 +1,7 @@
-"""How upstreams say an error in a body, whatever the status: one table, and rules for all hosts.
+"""Recognises errors in the bodies of upstreams, whatever the status: a table and general rules.
 
-A document that holds data is never an error, however it is marked: what counts as data is any value
-that is not empty, not a flag, and does not stand under a name that errors use.
+A document that holds data is never an error, however it is marked. Data is any value that is not
+empty, not a flag, and not under a name that errors use.
 """
 
 import re
@@ -94,14 +94,14 @@ RULES: Mapping[str, Rule] = {
     "financial-modeling-prep.p.rapidapi.com": _error_message,
     "trading-view.p.rapidapi.com": _udf,
 }
-"""What single hosts do their own way; what all hosts may do is in `error_body_in`."""
+"""Conventions of single hosts; those that any host may use are in `error_body_in`."""
 
 PROXY = ".p.rapidapi.com"
-"""RapidAPI's proxy answers for hosts of this suffix, with a `message` and nothing else."""
+"""The suffix of hosts for which RapidAPI's proxy answers, with a `message` and nothing else."""
 
 
 def error_body_in(host: str, value: object) -> UpstreamErrorBody | None:
-    """The error that the JSON document `value` is, or None for an answer."""
+    """Return the error that the JSON document `value` expresses, or None for an answer."""
     if not isinstance(value, dict) or not value:
         return None
     rule = RULES.get(host)
@@ -123,7 +123,7 @@ def error_body_in(host: str, value: object) -> UpstreamErrorBody | None:
 
 
 def words_in(value: object) -> str:
-    """What a JSON document says in the places where errors say something."""
+    """Return the texts of a JSON document that are in places where errors have text."""
     return ": ".join(dict.fromkeys(_words(value)))
 
 
@@ -155,7 +155,7 @@ def _is_data(name: str, field: object) -> bool:
 
 
 def _code(said: object, deep: int = 0) -> int | None:
-    """An HTTP status of an error that stands in `said` or in the error within it."""
+    """Return the HTTP status of an error that is in `said` or in the error nested in it."""
     if isinstance(said, list):
         said = said[0] if said else None
     if not isinstance(said, dict) or deep > 1:
@@ -169,7 +169,7 @@ def _code(said: object, deep: int = 0) -> int | None:
 
 
 def _words(said: object, deep: int = 0) -> Iterator[str]:
-    """Texts of an error, in the order in which they stand."""
+    """Yield the texts of an error in their order."""
     if isinstance(said, str):
         if said.strip().lower() not in _FINE:
             yield said.strip()
@@ -179,7 +179,7 @@ def _words(said: object, deep: int = 0) -> Iterator[str]:
     elif deep < _DEEP and isinstance(said, dict):
         names = list(islice(said, _WIDE))
         named = [name for name in names if _plain(name) in _WORDS]
-        for name in named or (names if deep else ()):  # within an error any name may say something
+        for name in named or (names if deep else ()):  # in a nested error any name may hold text
             yield from _words(said[name], deep + 1)
 
 

@@ -1,4 +1,4 @@
-"""Credentials that upstreams want inside a request. Operators set them; agents never see them."""
+"""Credentials that upstreams require in a request. Operators set them; agents never see them."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,10 @@ from manifests import Manifest
 
 
 def credential_arguments(manifest: Manifest, credentials: Mapping[str, str]) -> dict[str, str]:
-    """Values of the parameters that only the operator may fill, by upstream host.
+    """Return the values of the parameters that only the operator may fill.
 
-    Raises `UpstreamFault` (`not_configured`) where one is required and not set.
+    `credentials` holds them by upstream host. Raises `UpstreamFault` (`not_configured`) if one is
+    required and not set.
     """
     filled = {}
     for parameter in manifest.parameters:

@@ -1,7 +1,7 @@
-"""Where embedding vectors come from: an OpenAI-compatible endpoint, or a model on this machine.
+"""Sources of embedding vectors: an OpenAI-compatible endpoint, or a model on this machine.
 
-What an endpoint sends is bounded and checked: for each text one vector, all of one length, of
-finite numbers.
+The answer of an endpoint is bounded and checked: one vector per text, all of the same length, with
+finite numbers only.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ BATCH = 64
 TIMEOUT_S = 60.0
 
 MAX_LENGTH = 8_192
-"""Numbers of a vector."""
+"""The largest number of dimensions of a vector."""
 
 MAX_BYTES = 32 * MAX_LENGTH
-"""Bytes of an answer for each of its texts."""
+"""The largest size of an answer, in bytes per text."""
 
 KEY = "FINPORT_EMBEDDINGS_KEY"
-"""Names the endpoint's key, in the environment."""
+"""The environment variable that holds the endpoint's key."""
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of one length, in their order. Raises `UpstreamFault`."""
+    """Turns texts into vectors of the same length, in their order. Raises `UpstreamFault`."""
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]: ...
 
 
 class EndpointEmbedder:
-    """`POST {base_url}/embeddings` as the OpenAI API has it. No redirect is followed: the key goes
-    to `base_url` only.
+    """Sends `POST {base_url}/embeddings` as the OpenAI API defines it. No redirect is followed, so
+    the key goes only to `base_url`.
     """
 
     def __init__(self, base_url: str, model: str, key: str | None = None) -> None:
@@ -84,7 +84,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _vectors(body: bytes, texts: int) -> list[list[float]]:
-    """The vectors in the order of their texts. Raises `UpstreamFault`."""
+    """Read the vectors in the order of their texts. Raises `UpstreamFault`."""
     try:
         by_index = {row["index"]: row["embedding"] for row in orjson.loads(body)["data"]}
         vectors = [[float(figure) for figure in by_index[index]] for index in range(texts)]

@@ -1,7 +1,7 @@
-"""What can go wrong upstream: one small exception that adapters raise and the gateway maps.
+"""Faults of upstreams: one small exception that adapters raise and the gateway maps.
 
-A fault's message is for people and traces: it never holds a credential, a stack trace or a local
-path. What an upstream's own words and headers say of a fault is read here and nowhere else.
+A fault's message is for people and traces. It never holds a credential, a stack trace or a local
+path. Only this module reads what an upstream's text and headers say about a fault.
 """
 
 import re
@@ -19,12 +19,12 @@ Kind = Literal[
     "timeout",  # nothing came in time
     "unreachable",  # no connection, or it broke
     "unread",  # an answer came that could not be read in time
-    "dropped",  # a kept connection had ended when the request was sent on it; the next is fresh
+    "dropped",  # a persistent connection had ended when the request was sent; the next is fresh
     "status",  # an HTTP status that says failure
     "rejected",  # the upstream refuses these arguments, whatever the status
     "invalid",  # an answer that can't be read, or a request that may not be sent
-    "empty",  # nothing where something must be
-    "too_large",  # over the bound on size
+    "empty",  # there is no content where some is required
+    "too_large",  # over the limit on size
     "rate_limited",  # the upstream asks to slow down
     "quota_exhausted",  # the key's quota at the upstream is used up
     "not_subscribed",  # the upstream does not accept the operator's key for this tool
@@ -33,23 +33,23 @@ Kind = Literal[
 ]
 
 LONGEST_PAUSE_S = 300.0
-"""An upstream that asks to be left alone for longer is left alone for so long."""
+"""The longest pause for an upstream, even if it asks for a longer one."""
 
 LONGEST_RESET_S = 32 * 86_400.0
-"""No quota lasts longer: a month, and a day for clocks that differ."""
+"""The longest period of a quota: a month, and a day for clocks that differ."""
 
 UNLIMITED = -1
 
 _READ_OF_TEXT = 2**12
-_UNIX_TIME, _UNIX_TIME_MS = 1e9, 1e11  # over these a reset is no time from now
+_UNIX_TIME, _UNIX_TIME_MS = 1e9, 1e11  # from these on, a reset is a Unix time in s or in ms
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
 _LIMIT = re.compile(r"x-ratelimit-(?:(.+)-)?(limit|remaining|reset)")
 
 
 class UpstreamFault(Exception):
-    """One failed attempt. `retryable`: another attempt may well succeed.
+    """One failed attempt. `retryable` says whether another attempt is likely to succeed.
 
-    `other_key` says of a fault that is the key's whether another key may serve at once.
+    If the fault concerns the key, `other_key` says whether another key may be used at once.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class UpstreamFault(Exception):
 
     @property
     def told(self) -> dict[str, Any]:
-        """What `UpstreamFault` was made of, to be told to another process."""
+        """The arguments of `UpstreamFault`, for sending it to another process."""
         return {
             "kind": self.kind,
             "message": self.message,
@@ -81,7 +81,7 @@ class UpstreamFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One quota as headers tell it; `reset_s` is how many seconds it lasts. None: not told."""
+    """One quota as given in headers; it lasts for `reset_s` seconds. None means not given."""
 
     name: str
     limit: int | None = None
@@ -90,7 +90,7 @@ class Limit:
 
 
 def fault_of_status(status: int, retry_after: str | None, words: str = "") -> UpstreamFault:
-    """The fault that an HTTP status of 300 or more stands for (RFC 9110, section 15)."""
+    """Return the fault for an HTTP status of 300 or more (RFC 9110, section 15)."""
     text = f"the upstream answered {status}{words and f': {words}'}"
     wait_s = seconds_until(retry_after) if status in (429, 503) else None
     if wait_s is not None:
@@ -101,7 +101,7 @@ def fault_of_status(status: int, retry_after: str | None, words: str = "") -> Up
 
 
 def seconds_until(retry_after: str | None) -> float | None:
-    """Seconds that a Retry-After asks for: a number, or an HTTP date (RFC 9110, 10.2.3)."""
+    """Read a Retry-After as seconds from now: a number, or an HTTP date (RFC 9110, 10.2.3)."""
     text = (retry_after or "").strip()
     if (seconds := _number(text)) is not None:
         return max(seconds, 0.0)
@@ -114,11 +114,12 @@ def seconds_until(retry_after: str | None) -> float | None:
 
 
 def limits_of(headers: Mapping[str, str]) -> list[Limit]:
-    """Quotas in headers `x-ratelimit-NAME-limit`, `-remaining`, `-reset`; NAME is else "requests".
+    """Read quotas from headers `x-ratelimit-NAME-limit`, `-remaining` and `-reset`.
 
-    RapidAPI sends the named form, several providers the plain one. A reset counts from now or, over
-    1e9, is a Unix time; what would be over a month away is read as milliseconds, and where it is
-    then no better as not told. What is no number is as good as not sent, and a limit of -1 is none.
+    Without NAME the quota is "requests". RapidAPI sends the named form, several providers the plain
+    one. A reset counts from now or, over 1e9, is a Unix time. A reset over a month away is read as
+    milliseconds, and ignored if it is still too long. A value that is not a number is ignored. A
+    limit of -1 means that there is no quota.
     """
     told: dict[str, dict[str, float]] = {}
     for header, text in headers.items():
@@ -139,29 +140,29 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
 
 @lru_cache(512)
 def _limit_in(header: str) -> tuple[str, str] | None:
-    """Which quota a header tells of, and what of it."""
+    """Return the quota that a header belongs to and which figure of it; None for other headers."""
     found = _LIMIT.fullmatch(header.lower())
     return found and (found[1] or "requests", found[2])
 
 
 def told(text: str, secrets: Iterable[str] = (), most: int = 200) -> str:
-    """An upstream's own words, fit for a message: printable, at most `most` long, no secret."""
+    """Make an upstream's text fit for a message: printable, at most `most` long, no secret."""
     mask = mask_of(frozenset(secrets))
     start = mask.text(text[:_READ_OF_TEXT])
     if mask and len(text) > _READ_OF_TEXT:
-        start = start[: -mask.longest]  # where half of one may stand
+        start = start[: -mask.longest]  # may end in a part of a secret
     words = "".join(c if c.isprintable() else " " for c in start).split()
     line = " ".join(words)
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _number(text: str) -> float | None:
-    is_whole = text.isascii() and text.isdigit() and len(text) <= 15  # as it mostly is
+    is_whole = text.isascii() and text.isdigit() and len(text) <= 15  # the usual case
     return float(text) if is_whole or _NUMBER.fullmatch(text) else None
 
 
 def _reset_s(reset: float) -> float | None:
-    """How many seconds from now, if that is plausible."""
+    """Return a reset as seconds from now, if that is plausible."""
     if reset >= _UNIX_TIME:
         at = reset / 1e3 if reset >= _UNIX_TIME_MS else reset
         seconds = max(at - time.time(), 0.0)

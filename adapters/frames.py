@@ -1,4 +1,4 @@
-"""Frames over a pipe: two big-endian 32-bit lengths, a JSON head, and a body."""
+"""Frames over a pipe, each of two big-endian 32-bit lengths, a JSON head, and a body."""
 
 import os
 import resource
@@ -13,18 +13,18 @@ LENGTHS = struct.Struct(">II")
 
 
 def frame(head: Mapping[str, Any], body: bytes | bytearray = b"") -> bytes:
-    """One message, ready to write."""
+    """Return one frame, ready to write."""
     return opening(head, len(body)) + body
 
 
 def opening(head: Mapping[str, Any], body_bytes: int) -> bytes:
-    """What comes before the body."""
+    """Return the part of a frame before its body."""
     text = orjson.dumps(head)
     return LENGTHS.pack(len(text), body_bytes) + text
 
 
 def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
-    """The next message; None where the stream has ended."""
+    """Read the next frame; return its head and body, None if the stream has ended."""
     lengths = stream.read(LENGTHS.size)
     if len(lengths) < LENGTHS.size:
         return None
@@ -34,7 +34,9 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
 
 
 def own_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Frames in and out of this process; whatever else reads or prints finds nothing there."""
+    """Return the pipes for frames in and out, and point the standard streams of all other code to
+    the null device.
+    """
     out, frames = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
@@ -43,18 +45,20 @@ def own_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def resident_bytes() -> int:
-    """Memory of this process, 0 if unknown."""
+    """Return the resident memory of this process, 0 if unknown."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[1]) * resource.getpagesize()
     except FileNotFoundError:
         return 0
-    except OSError:  # no file descriptors are left: as bad as no memory
+    except OSError:  # no file descriptors are left: treated as a lack of memory
         return sys.maxsize
 
 
 def bound_memory(most_bytes: int) -> None:
-    """What takes more gets a `MemoryError`, or ends the process where it does not know of any."""
+    """Bound the memory of this process. Code that takes more gets a `MemoryError`; code that can't
+    handle one ends the process.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -1,4 +1,4 @@
-"""Upstream hosts: what a limit belongs to, and how a redirected request says where it was bound."""
+"""Upstream hosts: the domain that limits apply to, and the header of redirected requests."""
 
 ORIGINAL_HOST = "X-Finport-Host"
 """Header that carries the host a redirected request was meant for."""
@@ -9,7 +9,7 @@ _SHARED_SUFFIXES = {"com", "co", "net", "org", "gov", "edu", "ac"}
 def registrable_domain(host: str) -> str:
     """`push2his.eastmoney.com` -> `eastmoney.com`; `data.stats.gov.cn` -> `stats.gov.cn`.
 
-    A rule of thumb that is right for every host in the manifests; not the public suffix list.
+    This rule is right for every host in the manifests, but is not the public suffix list.
     """
     labels = host.split(".")
     shared = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _SHARED_SUFFIXES

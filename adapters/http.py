@@ -1,11 +1,11 @@
-"""One HTTP GET against an upstream: every way in which it can fail becomes an `UpstreamFault`.
+"""Sends one HTTP GET to an upstream; every failure becomes an `UpstreamFault`.
 
-A kept connection may end just when a request goes out on it (RFC 9112, section 9.5): the fault then
-is `dropped`, and its upstream gets a connection for each request for a while.
+A persistent connection may end just when a request is sent on it (RFC 9112, section 9.5). The fault
+is then `dropped`, and for a while each request to that upstream gets a new connection.
 
-No redirect is followed, no cookie kept, no proxy taken from the environment. A body is read and
-unpacked up to a bound, in steps that keep the event loop less than 5 ms, and a connection whose
-body was not read to its end is closed.
+No redirect is followed, no cookie stored, no proxy taken from the environment. A body is read and
+decompressed up to a bound, in steps that block the event loop for less than 5 ms. A connection
+whose body was not read to its end is closed.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from adapters.normalise import MAX_BYTES
 
 CONNECT_S = 5.0
 UNKEPT_S = 300.0
-"""How long no connection is kept to an upstream that has ended one on which a request went out."""
+"""Seconds without persistent connections to an upstream that ended one when a request was sent."""
 
 CHUNK = 2**16
-STEP = 2**18  # bytes unpacked between two turns of the loop: about 0.5 ms
-REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # how much of a refusal's words is waited for
+STEP = 2**18  # bytes decompressed before yielding to the event loop: about 0.5 ms
+REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # bounds on reading the body of a refusal
 
 _TIMEOUT = aiohttp.ClientTimeout(sock_connect=CONNECT_S)
 _ACCEPTED = {"Accept-Encoding": "gzip, deflate"}
@@ -42,7 +42,7 @@ _BROKE_OFF = "the upstream broke off in the middle of its answer"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. Of a status over 299 the body is empty unless it came whole and soon."""
+    """An upstream's reply. Over status 299 the body is empty unless it came whole and soon."""
 
     status: int
     headers: Mapping[str, str]
@@ -63,28 +63,28 @@ class Session:
     _unkept_until: dict[URL, float] = field(default_factory=dict)
 
     def connections(self, url: URL, *, fresh: bool) -> aiohttp.ClientSession:
-        """Those that a request may use: kept ones too, unless it asks for a fresh one."""
+        """Return the connections that a request may use: persistent ones unless it is `fresh`."""
         if self._unkept_until:
             fresh = fresh or time.monotonic() < self._unkept_until.get(url.origin(), 0.0)
         return self._single if fresh else self._kept
 
     def dropped(self, url: URL) -> None:
-        """A connection that was kept had ended."""
+        """Note that a persistent connection had ended when a request was sent on it."""
         self._unkept_until[url.origin()] = time.monotonic() + UNKEPT_S
 
 
 @asynccontextmanager
 async def open_session() -> AsyncIterator[Session]:
-    """A session; leaving closes its connections."""
+    """Open a session; leaving the context closes its connections."""
     async with _connections(force_close=False) as kept, _connections(force_close=True) as single:
         yield Session(kept, single)
 
 
 def _connections(*, force_close: bool) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=Connector(force_close=force_close),  # limits stand in the gateway
+        connector=Connector(force_close=force_close),  # the gateway has the limits
         cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,  # aiohttp would unpack without a bound between two turns
+        auto_decompress=False,  # aiohttp would decompress without a bound and without yielding
         trust_env=False,
         middlewares=(_once,),
         headers=_ACCEPTED,
@@ -99,7 +99,9 @@ class _NoAnswer(Exception):
 async def _once(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """aiohttp would send a GET again that met a reset: a request of which no key's quota knows."""
+    """Send a request only once. aiohttp would repeat a GET after a reset, and the key's quota would
+    not count the repetition.
+    """
     try:
         return await send(request)
     except _ENDED as error:
@@ -115,10 +117,10 @@ async def get(
     *,
     fresh: bool = False,
 ) -> Reply:
-    """What the upstream answers. `learn` is told status and headers as soon as they are there.
+    """Send a GET and return the reply. `learn` gets status and headers as soon as they arrive.
 
-    A `fresh` request goes out on a connection of its own. Raises `UpstreamFault` (`timeout`,
-    `unreachable`, `dropped`, `too_large`, `invalid`).
+    A `fresh` request has a connection of its own. Raises `UpstreamFault` (`timeout`, `unreachable`,
+    `dropped`, `too_large`, `invalid`).
     """
     connections = session.connections(url, fresh=fresh)
     try:
@@ -149,7 +151,7 @@ async def get(
 
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray:
-    """The body, unpacked. Raises `UpstreamFault`, and then the connection is closed."""
+    """Read the decompressed body. Closes the connection if it raises `UpstreamFault`."""
     try:
         if (response.content_length or 0) > most:
             raise UpstreamFault("too_large", f"the answer is over {most} bytes")
@@ -177,7 +179,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes | bytearra
 
 
 def _is_short(response: aiohttp.ClientResponse) -> bool:
-    """Whether its framing bounds the body to what may be read at once."""
+    """Whether the framing of the response bounds its body to `CHUNK` bytes."""
     return (
         0 <= (response.content_length or -1) <= CHUNK
         and "Transfer-Encoding" not in response.headers
@@ -185,7 +187,7 @@ def _is_short(response: aiohttp.ClientResponse) -> bool:
 
 
 async def _words(response: aiohttp.ClientResponse) -> bytes | bytearray:
-    """What a client error says. Its status counts, so trouble with its body is none."""
+    """Read the body of a client error. Failures to read it are ignored, since the status counts."""
     if 400 <= response.status < 500:
         with suppress(UpstreamFault, aiohttp.ClientError, OSError):  # TimeoutError is an OSError
             async with asyncio.timeout(REFUSAL_S):
@@ -194,7 +196,7 @@ async def _words(response: aiohttp.ClientResponse) -> bytes | bytearray:
 
 
 class _Inflater:
-    """Unpacks gzip (RFC 1952) or deflate: in zlib's frame (RFC 1950) or, as some send it, bare."""
+    """Decompresses gzip (RFC 1952) or deflate, in zlib's frame (RFC 1950) or without a frame."""
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
@@ -205,7 +207,7 @@ class _Inflater:
         return self._stream is None or self._stream.eof
 
     def pieces(self, packed: bytes) -> Iterator[bytes]:
-        """What `packed` adds, at most `STEP` bytes at a time. Raises `UpstreamFault`."""
+        """Yield the content of `packed`, at most `STEP` bytes at a time. Raises `UpstreamFault`."""
         full = False
         while packed or full:
             if self._stream is None or (self._stream.eof and packed):
@@ -226,7 +228,7 @@ class _Inflater:
 
 
 def _trouble(error: Exception) -> str:
-    """What went wrong before there was an answer, without an address."""
+    """Describe a failure before there was an answer, without naming an address."""
     match error:
         case aiohttp.ClientConnectorDNSError():
             return "the upstream's name has no address (DNS)"

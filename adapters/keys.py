@@ -1,4 +1,4 @@
-"""Which RapidAPI key a request goes out with. Who keeps count of quotas implements `Keys`."""
+"""The choice of the RapidAPI key for a request. The module that counts quotas implements `Keys`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from adapters.fault import UpstreamFault
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key. `id` tells it from others and may be shown: a fingerprint, from which no way back."""
+    """A key. `id` is a fingerprint that may be shown: the key can't be computed from it."""
 
     id: str
     secret: str = field(repr=False)
@@ -21,36 +21,36 @@ class Key:
 
 
 class Keys(Protocol):
-    """Gives out keys, and is told what became of them."""
+    """Gives out keys, and learns from the answers of upstreams."""
 
     async def take(self, host: str, timeout_s: float) -> Key:
-        """The key for the next request to `host`, which counts as sent from now on.
+        """Return the key for the next request to `host`; the request counts as sent from now on.
 
         Raises `UpstreamFault` (`not_configured`, `quota_exhausted`).
         """
         ...
 
     def learn(self, host: str, key: Key, status: int, headers: Mapping[str, str]) -> None:
-        """What an answer said of the key's quota (`fault.limits_of` reads it)."""
+        """Take note of an answer's data on the key's quota (`fault.limits_of` reads it)."""
         ...
 
     def refuse(self, host: str, key: Key) -> bool:
-        """The upstream does not accept `key` for `host`: don't give it out there for a while.
+        """Stop giving out `key` for `host` for a while, because the upstream does not accept it.
 
-        True if another key may be tried.
+        Returns True if another key may be tried.
         """
         ...
 
     def rest(self, host: str, key: Key, seconds: float) -> bool:
-        """The upstream asks `key` to slow down: don't give it out for `host` for so long.
+        """Stop giving out `key` for `host` for `seconds`: the upstream asks it to slow down.
 
-        True if another key may be used at once.
+        Returns True if another key may be used at once.
         """
         ...
 
 
 class OneKey:
-    """One key or none, and no limits."""
+    """`Keys` with one key or none, and without limits."""
 
     def __init__(self, secret: str | None) -> None:
         self._key = None if secret is None else Key.of(secret)

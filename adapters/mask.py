@@ -1,8 +1,8 @@
-"""Secrets taken out of what an upstream says: of its words, and of answers before they are kept.
+"""Masks secrets in the texts of upstreams, and in their answers before they are stored.
 
-A secret is found as it is, percent-encoded as in a URL, and escaped as in a JSON text, also one
-that stands within another; in any case of letters. An upstream that hides it otherwise (base64,
-reversed, in parts) is not seen through.
+A secret is found as it is, percent-encoded as in a URL, and escaped as in a JSON text, also in one
+that is nested in another, in upper or lower case. It is not found in other forms (base64, reversed,
+in parts).
 """
 
 import re
@@ -14,13 +14,13 @@ from urllib.parse import quote, quote_plus
 import orjson
 
 SHORTEST_SECRET = 4
-"""Characters; what is shorter occurs in any text and is no secret."""
+"""Characters of the shortest text that counts as a secret; a shorter one occurs in any text."""
 
 MASKED = "***"
 
 
 class Mask:
-    """Stands in the place of some secrets; false if there are none."""
+    """Replaces a set of secrets; false if there are none."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         secret = {text for text in secrets if len(text) >= SHORTEST_SECRET}
@@ -34,21 +34,21 @@ class Mask:
         return self.longest > 0
 
     def is_in(self, json: bytes) -> bool:
-        """Whether a secret stands somewhere in a JSON text."""
+        """Whether a JSON text contains a secret."""
         lowered = json.lower() if self._in_json else b""
         return any(form in lowered for form in self._in_json)
 
     def text(self, text: str) -> str:
         lowered = text.lower() if self._in_text else ""
         if not any(form in lowered for form in self._in_text):
-            return text  # found out at a tenth of the cost
+            return text  # this check has a tenth of the cost of the pattern
         return self._pattern.sub(MASKED, text)
 
     def value(self, value: Any) -> Any:
-        """A JSON value without the secrets, in names too. What is given is changed."""
+        """Mask the secrets in a JSON value, also in names. `value` itself is changed."""
         whole = [value]
         left: list[Any] = [whole]
-        while left:  # not by recursion: a document may be nested deeper than the stack
+        while left:  # no recursion: a document may be nested deeper than the stack
             part = left.pop()
             if isinstance(part, dict):
                 fields = [(self.text(name), self._plain(field)) for name, field in part.items()]

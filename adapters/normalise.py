@@ -1,9 +1,9 @@
-"""Whatever came back becomes an `Answer`: a table (records of like shape) or a document (any JSON).
+"""Turns upstream data into an `Answer`: a table (records of like shape) or a document (any JSON).
 
-The JSON is ready to send: compact, UTF-8, NaN and infinities as null; a table has one record a
-line, so that rows can be cut without decoding. A cell that JSON can't say costs no other: U+FFFD
-stands for a lone surrogate, null for the rest. Frames are read without importing pandas, which
-lives in the worker process only.
+The JSON is ready to send: compact, UTF-8, NaN and infinities as null. A table has one record per
+line, so that rows can be cut without decoding. A cell that JSON can't express does not affect other
+cells: a lone surrogate becomes U+FFFD, anything else null. Frames are read without importing
+pandas, which only the worker process imports.
 """
 
 import codecs
@@ -23,19 +23,19 @@ from adapters.fault import UpstreamFault, told
 from adapters.mask import Mask
 
 MAX_BYTES = 16 * 2**20
-"""The largest answer that is taken."""
+"""The largest answer that is accepted."""
 
 MAX_VALUES = 2**22
-"""Values in a document: what is kept is read again by others, to whom each may cost 100 bytes."""
+"""The most values in a document: each may cost a later reader of the stored answer 100 bytes."""
 
 BLOCK = 1_000
-"""Records written at once: each call of orjson takes 4 KiB or more, whatever it writes."""
+"""Records written at once: each call of orjson takes at least 4 KiB, even for a short text."""
 
 READ_OF_PAGE = 2**16
 
 _AS_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19  # the digits of 2**63
-_LINE_END = orjson.Fragment(b"\n")  # written nowhere else: within a text it is escaped
+_LINE_END = orjson.Fragment(b"\n")  # occurs nowhere else: in a string it is escaped
 _NESTED = frozenset({dict, list})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_CHARSETS = {"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf-7"}
@@ -43,7 +43,7 @@ _NO_CHARSETS = {"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Normalised answer of an upstream; `columns` and `rows` are None for a document."""
+    """The normalised answer of an upstream; `columns` and `rows` are None for a document."""
 
     data: bytes
     columns: tuple[str, ...] | None = None
@@ -53,13 +53,13 @@ class Answer:
 def from_json(
     body: bytes | bytearray, charset: str | None = None, secrets: Collection[str] = ()
 ) -> Answer:
-    """Answer from a JSON body. Raises what `read_json` and `from_value` raise."""
+    """Make an answer from a JSON body. Raises what `read_json` and `from_value` raise."""
     return from_value(read_json(body, charset, secrets))
 
 
 def from_value(value: Any) -> Answer:
-    """Answer from a JSON value. Raises `UpstreamFault`: `invalid` for a nesting too deep,
-    `too_large` where the table is over `MAX_BYTES`.
+    """Make an answer from a JSON value. Raises `UpstreamFault`: `invalid` if it is nested too
+    deeply, `too_large` if the table is over `MAX_BYTES`.
     """
     if isinstance(value, list) and value and all(map(_is_record, value)):
         names = dict.fromkeys(chain.from_iterable(value))
@@ -69,7 +69,7 @@ def from_value(value: Any) -> Answer:
 
 
 def masked(answer: Answer, mask: Mask) -> Answer:
-    """The answer without the secrets, wherever the upstream has repeated them."""
+    """Return the answer with all secrets masked that the upstream has repeated in it."""
     names = answer.columns or ()
     if not mask.is_in(answer.data) and not (answer.rows == 0 and mask.is_in(orjson.dumps(names))):
         return answer
@@ -86,16 +86,16 @@ def _blocks(records: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[s
 def read_json(
     body: bytes | bytearray, charset: str | None = None, secrets: Collection[str] = ()
 ) -> Any:
-    """The JSON value of a body in UTF-8 or, if it isn't, in the `charset` that its header names.
+    """Read the JSON value of a body in UTF-8 or, if it isn't, in the `charset` of its header.
 
     NaN, and an integer that Python refuses to read, become null; integers of more than 64 bits stay
-    exact. Raises `UpstreamFault` (`empty`, `invalid`), in whose message none of `secrets` stands.
+    exact. Raises `UpstreamFault` (`empty`, `invalid`), whose message holds none of `secrets`.
     """
     if body.startswith(BOM_UTF8):
         body = body[len(BOM_UTF8) :]
     if not body or body.isspace():
         raise UpstreamFault("empty", "the upstream sent an empty body", retryable=True)
-    # orjson would read an integer of more than 64 bits as a float, without a word.
+    # orjson would silently read an integer of more than 64 bits as a float.
     if _LONG_NUMBER not in body.translate(_AS_NOUGHTS):
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(body)
@@ -118,7 +118,7 @@ def read_json(
 def _integer(digits: str) -> int | None:
     try:
         return int(digits)
-    except ValueError:  # Python reads some 4,300 digits: more would take it too long
+    except ValueError:  # Python refuses more than some 4,300 digits, which would take too long
         return None
 
 
@@ -134,7 +134,7 @@ def _decoded(body: bytes | bytearray, charset: str | None) -> str | None:
 
 
 def _title(page: str) -> str:
-    """The title of an HTML page, if its start has one."""
+    """Return the title of an HTML page, if its start has one."""
     start = page[:READ_OF_PAGE]
     at = start.lower().find("<title")
     opened, closed = start.find(">", at), start.lower().find("</title", at)
@@ -142,7 +142,8 @@ def _title(page: str) -> str:
 
 
 def from_object(value: Any) -> Answer:
-    """Answer from what a Python function returned: a frame, a series, several of them, a value.
+    """Make an answer from the result of a Python function: one or several frames or series, or any
+    other value.
 
     Raises `UpstreamFault` (`empty`) for None.
     """
@@ -156,7 +157,7 @@ def from_object(value: Any) -> Answer:
 
 
 def _from_frame(frame: Any) -> Answer:
-    """An index that carries data comes first."""
+    """Make a table from a frame. An index that carries data becomes the first column."""
     if type(frame.index).__name__ != "RangeIndex":
         frame = frame.reset_index()
     names = _unique_names(frame)
@@ -180,7 +181,7 @@ def _records(names: Sequence[str], frame: Any) -> list[dict[str, Any]]:
 
 
 def _table(columns: tuple[str, ...], blocks: Iterable[Sequence[Mapping[str, Any]]]) -> Answer:
-    """A table of records that come in blocks. Raises `UpstreamFault` (`too_large`)."""
+    """Make a table from blocks of records. Raises `UpstreamFault` (`too_large`)."""
     data, rows = bytearray(b"["), 0
     for block in filter(None, blocks):
         with_ends: list[Any] = [_LINE_END] * (2 * len(block) - 1)
@@ -197,9 +198,8 @@ def _table(columns: tuple[str, ...], blocks: Iterable[Sequence[Mapping[str, Any]
 
 
 def _document(data: bytes) -> Answer:
-    """A copy: what orjson gives back holds on to the 4 KiB or more that it was written into.
-
-    Raises `UpstreamFault` (`too_large`).
+    """Make a document from a copy of `data`: orjson's result holds the buffer of 4 KiB or more into
+    which it was written. Raises `UpstreamFault` (`too_large`).
     """
     if len(data) > MAX_BYTES:
         raise UpstreamFault("too_large", f"the answer is over {MAX_BYTES} bytes")
@@ -209,7 +209,7 @@ def _document(data: bytes) -> Answer:
 
 
 def _dumps(value: Any, option: int = 0) -> bytes:
-    """Raises `UpstreamFault` (`invalid`)."""
+    """Write a value as JSON. Raises `UpstreamFault` (`invalid`)."""
     try:
         try:
             return orjson.dumps(value, default=_default, option=option)
@@ -223,7 +223,7 @@ def _dumps(value: Any, option: int = 0) -> bytes:
 
 
 def _writable(value: Any) -> Any:
-    """What of `value` JSON can say: U+FFFD stands for a lone surrogate, null for the rest."""
+    """Replace what JSON can't express in `value`: a lone surrogate by U+FFFD, the rest by null."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
@@ -248,7 +248,9 @@ def _text(text: str) -> str:
 
 
 def _long_integer(value: int) -> orjson.Fragment | None:
-    """orjson writes 64 bits at most, Python no more digits than it reads."""
+    """Write an integer of more than 64 bits, which orjson can't; None for one with more digits than
+    Python writes.
+    """
     try:
         return orjson.Fragment(str(value).encode())
     except ValueError:
@@ -260,7 +262,7 @@ def _is_record(value: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Frames inside tuples, lists and mappings become lists of records."""
+    """Turn frames inside tuples, lists and mappings into lists of records."""
     if hasattr(value, "columns") and hasattr(value, "index"):
         return orjson.Fragment(_from_frame(value).data)
     if isinstance(value, Mapping):
@@ -271,7 +273,7 @@ def _plain(value: Any) -> Any:
 
 
 def _default(value: Any) -> Any:
-    """JSON for what orjson does not know: numpy scalars, pandas times and missing values."""
+    """Convert values that orjson does not know: numpy scalars, pandas times and missing values."""
     if type(value).__name__ in ("NaTType", "NAType"):
         return None
     if hasattr(value, "isoformat"):

@@ -1,7 +1,7 @@
-"""A process of our own that speaks in frames over its pipes, as the parent sees it.
+"""Starts, ends and exchanges frames with a worker process, on the side of the parent.
 
-It gets no secret in its environment and a session of its own: Ctrl-C is for the parent, which ends
-its processes itself.
+The process gets no secret in its environment. It gets a session of its own, so that Ctrl-C reaches
+only the parent, which ends its processes itself.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ _ENVIRONMENT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"),
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
 )
-_PIPE_BYTES = 2**18  # kept of what has come before it is asked for
+_PIPE_BYTES = 2**18  # of output that is buffered before it is read
 
 
 async def start(module: str) -> Process:
-    """`python -m module`. Whoever starts it ends it. Raises `UpstreamFault` (`crashed`)."""
+    """Run `python -m module`. The caller must end it. Raises `UpstreamFault` (`crashed`)."""
     try:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", module),
@@ -44,13 +44,15 @@ async def start(module: str) -> Process:
 
 
 def kill(process: Process) -> None:
-    """End it and whatever it has started."""
+    """Kill the process and all processes that it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def send(process: Process, head: Mapping[str, Any]) -> None:
-    """Never waits; one that has ended is found out by who listens to it."""
+    """Send a frame without a body and without waiting. If the process has ended, the frame is lost;
+    the reader of its output notices the end.
+    """
     with suppress(OSError, RuntimeError):
         standard_input(process).write(frame(head))
 
@@ -58,7 +60,10 @@ def send(process: Process, head: Mapping[str, Any]) -> None:
 async def send_with_body(
     process: Process, head: Mapping[str, Any], body: bytes | bytearray
 ) -> None:
-    """In pieces, so that the loop goes on. Raises `OSError` where the process has ended."""
+    """Send a frame in pieces, so that the event loop is not blocked.
+
+    Raises `OSError` if the process has ended.
+    """
     pipe, view = standard_input(process), memoryview(body)
     pipe.write(opening(head, len(body)))
     for at in range(0, len(body), _PIPE_BYTES):
@@ -67,7 +72,7 @@ async def send_with_body(
 
 
 async def receive(process: Process) -> tuple[dict[str, Any], bytes]:
-    """The next frame. Raises `asyncio.IncompleteReadError` where the process has ended."""
+    """Read the next frame. Raises `asyncio.IncompleteReadError` if the process has ended."""
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
     head, left = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
     text = await process.stdout.readexactly(head)

@@ -1,10 +1,10 @@
-"""RapidAPI over HTTP.
+"""Calls RapidAPI endpoints over HTTP.
 
-The request is built from the manifest's binding alone: host, path with percent-encoded values,
-query names, and the key and host headers. It is checked before a key is taken for it: it goes to
-its binding's host, one of the catalogue's, and has the path of its template. Redirects are not
-followed, a body is read up to a bound, and the key stands in a header and nowhere else: where an
-upstream repeats it or another secret, be it in an answer, it is masked.
+A request is built only from the manifest's binding: host, path with percent-encoded values, query
+names, and the key and host headers. Before a key is taken, the request is checked: it must go to
+the binding's host, which must be in the catalogue, and its path must match the template. Redirects
+are not followed, and a body is read up to a bound. The key is sent only in a header. If an upstream
+repeats it or another secret, even in an answer, it is masked.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ from adapters.reader import Reader
 from manifests import Manifest, RapidApiBinding, Scalar
 
 MAX_URL = 8_000
-"""The longest URL that is sent: what RFC 9110, section 4.1, asks everyone to support."""
+"""The longest URL that is sent; RFC 9110, section 4.1, asks everyone to support this length."""
 
 MARGIN_S = 0.02
-"""So long before its deadline an answer must be read, so that no upstream is blamed for waiting."""
+"""Seconds before its deadline when an answer must be read, so that the upstream is not blamed."""
 
 _DOT_SEGMENT = re.compile(r"/(\.|%2e){1,2}(/|$)", re.IGNORECASE)
 _BAD_KEY = re.compile(r"(invalid|missing) api.?key|api.?key .{0,20}invalid", re.IGNORECASE)
@@ -79,8 +79,9 @@ class RapidApiAdapter:
         credentials: Mapping[str, str] | None = None,
         secrets: Collection[str] = (),
     ) -> AsyncIterator["RapidApiAdapter"]:
-        """Only `hosts` are ever asked; `base_url` sends all requests to another origin. `secrets`
-        are masked in answers, beside the credentials and the key that a request has carried.
+        """Open an adapter that calls only `hosts`; `base_url` sends all requests to another origin.
+
+        `secrets` are masked in answers, as are the credentials and the key of the request.
         """
         async with open_session() as session, Reader.open() as reader:
             yield cls(session, reader, keys, hosts, base_url, credentials or {}, secrets)
@@ -104,7 +105,7 @@ class RapidApiAdapter:
             self._keys.learn(host, key, status, said)
 
         secrets = self._secrets_with(key)
-        fresh = manifest.intent_type == "transactional"  # no request of theirs is sent again
+        fresh = manifest.intent_type == "transactional"  # their requests are never repeated
         left_s = until - loop.time()
         reply = await get(self._session, url, headers, left_s, learn, fresh=fresh)
         try:
@@ -128,7 +129,7 @@ class RapidApiAdapter:
     def _fault(
         self, host: str, key: Key, reply: Reply, status: int | None, words: str
     ) -> UpstreamFault:
-        """The fault that `status` stands for, whether it is the reply's own or in its body."""
+        """Return the fault for `status`, which is the reply's own or was found in its body."""
         said = words and f": {words}"
         if _NOT_SUBSCRIBED.search(words) and (reply.ok or status == 403):
             again = self._keys.refuse(host, key)
@@ -148,7 +149,9 @@ class RapidApiAdapter:
         return fault_of_status(reply.status, reply.headers.get("Retry-After"), words)
 
     def _slow_down(self, host: str, key: Key, reply: Reply, words: str) -> UpstreamFault:
-        """A rate that was too high, or a quota that is used up: headers or words say which."""
+        """Return a fault for a rate that was too high or a quota that is used up; headers or the
+        text of the body say which.
+        """
         limits = limits_of(reply.headers)
         used_up = [one for one in limits if one.remaining is not None and one.remaining <= 0]
         retry_after = reply.headers.get("Retry-After")
@@ -160,7 +163,7 @@ class RapidApiAdapter:
         wait_s = max(resets) if resets else seconds_until(retry_after)
         if wait_s is not None and wait_s > LONGEST_RESET_S:
             wait_s = None
-        if not used_up:  # only the body says so: tell the keys in the words of a header
+        if not used_up:  # only the body says so: report it to the keys as headers
             reset = {} if wait_s is None else {"x-ratelimit-requests-reset": f"{math.ceil(wait_s)}"}
             self._keys.learn(host, key, 429, {"x-ratelimit-requests-remaining": "0", **reset})
         text = f"the key's quota at {host} is used up{words and f': {words}'}"
@@ -170,11 +173,11 @@ class RapidApiAdapter:
 def request_of(
     binding: RapidApiBinding, arguments: Mapping[str, Scalar], base_url: str | None = None
 ) -> tuple[URL, dict[str, str]]:
-    """URL and argument headers of one call, exactly as the binding says.
+    """Return the URL and the argument headers of one call, exactly as the binding defines them.
 
-    Arguments can't leave their place: in the path they are percent-encoded and stay one segment, in
-    the query they are encoded by yarl, in headers control characters are refused. Raises
-    `UpstreamFault` (`invalid`).
+    An argument can't affect other parts: in the path it is percent-encoded and stays one segment,
+    in the query yarl encodes it, in headers control characters are refused. Raises `UpstreamFault`
+    (`invalid`).
     """
     texts = {name: _text(value) for name, value in arguments.items()}
     path = binding.path
@@ -194,9 +197,9 @@ def request_of(
 
 @lru_cache(1024)
 def _base(origin: str) -> tuple[str, str]:
-    """What all URLs of an origin begin with, and what all their paths do.
+    """Return the common prefix of all URLs of an origin, and that of their paths.
 
-    Raises `UpstreamFault` (`invalid`) for one that holds a credential.
+    Raises `UpstreamFault` (`invalid`) for an origin that holds a credential.
     """
     url = URL(origin)
     if url.user or url.password:
@@ -205,7 +208,7 @@ def _base(origin: str) -> tuple[str, str]:
 
 
 def _check(url: URL, prefix: str, template: str) -> None:
-    """Raises `UpstreamFault` (`invalid`) for a request that is not where its binding wants it."""
+    """Raises `UpstreamFault` (`invalid`) for a URL that does not match its binding."""
     path = url.raw_path
     if url.raw_fragment or not _shape(prefix, template).fullmatch(path):
         raise UpstreamFault("invalid", "an argument does not fit into the path of the request")
@@ -218,13 +221,15 @@ def _check(url: URL, prefix: str, template: str) -> None:
 
 @lru_cache(4096)
 def _shape(prefix: str, template: str) -> re.Pattern[str]:
-    """What a path looks like: the template, one segment for a placeholder."""
+    """Return the pattern of a path: the template with one segment for each placeholder."""
     segment = r"(?:[A-Za-z0-9._~-]|%[0-9A-F]{2})+"
     return re.compile(re.escape(prefix) + re.sub(r"\\{\w+\\}", segment, re.escape(template)))
 
 
 def _outcome(reply: Reply, host: str, secrets: Sequence[str]) -> Answer | UpstreamErrorBody:
-    """Raises `UpstreamFault` where a body of success can't be read."""
+    """Read a reply as an answer or an error. Raises `UpstreamFault` if the body of a success can't
+    be read.
+    """
     if not reply.ok:
         try:
             words = words_in(read_json(reply.body, reply.charset))

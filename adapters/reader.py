@@ -1,9 +1,9 @@
-"""Bodies become outcomes: short ones at once, long ones in a process, so that the loop goes on.
+"""Turns bodies into outcomes: short bodies at once, long ones in another process.
 
-orjson holds the interpreter's lock as long as it reads, so a thread would not do. A process starts
-on first use and reads one body at a time, within bounds of memory and time. One that fails, has
-grown, or has lost its caller is ended. What belongs to a body, secrets included, goes through a
-pipe.
+So long bodies do not block the event loop. A thread would not help, because orjson holds the
+interpreter's lock while it reads. A process starts on first use and reads one body at a time,
+within bounds of memory and time. It is ended if it fails, has grown, or its caller has left. All
+data for a body, including secrets, goes through a pipe.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from adapters.process import kill, receive, send_with_body, start
 from adapters.shares import Shares
 
 READ_AT_ONCE = 2**15
-"""A body of this size takes 5 ms at the very worst, and 0.5 ms as they mostly are."""
+"""Size in bytes below which a body is read at once: at most 5 ms, and 0.5 ms for most bodies."""
 
 READ_S = 30.0
-"""Seconds that reading one body may take."""
+"""Seconds that a process may take to read one body."""
 
 PROCESSES = 2
 KEPT_BYTES = 96 * 2**20
@@ -35,7 +35,7 @@ _Outcome = TypeVar("_Outcome", bound=Answer | UpstreamErrorBody)
 
 
 class Reader:
-    """Made by `Reader.open`."""
+    """Reads bodies, and owns the processes for long ones. Made by `Reader.open`."""
 
     def __init__(self) -> None:
         self._turns = Shares(PROCESSES)
@@ -59,9 +59,9 @@ class Reader:
         *said: Any,
         until: float | None = None,
     ) -> _Outcome:
-        """`into(reply, *said)`, wherever that is computed: `into` stands at the top of a module,
-        and `said` is JSON. While the bodies of one `host` take long, those of others are read.
-        Raises `UpstreamFault`, and `TimeoutError` where it is not read `until` then (loop time).
+        """Return `into(reply, *said)`, computed here or in a process. So `into` must be at the top
+        level of a module, and `said` must be JSON. Long bodies of one `host` do not block others.
+        Raises `UpstreamFault`, and `TimeoutError` if it is not read by `until` (loop time).
         """
         if len(reply.body) < READ_AT_ONCE:
             return into(reply, *said)

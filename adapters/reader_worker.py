@@ -1,9 +1,9 @@
 """The process in which long bodies are read: `python -m adapters.reader_worker`.
 
 Frames come in on standard input: `{"outcome": [module, name], "status", "charset", "said"}` and the
-body. Each ends in one frame out, with `bytes`, the process's resident memory, and one of
+body. Each is answered with one frame, which has `bytes`, the process's resident memory, and one of
 `"answer": {"columns", "rows"}` with the data as body, `"refusal": {...}` and `"fault": {...}`.
-It ends with its standard input, so it never outlives its parent.
+The process ends when its standard input closes, so it never outlives its parent.
 """
 
 import os
@@ -17,7 +17,7 @@ from adapters.normalise import Answer
 
 NICE = 10
 MOST_BYTES = 3 * 2**29
-"""Enough for any body of `MAX_BYTES`: orjson reserves 1 GiB for it, of which it uses a part."""
+"""Memory limit, enough for any body of `MAX_BYTES`: orjson reserves 1 GiB but uses only a part."""
 
 
 def _outcome(job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
@@ -31,7 +31,7 @@ def _outcome(job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
     except MemoryError:
         text = "reading the answer takes more memory than there is for it"
         return {"fault": UpstreamFault("too_large", text).told}, b""
-    except Exception as error:  # noqa: BLE001 - a body costs its own call, and no process
+    except Exception as error:  # noqa: BLE001 - a bad body fails its own call, not the process
         text = f"the answer can't be read: {type(error).__name__}"
         return {"fault": UpstreamFault("invalid", text).told}, b""
     if isinstance(outcome, Answer):

@@ -1,9 +1,9 @@
-"""Threads that hosts share: none can take them all, and who waits is served host by host.
+"""Shares threads fairly: no host can take all, and waiting hosts are served in turn.
 
-A quarter of the threads are kept for hosts that hold none. Of the others a host gets one more while
-it holds fewer than `EAGERNESS` times those that are free (the dynamic threshold of shared-memory
-switches): one host alone can hold more than half of all, and the more hosts ask, the closer each
-comes to an equal share.
+A quarter of the threads is reserved for hosts that hold none. Of the others, a host gets one more
+while it holds fewer than `EAGERNESS` times the number that is free (the dynamic threshold of
+shared-memory switches). So a single host can hold more than half of all threads, and the more hosts
+compete, the closer each comes to an equal share.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ EAGERNESS = 3
 
 
 class Shares:
-    """So many threads, and lines of those who wait for one, by host."""
+    """A number of threads, and a queue of waiting callers for each host."""
 
     def __init__(self, threads: int) -> None:
         self._free = threads
@@ -22,7 +22,7 @@ class Shares:
         self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def take(self, host: str) -> None:
-        """Wait for a thread; who got one gives it back."""
+        """Wait for a thread; the caller must return it with `give_back`."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lines.setdefault(host, deque()).append(turn)
         self._hand_out()
@@ -31,7 +31,7 @@ class Shares:
         except asyncio.CancelledError:
             if turn.cancelled():
                 self._leave(host, turn)
-            else:  # it came while its caller was leaving
+            else:  # the thread came while its caller was leaving
                 self.give_back(host)
             raise
 
@@ -54,7 +54,7 @@ class Shares:
                 turn.set_result(None)
 
     def _next(self) -> str | None:
-        """The host that waits and may have a thread, and had its last one longest ago."""
+        """Return the waiting host that may get a thread and whose last one is longest ago."""
         most = max(EAGERNESS * (self._free - self._kept), 1)
         return next((host for host in self._lines if self._held[host] < most), None)
 

@@ -1,7 +1,7 @@
-"""AkShare when the upstream is simulated.
+"""The AkShare adapter for the simulated upstream.
 
-Functions whose upstream the double speaks run as real AkShare code against it; all others are
-answered from their manifest's columns. Both reach the double over HTTP.
+Functions whose upstream is simulated run as real AkShare code against it; all others are answered
+from their manifest's columns. Both reach the simulated upstream over HTTP.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +19,10 @@ from manifests import AkShareBinding, Manifest, Scalar
 
 
 class SimulatedAkShare:
-    """Sends each AkShare tool the way the double can answer it. Made by `SimulatedAkShare.open`."""
+    """Calls each AkShare tool in the way that the simulated upstream can answer it.
+
+    Made by `SimulatedAkShare.open`.
+    """
 
     def __init__(
         self, real: AkShareAdapter, session: Session, reader: Reader, base_url: str
@@ -36,7 +39,7 @@ class SimulatedAkShare:
             yield cls(real, session, reader, base_url)
 
     def state(self) -> dict[str, int]:
-        """The workers of the functions that run as they are (`adapters.akshare.Pool`)."""
+        """Return the state of the workers that run real AkShare code (`adapters.akshare.Pool`)."""
         return self._real.state()
 
     async def fetch(

@@ -1,10 +1,10 @@
-"""How AkShare's waits are governed inside a worker process, whichever library a function uses.
+"""Bounds and redirects AkShare's requests in a worker process, whichever library a function uses.
 
-No wait on a socket, no `time.sleep` and no request of requests, urllib, urllib3 or curl_cffi is
-longer than what is left of its call; all requests sessions of the worker share one connection pool
-and one TLS context (21.7 -> 2.5 ms of CPU a request over TLS); transport trouble is noted, since
-many functions swallow it and return nothing; and all requests go to `base_url` when one is set,
-with the host they were meant for in a header.
+No wait on a socket, no `time.sleep` and no request of requests, urllib, urllib3 or curl_cffi takes
+longer than the time left for its call. All requests sessions of the worker share one connection
+pool and one TLS context (21.7 -> 2.5 ms of CPU a request over TLS). Transport trouble is noted,
+because many functions swallow it and return nothing. If `base_url` is set, all requests go there,
+with the original host in a header.
 """
 
 import ctypes
@@ -35,12 +35,12 @@ _RAISE_IN_THREAD.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 class Expired(BaseException):
-    """The call's deadline has passed. No `except Exception` of upstream code may swallow it."""
+    """The call's deadline has passed. No `except Exception` of upstream code can swallow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What went wrong on the way to an upstream, whether or not the function noticed."""
+    """A transport failure on the way to an upstream, whether or not the function noticed it."""
 
     text: str
     kind: Kind = "unreachable"
@@ -49,7 +49,7 @@ class Trouble:
 
 
 class Call:
-    """One call in this process. What two threads of it share is guarded by its lock."""
+    """One call in this process. A lock guards the state that two threads share."""
 
     def __init__(
         self, number: int, function: str, arguments: Mapping[str, Any], deadline: float
@@ -59,7 +59,7 @@ class Call:
         self.arguments = arguments
         self.deadline = deadline
         self.secrets: frozenset[str] = frozenset()
-        """Stand in no answer, also where the upstream repeats them."""
+        """Masked in the answer if the upstream repeats them."""
         self.trouble: Trouble | None = None
         self.begun = False
         self.interrupted = False
@@ -71,16 +71,18 @@ class Call:
         self.answered = False
 
     def remaining_s(self) -> float:
-        """Seconds left. Raises `Expired`; a thread that was given up gets no further than here."""
+        """Return the seconds left. Raises `Expired`. A thread that was given up blocks here."""
         left = self.deadline - time.monotonic()
         if left <= 0 and self.given_up:
-            threading.Event().wait()  # it tries again and again, and must not cost the others time
+            threading.Event().wait()  # it would retry for ever and take time from others
         if left <= 0:
             raise Expired
         return left
 
     def run(self, work: Callable[[], _Result]) -> _Result:
-        """What `work` returns. Raises `Expired` after the deadline, whatever `work` made of it."""
+        """Return the result of `work`. Raises `Expired` after the deadline, even if `work` caught
+        it.
+        """
         self.remaining_s()
         with self._lock:
             self._thread = threading.get_ident()
@@ -90,24 +92,24 @@ class Call:
             while self._thread is not None:
                 try:
                     self._leave()
-                except Expired:  # raised in this thread just as `work` ended
+                except Expired:  # raised in this thread just when `work` ended
                     continue
             self.remaining_s()
 
     def _leave(self) -> None:
         with self._lock:
-            _RAISE_IN_THREAD(threading.get_ident(), ctypes.py_object())  # none may come later
+            _RAISE_IN_THREAD(threading.get_ident(), ctypes.py_object())  # clears a pending one
             self._thread = None
 
     def interrupt(self) -> None:
-        """Raise `Expired` in the thread that is inside `run`, at whatever instruction it is."""
+        """Raise `Expired` in the thread that is inside `run`, at its current instruction."""
         with self._lock:
             if self._thread is not None:
                 self.interrupted = True
                 _RAISE_IN_THREAD(self._thread, Expired)
 
     def cancel(self) -> None:
-        """Let the deadline be now, and wake the thread from its sleep or its wait on a socket."""
+        """Set the deadline to now, and wake the thread from its sleep or its wait on a socket."""
         with self._lock:
             self.deadline = min(self.deadline, time.monotonic())
             if self._socket is not None:
@@ -116,7 +118,7 @@ class Call:
         self._cancelled.set()
 
     def claim(self) -> bool:
-        """True for the one who may answer this call."""
+        """Return True for the first caller only, which may then answer this call."""
         with self._lock:
             answered, self.answered = self.answered, True
         return not answered
@@ -126,7 +128,7 @@ class Call:
         self.remaining_s()
 
     def wait_on(self, connection: socket.socket, wait: Callable[[], _Result]) -> _Result:
-        """What `wait`, which waits on that socket, returns. Raises `Expired`."""
+        """Return the result of `wait`, which waits on that socket. Raises `Expired`."""
         try:
             with self._lock:
                 self._socket = connection
@@ -141,7 +143,7 @@ class Call:
 
 
 class _Current(threading.local):
-    """The call that runs in this thread; a thread that upstream code started has none."""
+    """The call that runs in this thread; None in a thread that upstream code started."""
 
     call: Call | None = None
 
@@ -155,7 +157,7 @@ def _note(trouble: Trouble) -> None:
 
 
 def govern(base_url: str | None, threads: int) -> None:
-    """Take charge of sockets, sleep, requests, urllib3, urllib, http.client and curl_cffi."""
+    """Patch sockets, sleep, requests, urllib3, urllib, http.client and curl_cffi."""
     _govern_sockets()
     _govern_sleep()
     _govern_requests(base_url, threads)
@@ -167,7 +169,7 @@ def govern(base_url: str | None, threads: int) -> None:
 
 
 def _govern_sockets() -> None:
-    """Each single wait is bounded, so an upstream that drips ends at the deadline too."""
+    """Bound each single wait, so that a slowly dripping upstream ends at the deadline too."""
     plain, tls = socket.socket, ssl.SSLSocket
     for name in ("connect", "recv", "recv_into", "send", "sendall"):
         setattr(plain, name, _bounded_wait(getattr(plain, name)))
@@ -224,7 +226,7 @@ def _bounded(timeout: Any) -> Any:
 
 
 class _SharedAdapter(requests.adapters.HTTPAdapter):
-    """Outlives the session that used it."""
+    """An adapter that stays open when a session that used it closes."""
 
     def close(self) -> None:
         pass
@@ -301,7 +303,7 @@ def _govern_curl(base_url: str | None) -> None:
     def governed(self: Any, method: Any, url: str, *args: Any, **kw: Any) -> Any:
         url, header = _elsewhere(url, base_url)
         kw["headers"] = {**(kw.get("headers") or {}), **header}
-        timeout = kw.get("timeout")  # of a pair curl takes the sum
+        timeout = kw.get("timeout")  # curl takes the sum of a pair
         kw["timeout"] = _bounded(None if isinstance(timeout, tuple) else timeout)
         if base_url:
             kw["allow_redirects"] = False  # curl would follow one to the real host
