@@ -1,4 +1,4 @@
-"""The upstream double: one local HTTP server that stands for every upstream. All simulated."""
+"""The simulated upstream: one local HTTP server that replaces all upstreams with made-up data."""
 
 from adapters.simulator.akshare import FUNCTIONS
 from adapters.simulator.faults import Fault, Faults

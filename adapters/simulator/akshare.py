@@ -1,8 +1,9 @@
-"""What the upstreams of AkShare send back, made up but well formed.
+"""Made-up but well-formed answers of AkShare's upstreams.
 
 Each payload has the field names, nesting, encoding and file format that AkShare reads from the real
 host, so its own parser turns the reply into a real frame. `PAYLOADS` finds the payload of a request
-by host and path; `FUNCTIONS` names the AkShare functions it serves whole. All values are invented.
+by host and path; `FUNCTIONS` names the AkShare functions all of whose requests are served. All
+values are invented.
 """
 
 from collections.abc import Mapping

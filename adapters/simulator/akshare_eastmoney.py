@@ -1,4 +1,4 @@
-"""What the Eastmoney hosts send back: price bars, market lists and data centre reports."""
+"""Simulated answers of the Eastmoney hosts: price bars, market lists and data centre reports."""
 
 import random
 import re
@@ -230,7 +230,7 @@ def _asked(query: Query, name: str) -> str:
 
 
 def _report(query: Query, rng: random.Random) -> Reply:
-    """One data centre report, whole on its first page; an unknown one is refused like upstream."""
+    """One data centre report, whole on its first page; an unknown one is refused as upstream."""
     make = _REPORTS.get(query.get("reportName") or query.get("type", ""))
     if make is None:
         refusal = {"success": False, "message": "报表配置不存在", "code": 9501}

@@ -1,4 +1,4 @@
-"""What the sources on the real economy, funds, bonds, currencies, news and moods send back."""
+"""Simulated answers of sources on the real economy, funds, bonds, currencies, news and moods."""
 
 import random
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the exchanges, index compilers, China Money, Sina and Jin10 send back."""
+"""Simulated answers of the exchanges, index compilers, China Money, Sina and Jin10."""
 
 import random
 from collections.abc import Mapping
@@ -116,7 +116,7 @@ def _curve_names(query: Query, rng: random.Random) -> Reply:
 
 
 def _curves(query: Query, rng: random.Random) -> Reply:
-    """Closing yield curves of the asked days by term in years, one page of them."""
+    """Closing yield curves of the requested days by term in years, on one page."""
     step, page = float(query.get("termId", "1")), int(query.get("pageSize", "50"))
     days = bar_days(read_day(query.get("startDate")), read_day(query.get("endDate")))
     rows = list[Row]()
@@ -158,7 +158,7 @@ def _boc_quotes(query: Query, rng: random.Random) -> Reply:
 
 
 def _futures_daily(query: Query, rng: random.Random) -> Reply:
-    """Daily bars of one futures contract as JSON handed to a variable."""
+    """Daily bars of one futures contract as JSON assigned to a variable."""
     levels = {"RB": 3200, "AU": 780, "CU": 79000, "AG": 8200, "I": 780, "M": 2900, "IF": 3900}
     level = levels.get(query.get("symbol", "RB0").rstrip("0123456789").upper(), 4000)
     hold, rows = rng.randint(3 * 10**5, 2 * 10**6), list[Row]()
@@ -186,7 +186,7 @@ def _option_months(query: Query, rng: random.Random) -> Reply:
 
 
 def _cme_bitcoin(query: Query, rng: random.Random) -> Reply:
-    """CME bitcoin volumes on one day, the fields named apart from the values."""
+    """CME bitcoin volumes on one day, with field names separate from the values."""
     names = ["商品", "类型", "电子交易合约", "场内成交合约", "场外成交合约", "成交量", "未平仓合约"]
     rows = list[list[object]]()
     for product, size in (("比特币", 12000), ("微型比特币", 20000)):
@@ -199,7 +199,7 @@ def _cme_bitcoin(query: Query, rng: random.Random) -> Reply:
 
 
 def _sentiment(query: Query, rng: random.Random) -> Reply:
-    """Share of long positions by currency pair, every four hours of the asked days."""
+    """Share of long positions by currency pair, every four hours of the requested days."""
     pairs = [
         "AUDJPY",
         "AUDUSD",

@@ -1,6 +1,6 @@
-"""Tables made from a manifest's columns, for AkShare tools whose upstream the double doesn't speak.
+"""Tables made from a manifest's columns, for AkShare tools whose upstream is not simulated.
 
-A column's name says what stands in it; where it says nothing, its type does.
+The name of a column decides its values; if the name says nothing, its type does.
 """
 
 import random
@@ -14,7 +14,7 @@ ROWS = 20
 
 _NAMES = ("Alpha", "Borealis", "Cygnus", "Dorado", "Eridanus", "Fornax", "Grus", "Hydra")
 
-# What a column holds, by words in its name; the first match wins.
+# The kind of values in a column, by words in its name; the first match wins.
 _KINDS = (
     ("date", ("日期", "时间", "date", "time", "月份", "季度", "年度", "报告期", "年份")),
     ("percent", ("%", "率", "幅", "占比", "比例", "percent", "收益", "yield")),
@@ -36,7 +36,7 @@ _KINDS = (
 def table(
     manifest: Manifest, arguments: Mapping[str, str], rng: random.Random
 ) -> list[dict[str, object]]:
-    """Records with the manifest's columns; a `symbol` that was asked for comes back."""
+    """Make records with the manifest's columns; a requested `symbol` is in each record."""
     columns = manifest.columns or (Column(name="item"), Column(name="value", type="number"))
     kinds = [(column.name, _kind(column)) for column in columns]
     asked = arguments.get("symbol")

@@ -1,6 +1,7 @@
-"""Everything that goes wrong with upstreams, for the double to play: by chance or by a script.
+"""The faults of upstreams that the simulated upstream can produce, at random or by a script.
 
-What only a client can see (a name without address, nobody listening) is not among it.
+Faults that happen before a server is reached (a name without address, nobody listening) are not
+included.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ _ELSEWHERE = "https://elsewhere.invalid/"  # RFC 6761: a name that never has an 
 
 
 class Fault(StrEnum):
-    """One way to go wrong."""
+    """One kind of fault."""
 
     SERVER_ERROR = "server_error"  # 500
     BAD_GATEWAY = "bad_gateway"  # 502
@@ -52,15 +53,15 @@ class Fault(StrEnum):
     GZIP_BOMB = "gzip_bomb"
     REDIRECT = "redirect"  # to another host
     REDIRECT_LOOP = "redirect_loop"
-    WRONG_CHARSET = "wrong_charset"  # says UTF-8 and is not
+    WRONG_CHARSET = "wrong_charset"  # declared as UTF-8 but is not
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How the double behaves: seconds until it answers, and shares of requests that go wrong.
+    """The behaviour of the simulated upstream: seconds until it answers, and rates of faults.
 
-    `failure_rate` and `hang_rate` are drawn by themselves; of `rates` at most one fault is drawn a
-    request. Raises `ValueError` where these are no shares of one whole.
+    `failure_rate` and `hang_rate` are drawn separately; at most one fault of `rates` is drawn per
+    request. Raises `ValueError` if one of `rates` is negative or their sum is over 1.
     """
 
     latency_s: float = 0.0
@@ -87,10 +88,10 @@ class Faults:
 
 
 async def play(fault: Fault, request: web.Request) -> web.StreamResponse:
-    """Answer `request` with `fault`. Ends when the client goes away, at the latest."""
+    """Answer `request` with `fault`. Ends at the latest when the client disconnects."""
     if fault in REPLIES:
         return REPLIES[fault](request)
-    with suppress(ConnectionError):  # the client has gone, maybe since it was sent away
+    with suppress(ConnectionError):  # the client has gone, or its connection was reset
         return await _play(fault, request)
     return web.Response(status=500)
 
@@ -104,7 +105,7 @@ async def _play(fault: Fault, request: web.Request) -> web.StreamResponse:
         case Fault.RESET_IN_BODY:
             async with _begun(request, len(_BODY)) as response:
                 await response.write(_BODY[:9])
-                await asyncio.sleep(0.02)  # a reset overtakes what is still on its way
+                await asyncio.sleep(0.02)  # a reset would overtake bytes on their way
                 _reset(request)
         case Fault.HANG_IN_BODY:
             async with _begun(request, len(_BODY)) as response:
@@ -130,7 +131,7 @@ def _status(status: int, **headers: str) -> Callable[[web.Request], web.Response
 
 
 def _said(status: int, message: str, **headers: object) -> Callable[[web.Request], web.Response]:
-    """As RapidAPI's proxy says it."""
+    """Return an error in the form of RapidAPI's proxy."""
     named = {name.replace("_", "-"): str(value) for name, value in headers.items()}
     return lambda _: web.json_response({"message": message}, status=status, headers=named)
 
@@ -165,14 +166,14 @@ REPLIES: Mapping[Fault, Callable[[web.Request], web.Response]] = {
         '{"name": "样本银行"}'.encode("gb18030"), "application/json; charset=utf-8"
     ),
 }
-"""Faults that are one whole answer."""
+"""Faults that consist of one complete answer."""
 
 
 @asynccontextmanager
 async def _begun(
     request: web.Request, length: int | None = None
 ) -> AsyncIterator[web.StreamResponse]:
-    """A response whose headers are sent, `length` bytes long or else in chunks."""
+    """Send the headers of a response that is `length` bytes long or, without `length`, chunked."""
     response = web.StreamResponse(headers=_JSON)
     response.content_length = length
     await response.prepare(request)
@@ -181,7 +182,7 @@ async def _begun(
 
 
 async def _huge(request: web.Request) -> web.StreamResponse:
-    """One JSON array, in chunks of a MiB."""
+    """Send one long JSON array in chunks of 1 MiB."""
     part = b"0.25," * (2**20 // 5)
     async with _begun(request) as response:
         await response.write(b"[")
@@ -193,14 +194,14 @@ async def _huge(request: web.Request) -> web.StreamResponse:
 
 @cache
 def _bomb() -> bytes:
-    """64 MiB of JSON's white space in 64 KiB of gzip."""
+    """Return 64 MiB of JSON white space as 64 KiB of gzip."""
     packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
     parts = [packer.compress(b" " * 2**20) for _ in range(BOMB_BYTES // 2**20)]
     return b"".join([*parts, packer.flush()])
 
 
 def _reset(request: web.Request) -> None:
-    """Break the connection with a TCP reset: nothing that is unsent is sent any more."""
+    """Close the connection with a TCP reset, which discards unsent data."""
     transport = request.transport
     if transport is not None:
         linger = struct.pack("ii", 1, 0)

@@ -1,6 +1,6 @@
-"""Documents for RapidAPI endpoints: the path says which shape, the arguments what it is about.
+"""Documents for RapidAPI endpoints: the path decides the shape, the arguments the subject.
 
-Shapes and figures are plausible, not any provider's; the identifiers asked for come back.
+Shapes and figures are plausible but not those of a provider; requested identifiers are repeated.
 """
 
 import random
@@ -15,7 +15,7 @@ SUBJECTS = ("symbol", "symbols", "ticker", "id", "base", "from_currency", "query
 
 
 def document(manifest: Manifest, path: str, query: Query, rng: random.Random) -> object:
-    """JSON value for one request to the endpoint of `manifest`."""
+    """Return the JSON value for one request to the endpoint of `manifest`."""
     subject = next((query[name] for name in SUBJECTS if name in query), path.rsplit("/", 1)[-1])
     hint = f"{path} {manifest.name}".lower()
     for words, shape in _SHAPES:
@@ -143,7 +143,7 @@ def _figures(subject: str, rng: random.Random) -> object:
     }
 
 
-# Which shape an endpoint has, by words in its path or name; the first match wins, else a quote.
+# The shape of an endpoint, by words in its path or name: the first match, or a quote if none.
 _SHAPES: tuple[tuple[tuple[str, ...], Callable[[str, random.Random], object]], ...] = (
     (("search", "auto-complete", "suggest", "available", "list-pairs", "/pairs"), _matches),
     (("news", "article", "press", "transcript", "comment", "/analysis", "trending"), _news),

@@ -1,9 +1,9 @@
-"""The double's server: who is asked decides who answers.
+"""The server of the simulated upstream: the requested host decides which module answers.
 
-A request names the host it was meant for in a header. RapidAPI hosts are answered from their
-manifests, AkShare's hosts with payloads of their own shape, and `/tables/{tool}` gives a table made
-from a manifest's columns. Equal requests get equal answers for one seed; faults are drawn in the
-order of arrival, or come by a script.
+A request names its original host in a header. RapidAPI hosts are answered from their manifests,
+AkShare's hosts with payloads of their own shape, and `/tables/{tool}` gives a table made from a
+manifest's columns. Equal requests get equal answers for one seed; faults are drawn in the order of
+arrival, or come from a script.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from adapters.simulator.faults import Fault, Faults, play
 from manifests import Catalog, Manifest, RapidApiBinding
 
 CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
-"""Query fields in which AkShare sends the time of day; answers don't depend on them."""
+"""Query fields in which AkShare sends the current time; answers don't depend on them."""
 
 
 class SimulatedUpstream:
-    """A running double. `requests` counts what arrived, by (host, path)."""
+    """A running simulated upstream. `requests` counts the requests by (host, path)."""
 
     def __init__(self, catalog: Catalog, seed: int, faults: Faults) -> None:
         self.catalog = catalog
@@ -64,9 +64,10 @@ class SimulatedUpstream:
             await runner.cleanup()
 
     def play(self, host: str, *faults: Fault | None) -> None:
-        """What the next requests to `host` get, in turn; `*` is any host, None a good answer.
+        """Set the faults of the next requests to `host`, in order; None is an answer without fault.
 
-        Nothing is drawn for them. A host's own script goes before that of all.
+        No fault is drawn for these requests. The host `*` means any host; a host's own script takes
+        precedence.
         """
         self._scripts[host].extend(faults)
 
@@ -85,7 +86,7 @@ class SimulatedUpstream:
             return await play(fault, request)
         query = {**request.query, **(await request.post() if request.can_read_body else {})}
         text = {name: str(value) for name, value in query.items()}
-        # A long price history takes 20 ms to make up: not on the loop that the gateway shares.
+        # A long price history takes 20 ms to make, too long for the gateway's event loop.
         return await to_thread.run_sync(self._payload, request, host, text)
 
     def _payload(self, request: web.Request, host: str, query: dict[str, str]) -> web.Response:

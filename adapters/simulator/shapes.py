@@ -1,7 +1,7 @@
 """Building blocks of the made-up upstream payloads: bar days, random walks, file encodings.
 
-Every value comes from the generator handed in, so one request always gets one answer. Open ranges
-end at `BASE`, the day these upstreams take for today.
+Every value comes from the given random generator, so equal requests get equal answers. Open ranges
+end at `BASE`, the day that these upstreams treat as today.
 """
 
 import io
@@ -24,8 +24,8 @@ class Reply:
     content_type: str = "application/json"
 
 
-# Answers one request; `query` holds the URL query and (for POST) the form fields merged,
-# the last value wins.
+# Answers one request. `query` holds the URL query and, for POST, the form fields; the last value of
+# a name wins.
 Payload = Callable[[Mapping[str, str], random.Random], Reply]
 Query = Mapping[str, str]
 Row = Mapping[str, object]
@@ -115,7 +115,7 @@ def months(count: int, step: int = 1) -> list[date]:
 
 
 def walk(rng: random.Random, count: int, level: float, step: float = 0.015) -> list[float]:
-    """Walk at random around a level, pulled gently back to it."""
+    """Make a random walk around a level, pulled gently back to it."""
     value, path = level * (1 + rng.uniform(-6, 6) * step), list[float]()
     for _ in range(count):
         value += (level - value) * 0.02 + value * max(-3.0, min(3.0, rng.gauss(0, 1))) * step
