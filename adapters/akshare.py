@@ -54,8 +54,8 @@ class Pool(Protocol):
     """Reports the state of its worker processes."""
 
     def state(self) -> dict[str, int]:
-        """Return the numbers of processes that are `busy` with calls, `idle`, or `retiring` (they
-        take no new calls), and of those that have `started` so far.
+        """Count processes that are `busy`, `idle` or `retiring` (take no new calls), and those
+        `started` so far.
         """
         ...
 
@@ -107,7 +107,7 @@ class AkShareAdapter:
         return [*self._plain.processes, *self._paged.processes]
 
     def state(self) -> dict[str, int]:
-        """Return the state of all workers, as `Pool` defines it."""
+        """Count processes as `Pool` defines."""
         workers = [worker for lane in self._lanes for worker in lane.workers]
         living = [p for worker in workers for p in worker.processes if not p.has_ended]
         busy = sum(p.is_open and bool(p.calls) for p in living)

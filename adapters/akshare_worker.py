@@ -46,7 +46,7 @@ SWITCH_S = 0.0005
 """Python's switch interval while a thread may spin: at the default 5 ms the others hardly run."""
 
 MAX_THREADS = 100
-"""More threads than this mean that upstream code has left its own threads behind."""
+"""More threads mean that upstream code has left some behind."""
 
 NOBODY = 65534
 PR_SET_NO_NEW_PRIVS = 38
@@ -210,9 +210,7 @@ def _fault(call: "Call", kind: str, message: str, retryable: bool = False) -> Re
 
 
 def _confine(worker_bytes: int) -> None:
-    """Bound the memory, so that a call that takes too much gets a `MemoryError`; write no core
-    dumps and gain no new privileges.
-    """
+    """Bound the memory, with `MemoryError` for a call over it; forbid core dumps and new rights."""
     bound_memory(2 * worker_bytes)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

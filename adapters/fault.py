@@ -140,7 +140,7 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
 
 @lru_cache(512)
 def _limit_in(header: str) -> tuple[str, str] | None:
-    """Return the quota that a header belongs to and which figure of it; None for other headers."""
+    """Return the quota and the figure of it that a header gives."""
     found = _LIMIT.fullmatch(header.lower())
     return found and (found[1] or "requests", found[2])
 

@@ -24,7 +24,7 @@ def opening(head: Mapping[str, Any], body_bytes: int) -> bytes:
 
 
 def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
-    """Read the next frame; return its head and body, None if the stream has ended."""
+    """Read the next frame; None if the stream has ended."""
     lengths = stream.read(LENGTHS.size)
     if len(lengths) < LENGTHS.size:
         return None
@@ -56,8 +56,8 @@ def resident_bytes() -> int:
 
 
 def bound_memory(most_bytes: int) -> None:
-    """Bound the memory of this process. Code that takes more gets a `MemoryError`; code that can't
-    handle one ends the process.
+    """Bound the memory. Code that takes more gets a `MemoryError`, or ends the process if it knows
+    of none.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)

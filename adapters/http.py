@@ -69,7 +69,7 @@ class Session:
         return self._single if fresh else self._kept
 
     def dropped(self, url: URL) -> None:
-        """Note that a persistent connection had ended when a request was sent on it."""
+        """Note that a persistent connection had ended."""
         self._unkept_until[url.origin()] = time.monotonic() + UNKEPT_S
 
 

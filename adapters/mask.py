@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 import orjson
 
 SHORTEST_SECRET = 4
-"""Characters of the shortest text that counts as a secret; a shorter one occurs in any text."""
+"""Characters; a shorter text occurs in any text and does not count as a secret."""
 
 MASKED = "***"
 

@@ -157,7 +157,7 @@ def from_object(value: Any) -> Answer:
 
 
 def _from_frame(frame: Any) -> Answer:
-    """Make a table from a frame. An index that carries data becomes the first column."""
+    """Make a table from a frame; an index that carries data comes first."""
     if type(frame.index).__name__ != "RangeIndex":
         frame = frame.reset_index()
     names = _unique_names(frame)
@@ -248,9 +248,7 @@ def _text(text: str) -> str:
 
 
 def _long_integer(value: int) -> orjson.Fragment | None:
-    """Write an integer of more than 64 bits, which orjson can't; None for one with more digits than
-    Python writes.
-    """
+    """Write an integer that orjson can't; None if it has more digits than Python writes."""
     try:
         return orjson.Fragment(str(value).encode())
     except ValueError:

@@ -50,9 +50,7 @@ def kill(process: Process) -> None:
 
 
 def send(process: Process, head: Mapping[str, Any]) -> None:
-    """Send a frame without a body and without waiting. If the process has ended, the frame is lost;
-    the reader of its output notices the end.
-    """
+    """Send without waiting. The reader of the output notices if the process has ended."""
     with suppress(OSError, RuntimeError):
         standard_input(process).write(frame(head))
 

@@ -149,9 +149,7 @@ class RapidApiAdapter:
         return fault_of_status(reply.status, reply.headers.get("Retry-After"), words)
 
     def _slow_down(self, host: str, key: Key, reply: Reply, words: str) -> UpstreamFault:
-        """Return a fault for a rate that was too high or a quota that is used up; headers or the
-        text of the body say which.
-        """
+        """Return the fault for status 429: headers or text say whether a quota is used up."""
         limits = limits_of(reply.headers)
         used_up = [one for one in limits if one.remaining is not None and one.remaining <= 0]
         retry_after = reply.headers.get("Retry-After")
@@ -227,9 +225,7 @@ def _shape(prefix: str, template: str) -> re.Pattern[str]:
 
 
 def _outcome(reply: Reply, host: str, secrets: Sequence[str]) -> Answer | UpstreamErrorBody:
-    """Read a reply as an answer or an error. Raises `UpstreamFault` if the body of a success can't
-    be read.
-    """
+    """Read a reply. Raises `UpstreamFault` if the body of a success can't be read."""
     if not reply.ok:
         try:
             words = words_in(read_json(reply.body, reply.charset))

@@ -35,7 +35,7 @@ _Outcome = TypeVar("_Outcome", bound=Answer | UpstreamErrorBody)
 
 
 class Reader:
-    """Reads bodies, and owns the processes for long ones. Made by `Reader.open`."""
+    """Reads bodies. Made by `Reader.open`."""
 
     def __init__(self) -> None:
         self._turns = Shares(PROCESSES)

@@ -118,7 +118,7 @@ class Call:
         self._cancelled.set()
 
     def claim(self) -> bool:
-        """Return True for the first caller only, which may then answer this call."""
+        """Return True to the first caller, which may answer this call."""
         with self._lock:
             answered, self.answered = self.answered, True
         return not answered
@@ -226,7 +226,7 @@ def _bounded(timeout: Any) -> Any:
 
 
 class _SharedAdapter(requests.adapters.HTTPAdapter):
-    """An adapter that stays open when a session that used it closes."""
+    """Stays open when a session that used it closes."""
 
     def close(self) -> None:
         pass

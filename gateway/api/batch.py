@@ -87,7 +87,7 @@ class Batch:
 
 
 class _Exchange:
-    """The calls of one request and the answers that wait to be written."""
+    """The calls of one request and their answers."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Exchange:
                 await asyncio.sleep(0)
 
     async def _answered(self, number: int, line: object) -> bytes:
-        """Execute one call and return its envelope as a line."""
+        """Execute one call; return its envelope."""
         id_: str | float = number
         try:
             call = _parsed(line, number)

@@ -139,10 +139,7 @@ class Front:
     async def _answer_stranger(
         self, request: web.Request, doors: Handler, refusal: RequestRejected
     ) -> web.StreamResponse:
-        """Answer a request without a valid key when the queue of unknown callers admits it.
-
-        Such a request may use open routes at most.
-        """
+        """Answer a request that may use open routes at most, in the queue of unknown callers."""
         async with self._strangers.turn(request.remote or ""):
             if refusal.error.code is not ErrorCode.UNAUTHORIZED:
                 raise refusal

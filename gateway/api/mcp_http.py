@@ -258,7 +258,7 @@ class McpHttp:
         return json_body(request, b"[%b]" % b",".join(answers), 200, _NOT_STORED)
 
     def _take_note(self, message: object, headers: Mapping[str, str], caller: Caller) -> None:
-        """Handle a notification: one that cancels a request is obeyed, all others are ignored."""
+        """Obey a notification that cancels a request; ignore all others."""
         id_ = mcp.cancelled_id(message)
         place = _place(headers, caller, id_ or b"")
         task = self._under_way.get(place)

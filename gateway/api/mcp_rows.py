@@ -20,7 +20,7 @@ from manifests.problem import first_problem
 READ_RESULT = "read_result"
 
 MOST = 500
-"""The largest number of rows of a page over MCP, where a model reads them all."""
+"""The most rows of a page over MCP, since a model reads them all."""
 
 
 class ReadResult(BaseModel):

@@ -349,7 +349,7 @@ def _object(value: object) -> Any:
 
 
 def _wrong(name: str, problem: str) -> RequestRejected:
-    """Return the rejection of an argument that one of the three tools does not take."""
+    """Reject an argument that one of the three tools does not take."""
     allowed = {"allowed": [*_THREE[name][0].model_fields]}
     return RequestRejected(
         CallError(ErrorCode.INVALID_ARGUMENTS, f"argument {problem}", details=allowed)
@@ -357,7 +357,7 @@ def _wrong(name: str, problem: str) -> RequestRejected:
 
 
 def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return the name of the tool that a call of one of the three is to call, if any."""
+    """Return the tool that one of the three is asked to call, if any."""
     tool = arguments.get("name") if name == "call_tool" else None
     return tool if isinstance(tool, str) else None
 

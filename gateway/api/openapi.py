@@ -111,7 +111,7 @@ class OpenApi:
         return self._description(self._needs_keys()).document()
 
     async def served(self, request: web.Request) -> web.StreamResponse:
-        """`GET /openapi.json`: the description of the routes, and of tools if asked for."""
+        """`GET /openapi.json`: the description as JSON."""
         query = parsed(OpenApiQuery, request.query)
         description = self._description(self._needs_keys())
         tools: list[Manifest] = []
@@ -314,7 +314,7 @@ def _selecting(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without null: a query can't express null, its parameter is omitted."""
+    """Remove null from a schema: a query omits a parameter instead."""
     kept = {key: value for key, value in schema.items() if key not in ("anyOf", "default", "title")}
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":

@@ -116,7 +116,7 @@ class Page:
         ]
 
     async def search(self, request: web.Request) -> web.Response:
-        """Answer with the tools that carry the tags; with words, the best matches come first."""
+        """Show the catalogue by tags; with words, the best matches first."""
         said = {name: value for name, value in request.query.items() if value.strip()}
         try:
             query = SearchQuery.model_validate(said)
@@ -148,7 +148,7 @@ class Page:
         )
 
     async def tool(self, request: web.Request) -> web.Response:
-        """Answer with one tool and a form to call it."""
+        """Show one tool and a form to call it."""
         name = request.match_info["name"]
         manifest = self._gateway.catalog.get(name)
         if manifest is None:
@@ -165,13 +165,11 @@ class Page:
         )
 
     async def docs(self, _: web.Request) -> web.Response:
-        """Answer with the API reference. It may be long, so a thread renders it, once."""
+        """Show the API reference. It may be long, so a thread builds and renders it, once."""
         return _response(await to_thread.run_sync(lambda: self._reference))
 
     async def static(self, request: web.Request) -> web.Response:
-        """Answer with a static file. Its path holds one hash of all files, because modules import
-        each other by relative paths.
-        """
+        """A file, under one hash of all files, because modules import by relative paths."""
         file = self._files.get(request.match_info["file"])
         if file is None:
             raise web.HTTPNotFound

@@ -129,7 +129,7 @@ class _Gzip:
 
 
 def _gzip_of(request: web.BaseRequest) -> _Gzip | None:
-    """Return the decompressor for the body, None if it is not compressed. Raises `BadRequest`."""
+    """Return the decompressor for a body, if it needs one. Raises `BadRequest`."""
     coding = request.headers.get(hdrs.CONTENT_ENCODING)
     if coding is None:
         return None

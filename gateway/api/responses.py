@@ -87,7 +87,7 @@ class ReadyResponse(web.StreamResponse):
 
     @property
     def body_length(self) -> int:
-        """The number of bytes sent, including the head, as aiohttp also counts them."""
+        """The bytes sent, including the head, as aiohttp counts."""
         return len(self._message)
 
     async def prepare(self, request: web.BaseRequest) -> None:
@@ -143,9 +143,7 @@ def ready_json(text: bytes, headers: str = "Cache-Control: no-store\r\n") -> Rea
 
 
 def is_plain(request: web.BaseRequest, size: int) -> bool:
-    """Whether ready bytes will do for a request and a body of that size: no compression, no CORS
-    headers, a connection of HTTP/1.1 that is kept alive.
-    """
+    """Whether a request can be answered with ready bytes if the body has that size."""
     headers = request.headers
     return (
         request.keep_alive

@@ -276,8 +276,8 @@ def selection(catalog: Catalog, text: str) -> Selection:
 def asked_for(
     request: web.BaseRequest, model: type[C], context: CallContext
 ) -> tuple[C | None, CallContext]:
-    """Return the query of a request, None if it has none, and the context for its calls with the
-    options from its query and headers. Raises `BadRequest`.
+    """Return the query of a request, None if it has none, and the context that it sets for its
+    calls. Raises `BadRequest`.
     """
     headers = request.headers
     asked = headers.getall(hdrs.CACHE_CONTROL, None)

@@ -43,9 +43,7 @@ class _Given:
 
     @property
     def trace_file(self) -> Path | None:
-        """The trace file of this process. Processes can't share a file, so each worker index has
-        its own, to which a replaced worker's successor appends.
-        """
+        """Each process has its own trace file and appends to that of its predecessor."""
         if self.trace is None or self.workers == 1:
             return self.trace
         return self.trace.with_stem(f"{self.trace.stem}.{self.worker_index}")

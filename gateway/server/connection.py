@@ -161,7 +161,7 @@ class Connection(web.RequestHandler):
 
 
 class TurnedAway(asyncio.Protocol):
-    """A connection over the limit: it gets an error and is closed."""
+    """A connection over the limit, which is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast(asyncio.Transport, transport)

@@ -64,7 +64,7 @@ LAST_S = 2.0
 
 
 class Serving:
-    """The whole API of one gateway over HTTP, with its connections and requests under way."""
+    """The HTTP API of one gateway, and its requests under way."""
 
     def __init__(
         self,
@@ -161,10 +161,7 @@ class Serving:
                 await runner.cleanup()
 
     async def _tell(self, _: web.BaseRequest, response: web.StreamResponse) -> None:
-        """While draining, announce in the head of every answer that its connection will close.
-
-        This includes answers that are streams.
-        """
+        """While draining, send `Connection: close` with every answer, also with streams."""
         if self.draining:
             response.force_close()
             response.headers[hdrs.CONNECTION] = "close"

@@ -197,10 +197,7 @@ class Supervisor:
 
 
 def pause_after(before_s: float, lived_s: float) -> float:
-    """Return the seconds to wait before a worker that lived for `lived_s` is replaced.
-
-    `before_s` is the pause before that worker.
-    """
+    """Seconds to wait after a worker that lived `lived_s`, started after a pause of `before_s`."""
     if lived_s >= STEADY_S:
         return 0.0
     return min(max(2 * before_s, PAUSE_S), LONGEST_PAUSE_S)
