@@ -49,17 +49,17 @@ class SimulatedUpstream:
         cls, catalog: Catalog, *, seed: int = 0, faults: Faults | None = None
     ) -> AsyncIterator["SimulatedUpstream"]:
         """Serve on a free port of the loopback interface; `base_url` says where."""
-        double = cls(catalog, seed, faults or Faults())
+        upstream = cls(catalog, seed, faults or Faults())
         app = web.Application(client_max_size=2**20)
-        app.router.add_route("*", r"/{path:[\s\S]*}", double._answer)
+        app.router.add_route("*", r"/{path:[\s\S]*}", upstream._answer)
         runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
         )
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
-            double.base_url = "http://127.0.0.1:{1}".format(*runner.addresses[0])
-            yield double
+            upstream.base_url = "http://127.0.0.1:{1}".format(*runner.addresses[0])
+            yield upstream
         finally:
             await runner.cleanup()
 
@@ -106,7 +106,7 @@ class SimulatedUpstream:
         elif (payload := akshare.PAYLOADS.get((host, path))) is not None:
             reply = payload(query, rng)
             return web.Response(body=reply.body, headers={"Content-Type": reply.content_type})
-        return web.Response(status=404, text=f"the double has nothing for {host}{path}")
+        return web.Response(status=404, text=f"the simulated upstream has nothing for {host}{path}")
 
 
 def _json(value: object) -> web.Response:

@@ -80,8 +80,8 @@ class Front:
             if route.is_open:
                 self._open.add(resource)
 
-    async def handle(self, request: web.Request, doors: Handler) -> web.StreamResponse:
-        """Answer a request; `doors` is the application's own handler, which uses the router."""
+    async def handle(self, request: web.Request, routed: Handler) -> web.StreamResponse:
+        """Answer a request; `routed` is the application's own handler, which uses the router."""
         headers = request.headers
         given = headers.get(REQUEST_ID)
         if given is None or not _GIVEN_ID.fullmatch(given):
@@ -95,11 +95,11 @@ class Front:
             except RequestRejected as refusal:
                 leaves_unread = _leave_unread(request)
                 if self._is_scrape(request, refusal):
-                    response = await doors(request)
+                    response = await routed(request)
                 else:
-                    response = await self._answer_stranger(request, doors, refusal)
+                    response = await self._answer_stranger(request, routed, refusal)
             else:
-                response = await self._answer(request, doors, caller)
+                response = await self._answer(request, routed, caller)
         except RequestRejected as refusal:
             response = _turned_away(request, refusal.error)
         except web.HTTPException as error:
@@ -122,22 +122,22 @@ class Front:
         return None if resource is None else resource.canonical
 
     async def _answer(
-        self, request: web.Request, doors: Handler, caller: Caller
+        self, request: web.Request, routed: Handler, caller: Caller
     ) -> web.StreamResponse:
         path, _, _ = request.raw_path.partition("?")
         if not path.startswith("/"):
             raise BadRequest("a request names a path: this is no proxy")
         if hdrs.ORIGIN in request.headers or hdrs.EXPECT in request.headers:  # aiohttp handles them
-            return await doors(request)
+            return await routed(request)
         call = _CALL.fullmatch(path) if request.method == "POST" else None
         if call is not None:
             return await self._rest.call(request, call[1], caller)
         if path == MCP:
             return await self._mcp.handle(request, caller)
-        return await doors(request)
+        return await routed(request)
 
     async def _answer_stranger(
-        self, request: web.Request, doors: Handler, refusal: RequestRejected
+        self, request: web.Request, routed: Handler, refusal: RequestRejected
     ) -> web.StreamResponse:
         """Answer a request that may use open routes at most, in the queue of unknown callers."""
         async with self._strangers.turn(request.remote or ""):
@@ -145,7 +145,7 @@ class Front:
                 raise refusal
             if not request.raw_path.startswith("/"):
                 raise BadRequest("a request names a path: this is no proxy")
-            return await doors(request)
+            return await routed(request)
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:

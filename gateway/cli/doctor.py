@@ -54,7 +54,7 @@ class Finding:
 @click.option(
     "--upstream",
     type=click.Choice(["live", "simulated"]),
-    help="The real upstreams, or a local double in their place.",
+    help="The real upstreams, or a local simulation of them.",
 )
 @click.option("--json", "as_json", is_flag=True)
 def doctor(timeout_s: float, upstream: str | None, as_json: bool) -> None:
@@ -270,7 +270,7 @@ async def _upstreams(
     settings: "GatewaySettings", catalog: "Catalog", timeout_s: float
 ) -> list[Finding]:
     if settings.upstream == "simulated":
-        return [Finding("upstreams", "ok", "a local double answers: nothing real is asked")]
+        return [Finding("upstreams", "ok", "the simulated upstream answers: nothing real is asked")]
     if settings.mode == "offline":
         return [Finding("upstreams", "ok", "the snapshot alone answers: nothing is asked")]
     hosts = {

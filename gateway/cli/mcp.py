@@ -83,8 +83,8 @@ async def _serve(settings: "GatewaySettings", catalog: "Catalog", visitor: "Visi
         with logs.set_up(settings.log_format):
             tell_settings_file()
             async with Gateway.open(settings, catalog=catalog) as gateway:
-                door = McpStdio(gateway, visitor, input_, output)
-                serving = asyncio.create_task(door.serve())
+                server = McpStdio(gateway, visitor, input_, output)
+                serving = asyncio.create_task(server.serve())
                 for number in (signal.SIGTERM, signal.SIGINT):
                     asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
                 with suppress(asyncio.CancelledError):

@@ -41,7 +41,7 @@ def simulation(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--upstream",
             type=click.Choice(["live", "simulated"]),
-            help="The real upstreams, or a local double in their place.",
+            help="The real upstreams, or a local simulation of them.",
         ),
     ):
         command = option(command)

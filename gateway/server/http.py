@@ -36,7 +36,7 @@ from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
 from gateway.server.connection import Connection, TurnedAway, is_lost
 from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.telemetry.metrics import CallMetrics, Metrics
-from gateway.telemetry.server_spans import DoorSpans
+from gateway.telemetry.server_spans import ServerSpans
 from gateway.telemetry.spans import ToolSpans
 from gateway.telemetry.vitals import Vitals
 
@@ -110,7 +110,7 @@ class Serving:
         await runner.setup()
         server = runner.server
         assert server is not None  # noqa: S101 - it is set up
-        doors = server.request_handler
+        routed = server.request_handler
         is_one_of_many = self._worker.workers > 1
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -118,7 +118,7 @@ class Serving:
             was_draining = self.draining
             self.in_flight += 1
             try:
-                response = await self._front.handle(request, doors)
+                response = await self._front.handle(request, routed)
             finally:
                 self.in_flight -= 1
             # A client whose answer had no `Connection: close` may send another request.
@@ -149,7 +149,7 @@ class Serving:
         answer: Handler = handle
         if self._spans is not None:
             catalog, route_of = self._gateway.catalog, self._front.route_of
-            shown = DoorSpans(self._spans, self._guard, catalog, route_of, listening)
+            shown = ServerSpans(self._spans, self._guard, catalog, route_of, listening)
             answer = shown.around(handle)
         server.request_handler = answer if self.access is None else logged
         accepting = await loop.create_server(connect, sock=listening, backlog=BACKLOG)

@@ -32,7 +32,7 @@ WITHOUT = ("/healthz", "/readyz", "/metrics")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 
 
-class DoorSpans:
+class ServerSpans:
     """Makes the spans of requests that arrive at one socket."""
 
     def __init__(

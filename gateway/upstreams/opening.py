@@ -32,10 +32,10 @@ async def open_upstream(
             from adapters.simulator import SimulatedUpstream
 
             faults = _faults(settings)
-            double = await parts.enter_async_context(
+            simulated = await parts.enter_async_context(
                 SimulatedUpstream.open(catalog, seed=settings.simulated_seed, faults=faults)
             )
-            rapidapi_url = akshare_url = double.base_url
+            rapidapi_url = akshare_url = simulated.base_url
             credentials = {m.upstream: SIMULATED_SECRET for m in catalog}
         opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock)
         ledger = await parts.enter_async_context(opened)
@@ -63,7 +63,7 @@ async def open_upstream(
             from adapters.simulated import SimulatedAkShare
 
             adapters["akshare"] = await parts.enter_async_context(
-                SimulatedAkShare.open(akshare, double.base_url)
+                SimulatedAkShare.open(akshare, simulated.base_url)
             )
         yield adapters
 
