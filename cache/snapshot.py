@@ -1,8 +1,8 @@
 """Snapshots: immutable files of recorded calls, with an id that is computed from their content.
 
-The id is BLAKE2b-256 over the digests of all rows in the order of their keys. A digest covers tool,
-manifest revision, canonical arguments, status and answer, but no time. So the same answers have the
-same id, whatever the order and the machine in which they were recorded.
+The id is BLAKE2b-256 over `MAGIC` and the digests of all rows, in the order of their keys. A digest
+covers tool, manifest revision, canonical arguments, status and answer, but no time. So the same
+answers have the same id, whatever the order and the machine in which they were recorded.
 
 A file is MAGIC, the rows (`cache/blocks.py`; those of a tool together), the index (key, digest,
 offset, length of each row, by key), a footer in JSON and a trailer. The trailer holds a hash over

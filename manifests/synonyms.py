@@ -1,7 +1,7 @@
 """Synonyms of allowed values and of parameter names, in one readable table each.
 
-A caller's value means an allowed value if both are in the same group and no other allowed value is
-in it. Names mean parameters by the same rule.
+A caller's value maps to an allowed value if both are in the same group, and that group has no
+other allowed value. Names mean parameters by the same rule.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Suites by name: those of the project, and a user's own as `module:Class`.
 
-Any other name names labelled tasks in a file of the user's.
+Any other name is that of labelled tasks in a file of the user's.
 """
 
 import re
