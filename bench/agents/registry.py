@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,6 +19,7 @@ from bench.agents.declaration import (
 )
 from bench.models.settings import ModelSettings
 from bench.own import OwnError, importable, is_own, load
+from gateway.bind import masked
 from manifests import Catalog
 from manifests.problem import first_problem
 
@@ -42,6 +44,8 @@ def agent_named(name: str) -> AnyAgentType:
     except OwnError as error:
         raise AgentSettingsError(f"agent {error}") from error
     if isinstance(found, AgentType):
+        if not is_dataclass(found.options):
+            raise AgentSettingsError(f"agent {name}: its `options` are no dataclass")
         return found
     if not callable(found):
         raise AgentSettingsError(f"agent {name}: it is neither an AgentType nor a class")
@@ -72,10 +76,10 @@ class AgentSettings:
     def of(
         cls,
         name: str = "scripted",
+        options: Mapping[str, Any] = MappingProxyType({}),
         *,
         seed: int = 0,
         model: ModelSettings | None = None,
-        **options: Any,
     ) -> "AgentSettings":
         """Raises `AgentSettingsError` for an unknown agent, invalid options or a missing model."""
         kind = agent_named(name)
@@ -84,7 +88,7 @@ class AgentSettings:
             allowed = f"; there are: {', '.join(sorted(known))}" if known else ""
             raise AgentSettingsError(f"the agent {name} has no option {unknown[0]!r}{allowed}")
         try:
-            made = TypeAdapter(kind.options).validate_python(options)
+            made = TypeAdapter(kind.options).validate_python(dict(options))
         except ValidationError as error:
             raise AgentSettingsError(f"the agent {name}: {first_problem(error)}") from error
         if kind.needs_model and model is None:
@@ -96,7 +100,7 @@ class AgentSettings:
         told = TypeAdapter(self.type.options).dump_python(self.options, mode="json")
         model = self.model.about() if self.model else {}
         if told and is_own(self.name):
-            told = {"agent_options": told}
+            told = {"agent_options": masked(told)}
         head = {"agent": self.name, "agent_is_simulated": self.type.is_simulated}
         return {**head, **model, **told, "seed": self.seed}
 

@@ -17,8 +17,9 @@ from bench.record import EpisodeRecord
 from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
 from bench.runs.resume import COMPARABLE
-from bench.suites import suite_named
+from bench.suites import suite_of_run
 from bench.suites.suite import Measure, Suite
+from bench.suites.suite import measure as measure_episode
 
 RESAMPLES = 10_000
 QUESTION_CHARS = 80
@@ -54,18 +55,18 @@ class Row:
 Pairs = Mapping[str, Sequence[tuple[Row, Row]]]
 """By task, the repeats that both runs have."""
 
-SHARED = (Measure("calls"), Measure("rounds"), Measure("tokens"), Measure("wall_s"))
+SHARED = tuple(Measure(name, is_share=False) for name in ("calls", "rounds", "tokens", "wall_s"))
 """Measures that episodes of every suite have."""
 
 
 class Run:
     """The settings of a run, and a row for each of its episodes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, suite: str | None = None) -> None:
         """Raises `RunDirectoryError` and `SuiteError`. An incomplete last line is left out."""
         files = RunFiles.open(path)
         self.about = files.about
-        self.suite = suite_named(files.about.suite)
+        self.suite = suite_of_run(files.about.suite, suite)
         self.rows: dict[str, dict[int, Row]] = {}
         self.tasks: dict[str, tuple[str, str]] = {}
         self.measures = (*self.suite.measures, *SHARED)
@@ -197,7 +198,7 @@ def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
 
 def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
     final = record.last_round
-    measured = suite.measured(record, final)
+    measured = measure_episode(suite, record)
     shared: dict[str, float | None] = {
         "calls": len(record.tool_calls),
         "rounds": final[0].step if final else 0,

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bench.judges import Judge
+from bench.judges.judging import judged
 from bench.record import EpisodeRecord
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Suite
@@ -106,7 +107,7 @@ async def score_records(
                 gold.fill(record)
             if len(judging) == IN_FLIGHT:
                 await settle()
-            judging.append(asyncio.create_task(_judged(record, judge, keep)))
+            judging.append(asyncio.create_task(_judged(suite, record, judge, keep)))
         while judging:
             await settle()
     finally:
@@ -125,9 +126,13 @@ async def _put(record: EpisodeRecord, out: JsonLines) -> None:
         await out.room()
 
 
-async def _judged(record: EpisodeRecord, judge: Judge | None, keep: bool) -> EpisodeRecord:
+async def _judged(
+    suite: type[Suite], record: EpisodeRecord, judge: Judge | None, keep: bool
+) -> EpisodeRecord:
     if not keep or record.judgement is None:
-        record.judgement = None if judge is None else await judge.judge(record)
+        record.judgement = None
+        if judge is not None:
+            record.judgement = await judged(judge, record, suite.kind_of(record), suite.scores)
     return record
 
 

@@ -1,11 +1,13 @@
 """`finbench compare`: a paired comparison of two runs, as tables or JSON."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli.options import of_suite
 from gateway.cli.options import echo_json
 
 if TYPE_CHECKING:
@@ -22,9 +24,16 @@ _NAMED, _FLIPS = 10, 50
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this; repeatable.")
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
+@of_suite
 @click.option("--json", "as_json", is_flag=True)
 def compare(
-    run_a: Path, run_b: Path, metrics: tuple[str, ...], resamples: int, seed: int, as_json: bool
+    run_a: Path,
+    run_b: Path,
+    metrics: tuple[str, ...],
+    resamples: int,
+    seed: int,
+    suite: str | None,
+    as_json: bool,
 ) -> None:
     """Compare RUN_B with RUN_A, task by task.
 
@@ -37,7 +46,7 @@ def compare(
     from bench.suites.suite import SuiteError
 
     try:
-        a, b = Run(run_a), Run(run_b)
+        a, b = Run(run_a, suite), Run(run_b, suite)
     except (RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
     names = [measure.name for measure in a.measures]
@@ -47,10 +56,11 @@ def compare(
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})
     else:
-        _show(result, run_a, run_b)
+        shares = {measure.name for measure in a.measures if measure.is_share}
+        _show(result, run_a, run_b, shares)
 
 
-def _show(result: dict[str, Any], a: Path, b: Path) -> None:
+def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) -> None:
     from gateway.console import PlainConsole
 
     console = PlainConsole(narrowest=120, markup=True)
@@ -65,7 +75,7 @@ def _show(result: dict[str, Any], a: Path, b: Path) -> None:
         if left := episodes[f"only_{side}"]:
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
     _show_settings(console, result["settings"])
-    _show_metrics(console, result["metrics"])
+    _show_metrics(console, result["metrics"], shares)
     _show_flips(console, result["flips"])
 
 
@@ -82,14 +92,16 @@ def _show_settings(console: "Console", settings: Sequence[dict[str, Any]]) -> No
         console.print(f"[bold yellow]not alike:[/] {reason} ({names})")
 
 
-def _show_metrics(console: "Console", metrics: dict[str, dict[str, Any]]) -> None:
+def _show_metrics(
+    console: "Console", metrics: dict[str, dict[str, Any]], shares: AbstractSet[str]
+) -> None:
     columns = ("metric", "tasks", "A", "B", "B - A", "95 % interval")
     counts = ("both", "only A", "only B", "neither", "p")
     table = _table(*columns, *counts, right=range(1, 11))
     for name, found in metrics.items():
         if not found["tasks"]:
             continue
-        number = _share if "p" in found or name == "SoftScore" else _number
+        number = _share if name.removesuffix("_net") in shares else _number
         low, high = found["interval"]
         row = [name, str(found["tasks"]), *(number(found[side]) for side in ("a", "b"))]
         row += [number(found["difference"], sign=True)]

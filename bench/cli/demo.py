@@ -44,7 +44,7 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
                     gateway=url,
                     episodes=episodes,
                     concurrency=concurrency,
-                    agent=AgentSettings.of(think_s=THINK_S),
+                    agent=AgentSettings.of(options={"think_s": THINK_S}),
                     judge=JudgeSettings(judge_named(None, suite.judges)),
                 )
                 about = await run(plan, out, GatewaySettings.read(), show=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from bench.cli.options import of_suite
 from gateway.terminal import echo
 
 FORMATS = ("parquet", "openinference", "atif")
@@ -13,8 +14,9 @@ FORMATS = ("parquet", "openinference", "atif")
 @click.argument("run_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--format", "form", required=True, help="One of these, or of the run's suite.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The export to make.")
+@of_suite
 @click.option("--force", is_flag=True, help="Replace what stands at --out.")
-def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
+def export(run_dir: Path, form: str, out: Path, suite: str | None, force: bool) -> None:
     """Write the run in RUN_DIR for other tools.
 
     \b
@@ -29,7 +31,7 @@ def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
     from bench.exports.target import write_lines
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import OWN_FILES
-    from bench.suites import suite_named
+    from bench.suites import suite_of_run
     from bench.suites.suite import SuiteError
 
     whole = run_dir.resolve()
@@ -37,14 +39,14 @@ def export(run_dir: Path, form: str, out: Path, force: bool) -> None:
         raise click.UsageError("--out is the run itself; name another place")
     try:
         run = Run.open(run_dir)
-        own = suite_named(run.about.suite).exports
-        if form in own:
-            episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
-        elif form in FORMATS:
+        if form in FORMATS:
             episodes = import_module(f"bench.exports.{form}").write(run, out, force=force)
         else:
-            known = ", ".join((*FORMATS, *own))
-            raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
+            own = suite_of_run(run.about.suite, suite).exports
+            if form not in own:
+                known = ", ".join((*FORMATS, *own))
+                raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
+            episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
     except (ExportError, RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:

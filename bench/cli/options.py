@@ -35,6 +35,10 @@ with_dataset = click.option(
     help="The suite's file: published questions, or your own.",
 )
 
+of_suite = click.option(
+    "--suite", metavar="module:Name", help="The suite of the run, where it is in a file of its own."
+)
+
 judging = together(
     click.option(
         "--judge",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from bench.cli.options import of_suite
 from gateway.terminal import echo
 
 
@@ -21,13 +22,14 @@ from gateway.terminal import echo
     show_default=True,
     help="Episodes that can be read in the page.",
 )
-def report(run_dir: Path, out: Path | None, trajectories: int) -> None:
+@of_suite
+def report(run_dir: Path, out: Path | None, trajectories: int, suite: str | None) -> None:
     """Write metrics, figures and episodes of RUN_DIR as one HTML file that needs nothing else."""
     from bench.report.report import ReportError, write
     from bench.runs.directory import RunDirectoryError
 
     try:
-        written = write(run_dir, out, trajectories=trajectories)
+        written = write(run_dir, out, trajectories=trajectories, suite=suite)
     except (RunDirectoryError, ReportError) as error:
         raise click.ClickException(str(error)) from error
     size = written.size / 2**20

@@ -11,10 +11,12 @@ import click
 from click.core import ParameterSource
 
 from bench.cli.options import judge_settings, judging, share, together, with_dataset
+from bench.own import importable, is_own
 from gateway.cli.options import echo_json, modes, read_settings, run, simulation
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
+    from bench.agents.declaration import AnyAgentType
     from bench.agents.registry import AgentSettings
     from bench.judges.registry import JudgeSettings
     from bench.runs.run import RunPlan
@@ -134,6 +136,8 @@ def run_suite(
         raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")
     if {"@", "?", "#"}.intersection(gateway):  # the URL is written to `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
+    if any(map(is_own, (suite, options["agent"], options["judge"] or ""))):
+        context.with_resource(importable())  # their modules may import others late
     try:
         loaded = load_suite(suite, dataset)
         judge = judge_settings(options, type(loaded))
@@ -194,7 +198,7 @@ def _agent_settings(
         return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
     name, kind = options["agent"], agent_named(options.pop("agent"))
-    own = _own_options(options.pop("agent_options"))
+    own = _own_options(kind, options.pop("agent_options"))
     rates = {rate: options.pop(f"{rate}_rate") for rate in _RATES}
     flags = {
         "think_s": (("think_s",), options.pop("think_s")),
@@ -225,14 +229,20 @@ def _agent_settings(
             text = f"--model and --base-url are for --agent {asking}, or --judge llm"
             raise AgentSettingsError(text)
     if not judge.needs_model and any(map(is_given, _OF_JUDGES)):
-        raise AgentSettingsError("--judge-model and the like are for --judge llm only")
+        raise AgentSettingsError("--judge-model and the like are for a judge with a model")
     settings = ModelSettings(model, base_url, **of_model) if model and base_url else None
-    return AgentSettings.of(name, seed=options.pop("seed"), model=settings, **own)
+    return AgentSettings.of(name, own, seed=options.pop("seed"), model=settings)
 
 
-def _own_options(given: Sequence[str]) -> dict[str, Any]:
-    """Options from texts `NAME=VALUE`; a value is read as JSON, or else as text."""
+def _own_options(kind: "AnyAgentType", given: Sequence[str]) -> dict[str, Any]:
+    """Options from texts `NAME=VALUE`. A value is text for an option that is a text, else JSON, or
+    text if it is none.
+    """
+    from typing import get_type_hints
+
     import orjson
+
+    hints = get_type_hints(kind.options)
 
     found: dict[str, Any] = {}
     for text in given:
@@ -240,7 +250,7 @@ def _own_options(given: Sequence[str]) -> dict[str, Any]:
         if not is_one:
             raise click.UsageError(f"--agent-option wants NAME=VALUE, not {text!r}")
         try:
-            found[name] = orjson.loads(value)
+            found[name] = value if hints.get(name) is str else orjson.loads(value)
         except orjson.JSONDecodeError:
             found[name] = value
     return found
@@ -281,13 +291,18 @@ async def _run(
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import closing, if_seen, report
     from bench.client import GatewayUnreachableError
+    from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
     from bench.runs.run import run as run_plan
     from bench.runs.silence import silences
+    from bench.suites.suite import SuiteError
     from cache import SnapshotError
     from gateway.trace import TraceError
 
-    faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError)
+    faults = (
+        *(RunDirectoryError, SnapshotError, GatewayUnreachableError),
+        *(AgentSettingsError, JudgeSettingsError, SuiteError),
+    )
     try:
         about = await run_plan(
             plan,
@@ -301,7 +316,7 @@ async def _run(
     except TraceError as error:
         click.echo(f"finbench: {error}; {_left_in(folder)}", err=True)
         return 1
-    except (*faults, AgentSettingsError, OSError) as error:
+    except (*faults, OSError) as error:
         echo(f"finbench: {error}", err=True)
         return 1
     except asyncio.CancelledError:

@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from bench.cli.options import judge_settings, judging, with_dataset
+from bench.own import importable, is_own
 from gateway.cli.options import echo_json, run
 from gateway.terminal import echo
 
@@ -60,7 +61,7 @@ def score(
     judged by rules. With --judge all are judged anew; the files stay what they are.
     """
     from bench.analysis.score import Gold
-    from bench.suites import load_suite, suite_named
+    from bench.suites import load_suite, suite_of_run
     from bench.suites.suite import SuiteError
 
     is_run = path.is_dir()
@@ -69,9 +70,11 @@ def score(
         raise click.UsageError("--out wants --judge: without, a run stays as it was judged")
     if dataset is not None and suite is None:
         raise click.UsageError("--dataset wants --suite")
+    if any(map(is_own, (suite or "", options["judge"] or ""))):
+        context.with_resource(importable())  # their modules may import others late
     try:
         gold = Gold(load_suite(suite, dataset)) if suite is not None else None
-        kind = suite_named(suite or (_suite_of(path) if is_run else ""))
+        kind = suite_of_run(_suite_of(path) if is_run else "", suite)
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
     settings = judge_settings(options, kind)
@@ -81,15 +84,17 @@ def score(
 
 
 async def _score(order: _Order, as_json: bool) -> int:
+    from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
     from bench.runs.silence import of_model
-    from bench.suites.suite import TraceFormatError
+    from bench.suites.suite import SuiteError, TraceFormatError
     from gateway.trace import TraceError
 
+    faults = (RunDirectoryError, SuiteError, JudgeSettingsError)
     try:
         metrics, told = await _measure(order)
         about, digest = await _about(order)
-    except (RunDirectoryError, TraceFormatError, TraceError, OSError) as error:
+    except (*faults, TraceFormatError, TraceError, OSError) as error:
         raise click.ClickException(str(error)) from error
     if order.is_run:
         told |= {"digest": digest, "snapshot": about.snapshot}
@@ -100,7 +105,7 @@ async def _score(order: _Order, as_json: bool) -> int:
     else:
         _show(order.suite, metrics, about.suite or order.name)
         if told.get("outcome") == "text":
-            echo("TESR and CER are by words in the output: typed outcomes are missing")
+            echo(order.suite.untyped_note)
         if order.is_run:
             echo(f"run digest: {told['digest']}")
     if about.content.get("digest", digest) != digest:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.environment import JUDGE_KEY, MODEL_KEY
@@ -79,7 +79,7 @@ def _own(name: str) -> JudgeType:
     except OwnError as error:
         raise JudgeSettingsError(f"judge {error}") from error
     if isinstance(found, JudgeType):
-        return found
+        return replace(found, name=name)
     if not isinstance(found, type) or not callable(getattr(found, "judge", None)):
         raise JudgeSettingsError(f"judge {name}: it is no JudgeType, and has no method `judge`")
     if not isinstance(getattr(found, "name", None), str):
@@ -113,7 +113,12 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
 
 def _made(kind: JudgeType, parts: JudgeParts) -> Judge:
     try:
-        return kind.make(parts)
+        judge = kind.make(parts)
     except Exception as error:
         text = f"judge {kind.name}: {type(error).__name__}: {error}"
         raise JudgeSettingsError(text) from error
+    if not isinstance(getattr(judge, "name", None), str) or not callable(
+        getattr(judge, "judge", None)
+    ):
+        raise JudgeSettingsError(f"judge {kind.name}: it has no `name` or no method `judge`")
+    return judge

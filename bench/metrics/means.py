@@ -75,7 +75,7 @@ class Means:
         self._infrastructure += found.infrastructure
         for name, mean in self._means.items():
             if (figure := found.figures.get(name)) is not None:
-                mean.add(figure)
+                mean.add(_from_0_to_1(name, figure))
 
     def merge(self, other: "Means") -> None:
         self._episodes += other._episodes
@@ -98,3 +98,11 @@ class Means:
 
     def counts(self) -> Mapping[str, str]:
         return {name: f"{mean.count:,} of {self._episodes:,}" for name, mean in self._means.items()}
+
+
+def _from_0_to_1(name: str, figure: float) -> float:
+    """Raises `ValueError`."""
+    plain = float(figure)
+    if not 0 <= plain <= 1:
+        raise ValueError(f"{name} is {figure!r}, not from 0 to 1")
+    return plain

@@ -25,6 +25,9 @@ class ModelSettings:
     max_tokens: int | None = None
     stream: bool = False
 
+    def __post_init__(self) -> None:
+        check_url("--base-url", self.base_url, MODEL_KEY)
+
     @property
     def key(self) -> EndpointKey:
         return key_for(self.base_url, MODEL_KEY)

@@ -14,7 +14,7 @@ from bench.record import Ending, EpisodeRecord, ModelCallRecord
 from bench.report.timeline import Timeline
 from bench.report.trajectories import Trajectories
 from bench.runs.metrics import RunMetrics
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, measure
 from gateway import CallRecord, ErrorCode
 from gateway.telemetry.quantile import Quantiles
 
@@ -89,7 +89,7 @@ class Facts:
     def _add_episode(self, episode: EpisodeRecord) -> None:
         self.timeline.add_episode(episode.started_at, episode.elapsed_ms)
         self.first_s = min(self.first_s or episode.started_at, episode.started_at)
-        measured = self.suite.measured(episode, episode.last_round)
+        measured = measure(self.suite, episode)
         passed = measured.passed
         self.calls_an_episode[min(len(episode.tool_calls), MOST_CALLS), passed] += 1
         self.endings[known(episode.ending, _ENDINGS)] += 1

@@ -21,7 +21,7 @@ from bench.report.facts import FAILED, OTHER, SOURCES, Facts
 from bench.runs.about import RunInfo
 from bench.runs.digest import run_digest
 from bench.runs.reader import OWN_FILES, Run
-from bench.suites import suite_named
+from bench.suites import suite_of_run
 from bench.suites.suite import SuiteError
 from cache.files import replaced_file
 
@@ -42,7 +42,13 @@ class Written:
     episodes: int
 
 
-def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECTORIES) -> Written:
+def write(
+    run_dir: Path,
+    out: Path | None = None,
+    *,
+    trajectories: int = TRAJECTORIES,
+    suite: str | None = None,
+) -> Written:
     """Write the report of `run_dir`, by default into it as `report.html`, with at most
     `trajectories` episodes to read. Memory does not grow with the size of the run.
 
@@ -58,11 +64,11 @@ def write(run_dir: Path, out: Path | None = None, *, trajectories: int = TRAJECT
         raise ReportError(f"{out} is no regular file; name another place")
     run = Run.open(run_dir)
     try:
-        facts = Facts(suite_named(run.about.suite), trajectories)
+        facts = Facts(suite_of_run(run.about.suite, suite), trajectories)
+        for record in run.records():
+            facts.add(record)
     except SuiteError as error:
         raise ReportError(str(error)) from error
-    for record in run.records():
-        facts.add(record)
     text = page(run.about, facts, run_digest(run_dir)).encode()
     try:
         with replaced_file(out) as file:

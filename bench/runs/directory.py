@@ -30,7 +30,8 @@ from bench.runs.digest import digest_of
 from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
 from bench.runs.resume import COMPARABLE, differences, settle
-from bench.suites import suite_named
+from bench.suites.fintoolbench.suite import LabelledTasks
+from bench.suites.suite import Suite, SuiteError
 from cache.files import replaced_file
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
@@ -76,7 +77,10 @@ class Stream:
 
     def put(self, record: EpisodeRecord | CallRecord) -> None:
         self._lines.put(record)
-        self._metrics.add(record)
+        try:
+            self._metrics.add(record)
+        except SuiteError as error:
+            raise TraceError(str(error)) from error
 
 
 class RunDirectory:
@@ -85,10 +89,10 @@ class RunDirectory:
     `unsaved` says why `run.json` and `metrics.json` are out of date; None while they are not.
     """
 
-    def __init__(self, path: Path, about: RunInfo) -> None:
+    def __init__(self, path: Path, about: RunInfo, suite: type[Suite]) -> None:
         self.path = path
         self.about = about
-        self.metrics = RunMetrics(suite_named(about.suite))
+        self.metrics = RunMetrics(suite)
         self._before: RunInfo | None = None
         self.finished: set[str] = set()
         self.unsaved: str | None = None
@@ -105,17 +109,19 @@ class RunDirectory:
         path: Path,
         about: Mapping[str, Any],
         *,
+        suite: type[Suite] = LabelledTasks,
         resume: bool = False,
         failed_too: bool = False,
     ) -> AsyncIterator["RunDirectory"]:
-        """Create `path`, or with `resume` go on with the run in it, until the context ends.
+        """Create `path`, or with `resume` go on with the run in it, until the context ends. The
+        metrics are those of `suite`.
 
         `finished` names the episodes that need not be run any more. With `failed_too` the episodes
         that failed only because of a quota or the gateway are run again. Raises
         `RunDirectoryError` where `path` already holds something else or another process writes to
         it, `TraceError` where it can't be written.
         """
-        run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}))
+        run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}), suite)
         with contextlib.ExitStack() as held:
             if resume:
                 held.callback(os.close, await to_thread.run_sync(_locked, path))
@@ -227,7 +233,10 @@ class RunDirectory:
 
     async def _save(self, about: RunInfo) -> None:
         """Write both files, `run.json` last, so that what it says is true of the other."""
-        metrics = self.metrics.result()
+        try:
+            metrics = self.metrics.result()
+        except SuiteError as error:
+            raise TraceError(str(error)) from error
         await self._written()
         for name, value in (("metrics.json", metrics), ("run.json", about.content)):
             try:

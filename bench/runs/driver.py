@@ -22,6 +22,7 @@ from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
 from bench.client import Reply, ToolClient
 from bench.judges import Judge
+from bench.judges.judging import judged
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, storable
 from bench.runs.directory import RunDirectory
 from bench.runs.episode import (
@@ -136,8 +137,8 @@ class Driver:
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             record = await self._episode(task, repeat)
             if self._judge is not None:
-                kind = self._suite.kind_of(record)
-                record.judgement = await _judged(self._judge, record, kind)
+                kind, scores = self._suite.kind_of(record), self._suite.scores
+                record.judgement = await judged(self._judge, record, kind, scores)
                 self._note_judges_errors(record.judgement)
             self.in_flight -= 1
             self.done += 1
@@ -264,15 +265,6 @@ class Driver:
 
 def _name_of(task: Task, repeat: int) -> str:
     return f"{task.id}.{repeat}"
-
-
-async def _judged(judge: Judge, record: EpisodeRecord, kind: str) -> Judgement:
-    """The judgement; a judge's fault costs only this one."""
-    try:
-        return await judge.judge(record)
-    except Exception as error:  # noqa: BLE001
-        log.warning("the judge failed on %s: %s", record.episode, words_of(error))
-        return Judgement(judge.name, kind, invalid=1)
 
 
 def _is_ctrl_c(error: BaseException) -> bool:

@@ -1,10 +1,12 @@
 """All metrics of a run, the content of `metrics.json`, as one object that can be merged."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bench.metrics import ToolUse, Traffic, Usage
 from bench.record import EpisodeRecord
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, SuiteError
 from gateway import CallRecord
 
 
@@ -25,7 +27,8 @@ class RunMetrics:
             return
         last_round = record.last_round
         self.episodes += 1
-        self.own.add(record, last_round)
+        with self._blamed(f"episode {record.episode}"):
+            self.own.add(record, last_round)
         self.usage.add(record, last_round)
         self.tool_use.add(record)
 
@@ -38,13 +41,25 @@ class RunMetrics:
 
     def rates(self) -> dict[str, Any]:
         """The suite's metrics with their intervals, without those that are costly to compute."""
-        return self.own.rates()
+        with self._blamed("its rates"):
+            return {"episodes": self.episodes, **self.own.rates()}
 
     def result(self) -> dict[str, Any]:
+        with self._blamed("its details"):
+            details = self.own.details()
         return {
             **self.rates(),
             "usage": self.usage.result(),
             "tool_use": self.tool_use.result(),
-            **self.own.details(),
+            **details,
             "traffic": self.traffic.result(),
         }
+
+    @contextmanager
+    def _blamed(self, what: str) -> Iterator[None]:
+        """Raises `SuiteError` for whatever a suite's own metrics raise."""
+        try:
+            yield
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            raise SuiteError(f"the metrics of {self.suite.__name__}: {what}: {text}") from error

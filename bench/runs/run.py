@@ -5,7 +5,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -20,7 +20,7 @@ from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits, Offer
 from bench.runs.live import Live
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
 from gateway import Gateway, GatewaySettings
 from gateway.finder import ToolFinder
@@ -97,7 +97,9 @@ async def run(
         about = plan.about(catalog) | {
             "embeddings": settings.embeddings_model if plan.top_k else None
         }
-        opened = RunDirectory.open(out, about, resume=resume, failed_too=failed_too)
+        opened = RunDirectory.open(
+            out, about, suite=type(plan.suite), resume=resume, failed_too=failed_too
+        )
         directory = await parts.enter_async_context(opened)
         async with _client(plan, settings, catalog, directory) as client:
             directory.about = directory.about.updated(await _upstream(client, settings))
@@ -147,8 +149,9 @@ async def run(
 async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -> Offer | None:
     """The plan's offer of tools; it searches for a task's tools once."""
     suite = plan.suite
-    if plan.top_k is None and not suite.offers_tools:
+    if plan.top_k is None and not (suite.offers_tools and plan.agent.type.reads_answers):
         return None
+    names_of = _names_offered(suite, catalog) if suite.offers_tools else {}
     finder, top_k = ToolFinder.of(catalog, settings), plan.top_k
     offered: dict[str, tuple[Manifest, ...]] = {}
     if top_k:  # the first search builds the index, whose time must not count for an episode
@@ -157,7 +160,7 @@ async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -
     async def offer(task: Task) -> tuple[Manifest, ...]:
         tools = offered.get(task.id)
         if tools is None:
-            names = suite.offered(task)
+            names = names_of.get(task.id)
             if names is None and top_k:
                 tools = tuple(await finder.find(task.question, top_k))
             else:
@@ -168,6 +171,22 @@ async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -
         return tools
 
     return offer
+
+
+def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
+    """By task, the tools that its suite offers. Raises `SuiteError` for what is no tool."""
+    found: dict[str, Sequence[str]] = {}
+    for task in suite.tasks:
+        try:
+            names = suite.offered(task)
+            found |= {} if names is None else {task.id: tuple(names)}
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            raise SuiteError(f"{suite.name}: the tools of task {task.id}: {text}") from error
+        for name in found.get(task.id, ()):
+            if catalog.get(name) is None:
+                raise SuiteError(f"{suite.name}: task {task.id} offers {name!r}, which is no tool")
+    return found
 
 
 async def _upstream(client: ToolClient, settings: GatewaySettings) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.own import OwnError, is_own, load
 from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
-from bench.suites.suite import Suite, SuiteError
+from bench.suites.suite import NOT_MEASURES, NOT_METRICS, Suite, SuiteError
 
 BUILT_IN = Path(__file__).parent
 
@@ -25,7 +25,7 @@ def suite_names() -> list[str]:
 
 
 def suite_named(name: str) -> type[Suite]:
-    """The class of the suite with this name. Raises `SuiteError`."""
+    """The declaration of the suite of that name, from the user. Raises `SuiteError`."""
     if not is_own(name):
         return SUITES.get(name, LabelledTasks)
     try:
@@ -34,18 +34,53 @@ def suite_named(name: str) -> type[Suite]:
         raise SuiteError(f"suite {error}") from error
     if not (isinstance(found, type) and issubclass(found, Suite)):
         raise SuiteError(f"suite {name}: it is no subclass of Suite")
+    _check(name, found)
     return found
+
+
+def suite_of_run(recorded: str, given: str | None = None) -> type[Suite]:
+    """The suite of a run directory, whose settings have the name `recorded`. A directory is data,
+    so nothing is imported because it says so: the user gives the name of a suite of their own.
+    Raises `SuiteError`.
+    """
+    if given is not None:
+        return suite_named(given)
+    if is_own(recorded):
+        raise SuiteError(f"the run is of a suite in a file of its own: name it, --suite {recorded}")
+    return suite_named(recorded)
 
 
 def load_suite(name: str, dataset: Path | None = None) -> Suite:
     """The suite with its tasks, from the file `dataset` if it has one. Raises `SuiteError`."""
     suite = suite_named(name)
+    if is_own(name):
+        try:
+            return suite(name, suite.read(name, dataset))
+        except SuiteError:
+            raise
+        except Exception as error:
+            raise SuiteError(f"suite {name}: {type(error).__name__}: {error}") from error
     file = BUILT_IN / f"{name}.jsonl"
     if dataset is None and name in SUITES and file.is_file():
         dataset = file
-    elif not is_own(name):
-        if dataset is None and name not in SUITES:
-            raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
-        if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
-            raise SuiteError(f"{name!r} is no name for a suite: letters, digits, '-', '_' and '.'")
+    if dataset is None and name not in SUITES:
+        raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
+    if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
+        raise SuiteError(f"{name!r} is no name for a suite: letters, digits, '-', '_' and '.'")
     return suite(name, suite.read(name, dataset))
+
+
+def _check(name: str, suite: type[Suite]) -> None:
+    """Raises `SuiteError` for a declaration that a run would end with."""
+    if missing := sorted(suite.__abstractmethods__):
+        raise SuiteError(f"suite {name}: it has no method `{missing[0]}`")
+    if not isinstance(getattr(suite, "title", None), str):
+        raise SuiteError(f"suite {name}: it has no `title`")
+    for kind, names, reserved in (
+        ("metric", [metric.name for metric in suite.metrics], NOT_METRICS),
+        ("measure", [measure.name for measure in suite.measures], NOT_MEASURES),
+    ):
+        for place, one in enumerate(names):
+            if one in reserved or one in names[:place]:
+                why = "reserved" if one in reserved else "given twice"
+                raise SuiteError(f"suite {name}: the name of the {kind} {one!r} is {why}")

@@ -18,6 +18,17 @@ from bench.metrics.means import Means
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.task import Task, TaskModel
 
+NOT_METRICS = frozenset(
+    {
+        *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
+        *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled"),
+    }
+)
+"""Keys of `metrics.json` and of what `finbench score --json` prints that are no metric's."""
+
+NOT_MEASURES = frozenset({"calls", "rounds", "tokens", "wall_s"})
+"""Measures that episodes of every suite have."""
+
 
 class SuiteError(Exception):
     """A suite can't be read; the text names the place and the reason."""
@@ -56,11 +67,13 @@ class Metric:
 class Measure:
     """A figure of a single episode, by which two runs are compared. `test` adds McNemar's test.
     `net` adds a second figure without episodes that failed only because of the infrastructure.
+    `is_share` figures lie between 0 and 1, and are shown as a percentage.
     """
 
     name: str
     test: bool = False
     net: bool = False
+    is_share: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +128,11 @@ class Suite(ABC):
     """The title of its metrics."""
     metrics: ClassVar[Sequence[Metric]] = ()
     measures: ClassVar[Sequence[Measure]] = ()
-    """Measures of single episodes; the first one says whether an episode passed."""
+    """The figures of single episodes by which runs are compared."""
+    scores: ClassVar[Sequence[float]] = ()
+    """The scores that a judge may give; any from 0 to 1 if there are none."""
+    untyped_note: ClassVar[str] = ""
+    """What is said beside figures from traces without typed outcomes."""
     judges: ClassVar[Sequence[JudgeType]] = ()
     """The judges; the first one is the default."""
     metrics_note: ClassVar[str] = ""
@@ -143,7 +160,7 @@ class Suite(ABC):
     @property
     def offers_tools(self) -> bool:
         """Whether it says itself which tools an agent is offered."""
-        return self.offered(self.tasks[0]) is not None
+        return next(kind for kind in type(self).__mro__ if "offered" in vars(kind)) is not Suite
 
     @cached_property
     def digest(self) -> str:
@@ -187,3 +204,12 @@ class Suite(ABC):
     def read_traces(cls, file: Path) -> Iterator[Traced]:
         """The episodes in a trace file of another project. Raises `TraceFormatError`."""
         raise TraceFormatError(f"{file}: {cls.title} is scored from run directories only")
+
+
+def measure(suite: type[Suite], record: EpisodeRecord) -> Measured:
+    """What `Suite.measured` says of an episode. Raises `SuiteError` for whatever that raises."""
+    try:
+        return suite.measured(record, record.last_round)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise SuiteError(f"{suite.__name__}: episode {record.episode}: {text}") from error

@@ -14,7 +14,7 @@ from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, Outcome
 from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.fintoolbench.tasks import read_task
-from bench.suites.fintoolbench.traces import for_evaluator, read_trace
+from bench.suites.fintoolbench.traces import SCORES, for_evaluator, read_trace
 from bench.suites.suite import Measure, Measured, Metric, Suite, SuiteError
 from bench.task import Task
 
@@ -64,6 +64,8 @@ class LabelledTasks(Suite):
         Measure("IMR", test=True),
         Measure("DMR", test=True),
     )
+    scores = SCORES
+    untyped_note = "TESR and CER are by words in the output: typed outcomes are missing"
     judges = (
         JudgeType("rules", "rules, which need no model", lambda parts: RulesJudge(parts.catalog)),
         JudgeType("llm", "a model is asked", _llm_judge, needs_model=True),

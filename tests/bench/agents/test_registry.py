@@ -201,7 +201,7 @@ async def test_what_must_be_equal_to_compare_is_told_and_no_key(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "planted-model-key")
     settings = AgentSettings.of(
-        "fatr", model=ModelSettings("m", "http://127.0.0.1:9/v1"), hard_filter=True
+        "fatr", {"hard_filter": True}, model=ModelSettings("m", "http://127.0.0.1:9/v1")
     )
     about = settings.about()
     assert (
@@ -254,7 +254,7 @@ WITH_MODEL = ("--agent", "llm", "--model", "m", "--base-url", "http://127.0.0.1:
         (("--stream",), "--stream is for --agent llm or fatr only"),
         ((*WITH_MODEL, "--hard-filter"), "--hard-filter is for --agent fatr only"),
         (("--model", "m"), "--model and --base-url are for"),
-        (("--judge-repeats", "2"), "are for --judge llm only"),
+        (("--judge-repeats", "2"), "are for a judge with a model"),
         (("--simulated-seed", "1"), "--simulated-seed: for --upstream simulated only"),
     ],
 )

@@ -15,6 +15,7 @@ from bench.suites.suite import Measured
 from tests.support.records import episode
 
 OWN = """
+import os
 from dataclasses import dataclass
 from finport import AgentType, Judgement, JudgeType, Measure, Measured, Metric, Suite, Task, Turn
 
@@ -62,6 +63,64 @@ class Words(Suite):
         scores = record.judgement.scores if record.judgement else []
         return Measured(bool(scores and scores[0] > 0.5), {"Score": scores[0] if scores else None})
 
+class Odd(Words):
+    # The environment names what goes wrong.
+    judges = (*Words.judges, JudgeType("odd", "", lambda parts: OddJudge()))
+
+    @classmethod
+    def offered(cls, task):
+        match os.environ["ODD"]:
+            case "offered":
+                raise KeyError("t")
+            case "no tool":
+                return ("no_such_tool",)
+        return ()
+
+    @classmethod
+    def measured(cls, record, last_round):
+        match os.environ["ODD"]:
+            case "measured":
+                raise KeyError("m")
+            case "large":
+                return Measured(True, {"Score": 2.0})
+            case "not a number":
+                return Measured(True, {"Score": float("nan")})
+        return super().measured(record, last_round)
+
+class OddJudge:
+    name = "odd"
+    async def judge(self, record):
+        match os.environ["ODD"]:
+            case "raises":
+                raise RuntimeError("boom")
+            case "none":
+                return None
+            case "nan":
+                return Judgement("odd", "text", [float("nan")])
+            case "parts":
+                return Judgement("odd", "text", [1.0], 0, [], ["x"])
+
+class Unmeasured(Suite):
+    title = "U"
+
+    @classmethod
+    def read(cls, name, dataset):
+        return Words.read(name, dataset)
+
+class Reserved(Words):
+    metrics = (Metric("episodes", ""),)
+
+class Twice(Words):
+    metrics = 2 * Words.metrics
+
+class Taken(Words):
+    measures = (Measure("calls"),)
+
+class Unreadable(Words):
+    @classmethod
+    def read(cls, name, dataset):
+        return open("nowhere")
+
 class Empty(Words):
     @classmethod
     def read(cls, name, dataset):
@@ -72,6 +131,7 @@ class Doubled(Words):
     def read(cls, name, dataset):
         return 2 * super().read(name, dataset)
 """
+OF_RUN = ("--suite", "own_words:Words")
 WORDS = ("own_words:Words", "--agent", "own_words:SAYER", "--upstream", "simulated")
 
 
@@ -125,6 +185,11 @@ def test_settings_that_do_not_fit_are_a_usage_error(options: tuple[str, ...], sa
         ("own_words:Nothing", "module 'own_words' has no attribute 'Nothing'"),
         ("own_words:SAYER", "it is no subclass of Suite"),
         ("own_words:Empty", "holds no tasks"),
+        ("own_words:Unmeasured", "it has no method `measured`"),
+        ("own_words:Reserved", "the name of the metric 'episodes' is reserved"),
+        ("own_words:Twice", "the name of the metric 'Score' is given twice"),
+        ("own_words:Taken", "the name of the measure 'calls' is reserved"),
+        ("own_words:Unreadable", "FileNotFoundError"),
         ("own_words:Doubled", "two tasks have the id w0"),
     ],
 )
@@ -138,11 +203,75 @@ def test_episodes_are_judged_anew_by_another_judge_of_the_suite_or_of_ones_own()
     assert finbench("run", *WORDS, "--judge", "none", "--out", "out").exit_code == 0
     scores = {}
     for judge in ("length", "known", "own_words:Length"):
-        done = finbench("score", "out", "--judge", judge, "--json")
+        done = finbench("score", "out", *OF_RUN, "--judge", judge, "--json")
         assert done.exit_code == 0, done.output
         scores[judge] = json.loads(done.output)["Score"]
     assert scores == {"length": 0.3, "known": 1.0, "own_words:Length": 0.3}
-    assert json.loads(finbench("score", "out", "--json").output)["Score"] is None
+    assert json.loads(finbench("score", "out", *OF_RUN, "--json").output)["Score"] is None
+
+
+@pytest.mark.parametrize("odd", ["raises", "none", "nan", "parts"])
+def test_what_is_no_judgement_costs_itself_only(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODD", odd)
+    run = ("own_words:Odd", *WORDS[1:], "--judge", "odd", "--out", "out")
+    assert finbench("run", *run).exit_code == 0
+    again = finbench("score", "out", "--suite", "own_words:Odd", "--judge", "odd", "--json")
+    assert again.exit_code == 0, again.output
+    records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+    assert [record["judgement"]["invalid"] for record in records] == [1, 1, 1, 1]
+    assert json.loads(again.output)["episodes"] == 4
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ("measured", "Odd: episode w0.0: KeyError: 'm'"),
+        ("large", "Score is 2.0, not from 0 to 1"),
+        ("not a number", "Score is nan, not from 0 to 1"),
+        ("offered", "the tools of task w0: KeyError: 't'"),
+        ("no tool", "task w0 offers 'no_such_tool', which is no tool"),
+    ],
+)
+def test_a_suite_that_fails_ends_its_run_with_the_reason(
+    odd: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODD", odd)
+    done = finbench("run", "own_words:Odd", *WORDS[1:], "--out", "out")
+    assert done.exit_code == 1
+    assert said in done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("command", ["score", "report", "compare", "export"])
+def test_a_run_directory_has_nothing_imported(command: str, tmp_path: Path) -> None:
+    assert finbench("run", *WORDS, "--out", "out").exit_code == 0
+    about = json.loads(Path("out/run.json").read_text())
+    Path("out/run.json").write_text(json.dumps({**about, "suite": "planted:Suite"}))
+    (tmp_path / "planted.py").write_text("open('was_run', 'w').close()")
+    options = {"compare": ("out",), "export": ("--format", "words", "--out", "x")}.get(command, ())
+    done = finbench(command, "out", *options)
+    assert done.exit_code in (1, 2)
+    assert "--suite planted:Suite" in " ".join(done.output.split())
+    assert not Path("was_run").exists()
+    finbench(command, "out", *options, *OF_RUN)
+    assert not Path("was_run").exists()
+
+
+def test_parts_of_a_run_have_one_judge_and_no_secret_of_an_agent_is_written() -> None:
+    Path("secret_agent.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from finport import AgentType\nfrom own_words import Sayer\n"
+        "@dataclass(frozen=True)\nclass Options:\n"
+        "    api_key: str = ''\n    word: str = 'x'\n    times: int = 1\n"
+        "KEYED = AgentType('keyed', '', Sayer, Options)\n"
+    )
+    run = ("own_words:Words", "--agent", "secret_agent:KEYED", "--upstream", "simulated")
+    first = finbench("run", *run, "--agent-option", "api_key=12345", "--out", "out")
+    assert first.exit_code == 0, first.output
+    assert "12345" not in Path("out/run.json").read_text() + first.output
+    other = finbench("run", *run, "--judge", "own_words:Length", "--out", "out", "--resume")
+    assert other.exit_code == 1
+    assert "judge was 'length' and is 'own_words:Length'" in other.output
 
 
 figures = st.none() | st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0])
