@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bench.agents.scripted import ErrorRates, ScriptedAgent
     from bench.client import Reply
     from bench.judges.judge import Judge, JudgeParts, JudgeType
+    from bench.metrics.means import Measured
     from bench.models.client import ModelClient
     from bench.models.completion import Completion, FunctionCall, ModelError
     from bench.record import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         ToolVerdict,
     )
     from bench.suites import load_suite
-    from bench.suites.suite import Measure, Measured, Metric, Suite, SuiteError
+    from bench.suites.suite import Measure, Metric, Suite, SuiteError
     from bench.task import LabelledCall, Task
     from cache.freshness import CacheControl, CacheControlError
     from cache.snapshot import Snapshot, SnapshotError
@@ -76,7 +77,7 @@ HOMES = {
     "LabelledCall": "bench.task",
     "Manifest": "manifests.manifest",
     "Measure": "bench.suites.suite",
-    "Measured": "bench.suites.suite",
+    "Measured": "bench.metrics.means",
     "Metric": "bench.suites.suite",
     "ModelCallRecord": "bench.record",
     "ModelClient": "bench.models.client",

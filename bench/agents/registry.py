@@ -18,7 +18,7 @@ from bench.agents.declaration import (
     NoOptions,
 )
 from bench.models.settings import ModelSettings
-from bench.own import OwnError, importable, is_own, load
+from bench.own import OwnError, is_own, lacking, load, words_of
 from gateway.bind import masked
 from manifests import Catalog
 from manifests.problem import first_problem
@@ -53,13 +53,9 @@ def agent_named(name: str) -> AnyAgentType:
     return AgentType(name, "", lambda _options, _parts: make(), NoOptions)
 
 
-def agents_with(option: str) -> list[str]:
-    """The project's agents that have an option of that name."""
-    return [
-        name
-        for name in AGENTS
-        if option in {field.name for field in fields(agent_named(name).options)}
-    ]
+def option_names(kind: AnyAgentType) -> frozenset[str]:
+    """The names of the agent's options."""
+    return frozenset(field.name for field in fields(kind.options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ class AgentSettings:
     ) -> "AgentSettings":
         """Raises `AgentSettingsError` for an unknown agent, invalid options or a missing model."""
         kind = agent_named(name)
-        known = {field.name for field in fields(kind.options)}
+        known = option_names(kind)
         if unknown := sorted(options.keys() - known):
             allowed = f"; there are: {', '.join(sorted(known))}" if known else ""
             raise AgentSettingsError(f"the agent {name} has no option {unknown[0]!r}{allowed}")
@@ -114,8 +110,6 @@ async def open_agent(
         model = None
         if settings.model is not None:
             model = await parts.enter_async_context(settings.model.open(settings.seed))
-        if is_own(settings.name):
-            parts.enter_context(importable())  # its modules may import others later
         made_of = AgentParts(catalog, settings.seed, model, is_forecast)
         yield await _made(settings, made_of)
 
@@ -130,9 +124,7 @@ async def _made(settings: AgentSettings, parts: AgentParts) -> Agent:
     except (TypeError, ValueError) as error:
         raise AgentSettingsError(f"agent {name}: {error}") from error
     except Exception as error:  # from a user's constructor
-        raise AgentSettingsError(f"agent {name}: {type(error).__name__}: {error}") from error
-    if not callable(getattr(agent, "act", None)):
-        raise AgentSettingsError(f"agent {name}: it has no method `act`")
-    if not isinstance(getattr(agent, "name", None), str):
-        raise AgentSettingsError(f"agent {name}: it has no `name`")
+        raise AgentSettingsError(f"agent {name}: {words_of(error)}") from error
+    if problem := lacking(agent, "act"):
+        raise AgentSettingsError(f"agent {name}: {problem}")
     return agent

@@ -18,7 +18,7 @@ from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
 from bench.runs.resume import COMPARABLE
 from bench.suites import suite_of_run
-from bench.suites.suite import Measure, Suite
+from bench.suites.suite import SHARED_MEASURES, Measure, Suite
 from bench.suites.suite import measure as measure_episode
 
 RESAMPLES = 10_000
@@ -55,9 +55,6 @@ class Row:
 Pairs = Mapping[str, Sequence[tuple[Row, Row]]]
 """By task, the repeats that both runs have."""
 
-SHARED = tuple(Measure(name, is_share=False) for name in ("calls", "rounds", "tokens", "wall_s"))
-"""Measures that episodes of every suite have."""
-
 
 class Run:
     """The settings of a run, and a row for each of its episodes."""
@@ -69,7 +66,7 @@ class Run:
         self.suite = suite_of_run(files.about.suite, suite)
         self.rows: dict[str, dict[int, Row]] = {}
         self.tasks: dict[str, tuple[str, str]] = {}
-        self.measures = (*self.suite.measures, *SHARED)
+        self.measures = (*self.suite.measures, *SHARED_MEASURES)
         for record, _ in files.episodes():
             self.rows.setdefault(record.id, {})[record.repeat] = _row(self.suite, record)
             self.tasks.setdefault(record.id, (record.category, _short(record.question)))
@@ -199,13 +196,10 @@ def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
 def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
     final = record.last_round
     measured = measure_episode(suite, record)
-    shared: dict[str, float | None] = {
-        "calls": len(record.tool_calls),
-        "rounds": final[0].step if final else 0,
-        "tokens": record.tokens,
-        "wall_s": record.elapsed_ms / 1e3,
-    }
-    figures = {**measured.figures, **shared}
+    rounds = final[0].step if final else 0
+    shared = (len(record.tool_calls), rounds, record.tokens, record.elapsed_ms / 1e3)
+    names = (measure.name for measure in SHARED_MEASURES)
+    figures = {**measured.figures, **dict(zip(names, shared, strict=True))}
     return Row(measured.passed, measured.infrastructure, figures, _why(record))
 
 

@@ -132,7 +132,7 @@ async def _judged(
     if not keep or record.judgement is None:
         record.judgement = None
         if judge is not None:
-            record.judgement = await judged(judge, record, suite.kind_of(record), suite.scores)
+            record.judgement = await judged(judge, record, suite.kind_of, suite.scores)
     return record
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.own import importable, is_own
+
 if TYPE_CHECKING:
     from bench.judges.registry import JudgeSettings
     from bench.suites.suite import Suite
@@ -35,14 +37,28 @@ with_dataset = click.option(
     help="The suite's file: published questions, or your own.",
 )
 
+
+def beside(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """Callback of an option that may be `module:Name`: while the command runs, modules beside that
+    one are importable, since it may import them late.
+    """
+    if value is not None and is_own(value):
+        context.with_resource(importable())
+    return value
+
+
 of_suite = click.option(
-    "--suite", metavar="module:Name", help="The suite of the run, where it is in a file of its own."
+    "--suite",
+    metavar="module:Name",
+    callback=beside,
+    help="The suite of the run, where it is in a file of its own.",
 )
 
 judging = together(
     click.option(
         "--judge",
         metavar="NAME",
+        callback=beside,
         help="rules, llm or another of the suite's; none; or `module:Name`. Default: rules.",
     ),
     click.option("--judge-model", metavar="NAME", help="Default: --model."),

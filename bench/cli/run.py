@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bench.cli.options import judge_settings, judging, share, together, with_dataset
-from bench.own import importable, is_own
+from bench.cli.options import beside, judge_settings, judging, share, together, with_dataset
 from gateway.cli.options import echo_json, modes, read_settings, run, simulation
 from gateway.terminal import echo
 
@@ -43,6 +42,7 @@ _agent = together(
         "--agent",
         default="scripted",
         show_default=True,
+        callback=beside,
         help="scripted, replay, llm, fatr, or `module:Name`.",
     ),
     click.option(
@@ -80,7 +80,7 @@ _limits = together(
 
 
 @click.command("run")
-@click.argument("suite")
+@click.argument("suite", callback=beside)
 @with_dataset
 @click.option("--manifests", type=_FILE, help="FinToolBench's manifest file, or one of ours.")
 @_agent
@@ -136,8 +136,6 @@ def run_suite(
         raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")
     if {"@", "?", "#"}.intersection(gateway):  # the URL is written to `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
-    if any(map(is_own, (suite, options["agent"], options["judge"] or ""))):
-        context.with_resource(importable())  # their modules may import others late
     try:
         loaded = load_suite(suite, dataset)
         judge = judge_settings(options, type(loaded))
@@ -190,7 +188,7 @@ def _agent_settings(
     `AgentSettingsError`, also for a given option that would have no effect.
     """
     from bench.agents.declaration import AgentSettingsError
-    from bench.agents.registry import AGENTS, AgentSettings, agent_named, agents_with
+    from bench.agents.registry import AGENTS, AgentSettings, agent_named, option_names
     from bench.environment import MODEL_KEY
     from bench.models.settings import ModelSettings, check_url
 
@@ -209,9 +207,10 @@ def _agent_settings(
     }
     for option, (names, value) in flags.items():
         given = [flag for flag in names if is_given(flag)]
-        if given and option not in (agents := agents_with(option)) and name not in agents:
+        if given and option not in option_names(kind):
             flag = given[0].replace("_", "-")
-            raise AgentSettingsError(f"--{flag} is for --agent {' or '.join(agents)} only")
+            takers = [one for one in AGENTS if option in option_names(agent_named(one))]
+            raise AgentSettingsError(f"--{flag} is for --agent {' or '.join(takers)} only")
         if given:
             own[option] = value
     model, base_url = options.pop("model"), options.pop("base_url")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bench.cli.options import judge_settings, judging, with_dataset
-from bench.own import importable, is_own
+from bench.cli.options import beside, judge_settings, judging, with_dataset
 from gateway.cli.options import echo_json, run
 from gateway.terminal import echo
 
@@ -35,7 +34,12 @@ class _Order:
 
 @click.command()
 @click.argument("path", metavar="RUN_DIR|TRACE.jsonl", type=click.Path(exists=True, path_type=Path))
-@click.option("--suite", metavar="SUITE", help="Fills in what a trace does not say of its tasks.")
+@click.option(
+    "--suite",
+    metavar="SUITE",
+    callback=beside,
+    help="Fills in what a trace does not say of its tasks.",
+)
 @with_dataset
 @judging
 @click.option(
@@ -70,8 +74,6 @@ def score(
         raise click.UsageError("--out wants --judge: without, a run stays as it was judged")
     if dataset is not None and suite is None:
         raise click.UsageError("--dataset wants --suite")
-    if any(map(is_own, (suite or "", options["judge"] or ""))):
-        context.with_resource(importable())  # their modules may import others late
     try:
         gold = Gold(load_suite(suite, dataset)) if suite is not None else None
         kind = suite_of_run(_suite_of(path) if is_run else "", suite)

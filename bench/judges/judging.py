@@ -6,9 +6,10 @@ A judge that fails, takes too long, or gives what is no judgement costs its own 
 import asyncio
 import logging
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from bench.judges.judge import Judge
+from bench.own import words_of
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict
 
 log = logging.getLogger("finport")
@@ -16,24 +17,29 @@ log = logging.getLogger("finport")
 JUDGE_S = 3_600.0
 """The longest that a judge may take for an episode; one that asks a model gives up far earlier."""
 
+LOGGED = 500
+"""How many characters of a judge's error are logged."""
+
 
 class JudgementError(Exception):
     """What a judge gave is no judgement; the text says why."""
 
 
 async def judged(
-    judge: Judge, record: EpisodeRecord, kind: str, scores: Collection[float] = ()
+    judge: Judge,
+    record: EpisodeRecord,
+    kind_of: Callable[[EpisodeRecord], str],
+    scores: Collection[float] = (),
 ) -> Judgement:
-    """The judgement, or an invalid one of that `kind`. Scores are among `scores`, or if there are
-    none, from 0 to 1.
+    """The judgement, or an invalid one of the kind that `kind_of` says. Scores are among `scores`,
+    or if there are none, from 0 to 1.
     """
     try:
         async with asyncio.timeout(JUDGE_S):
             return _checked(await judge.judge(record), scores)
     except Exception as error:  # noqa: BLE001
-        text = f"{type(error).__name__}: {error}"
-        log.warning("the judge failed on %s: %s", record.episode, text[:500])
-        return Judgement(judge.name, kind, invalid=1)
+        log.warning("the judge failed on %s: %s", record.episode, words_of(error)[:LOGGED])
+        return Judgement(judge.name, kind_of(record), invalid=1)
 
 
 def _checked(found: object, scores: Collection[float]) -> Judgement:

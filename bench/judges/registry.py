@@ -8,7 +8,7 @@ from typing import Any
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeType
 from bench.models.endpoint_key import EndpointKey, key_for
-from bench.own import OwnError, is_own, load
+from bench.own import OwnError, is_own, lacking, load, words_of
 from manifests import Catalog
 
 NONE = "none"
@@ -82,8 +82,6 @@ def _own(name: str) -> JudgeType:
         return replace(found, name=name)
     if not isinstance(found, type) or not callable(getattr(found, "judge", None)):
         raise JudgeSettingsError(f"judge {name}: it is no JudgeType, and has no method `judge`")
-    if not isinstance(getattr(found, "name", None), str):
-        raise JudgeSettingsError(f"judge {name}: it has no `name`")
     make = found
     return JudgeType(name, "", lambda _: make())
 
@@ -115,10 +113,7 @@ def _made(kind: JudgeType, parts: JudgeParts) -> Judge:
     try:
         judge = kind.make(parts)
     except Exception as error:
-        text = f"judge {kind.name}: {type(error).__name__}: {error}"
-        raise JudgeSettingsError(text) from error
-    if not isinstance(getattr(judge, "name", None), str) or not callable(
-        getattr(judge, "judge", None)
-    ):
-        raise JudgeSettingsError(f"judge {kind.name}: it has no `name` or no method `judge`")
+        raise JudgeSettingsError(f"judge {kind.name}: {words_of(error)}") from error
+    if problem := lacking(judge, "judge"):
+        raise JudgeSettingsError(f"judge {kind.name}: {problem}")
     return judge

@@ -1,24 +1,23 @@
 """Means of the figures of single episodes, with intervals of 95 %."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from bench.metrics.interval import DIGITS, mean_interval, rounded, wilson
 from bench.record import EpisodeRecord, ToolCallRecord
 
 
-class Measured(Protocol):
-    """The result of an episode: figures by name, None where it has none."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The figures of one episode. `figures` are by measure or metric, None where it has none.
+    `infrastructure`: only a quota, the gateway or the model's endpoint made it fail.
+    """
 
-    @property
-    def passed(self) -> bool: ...
-
-    @property
-    def infrastructure(self) -> bool: ...
-
-    @property
-    def figures(self) -> Mapping[str, float | None]: ...
+    passed: bool
+    figures: Mapping[str, float | None]
+    infrastructure: bool = False
 
 
 class _Mean:

@@ -23,6 +23,7 @@ from bench.agents.agent import checked
 from bench.client import Reply, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import judged
+from bench.own import words_of
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, storable
 from bench.runs.directory import RunDirectory
 from bench.runs.episode import (
@@ -35,7 +36,6 @@ from bench.runs.episode import (
     refused,
     text_bytes,
     within_bounds,
-    words_of,
 )
 from bench.suites.suite import Suite
 from bench.task import Task
@@ -137,8 +137,9 @@ class Driver:
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             record = await self._episode(task, repeat)
             if self._judge is not None:
-                kind, scores = self._suite.kind_of(record), self._suite.scores
-                record.judgement = await judged(self._judge, record, kind, scores)
+                record.judgement = await judged(
+                    self._judge, record, self._suite.kind_of, self._suite.scores
+                )
                 self._note_judges_errors(record.judgement)
             self.in_flight -= 1
             self.done += 1

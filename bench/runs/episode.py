@@ -3,7 +3,6 @@
 Everything in a record can be stored in a file and is bounded, whatever the agent gave.
 """
 
-import asyncio
 import time
 from dataclasses import replace
 from typing import Any
@@ -46,16 +45,6 @@ _MODEL_CALL: TypeAdapter[ModelCallRecord] = TypeAdapter(ModelCallRecord)
 def end(record: EpisodeRecord, ending: Ending, text: str) -> None:
     """End the episode without an answer; `text` says why."""
     record.ending, record.error = ending.value, storable(text[:ERROR_CHARS])
-
-
-def words_of(error: BaseException) -> str:
-    """An exception in words, even if its `__str__` raises."""
-    if type(error) is asyncio.CancelledError:
-        return "CancelledError: something that it waited for was cancelled"
-    try:
-        return f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001
-        return type(error).__name__
 
 
 def within_bounds(call: ToolCall) -> tuple[ToolCall, int]:

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.metrics.interval import interval_text, percent
-from bench.runs.episode import words_of
+from bench.own import words_of
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Metric
 from gateway.console import PlainConsole

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.metrics import ToolUse, Traffic, Usage
+from bench.own import words_of
 from bench.record import EpisodeRecord
 from bench.suites.suite import Suite, SuiteError
 from gateway import CallRecord
@@ -61,5 +62,5 @@ class RunMetrics:
         try:
             yield
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            raise SuiteError(f"the metrics of {self.suite.__name__}: {what}: {text}") from error
+            text = f"the metrics of {self.suite.__name__}: {what}: {words_of(error)}"
+            raise SuiteError(text) from error

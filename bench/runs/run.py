@@ -16,6 +16,7 @@ from bench.agents.registry import AgentSettings, open_agent
 from bench.client import EmbeddedClient, HttpClient, ToolClient
 from bench.environment import GATEWAY_KEY
 from bench.judges.registry import JudgeSettings, open_judge
+from bench.own import words_of
 from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits, Offer
@@ -178,12 +179,13 @@ def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
     for task in suite.tasks:
         try:
-            names = suite.offered(task)
-            found |= {} if names is None else {task.id: tuple(names)}
+            if (names := suite.offered(task)) is None:
+                continue
+            found[task.id] = tuple(names)
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            raise SuiteError(f"{suite.name}: the tools of task {task.id}: {text}") from error
-        for name in found.get(task.id, ()):
+            text = f"{suite.name}: the tools of task {task.id}: {words_of(error)}"
+            raise SuiteError(text) from error
+        for name in found[task.id]:
             if catalog.get(name) is None:
                 raise SuiteError(f"{suite.name}: task {task.id} offers {name!r}, which is no tool")
     return found

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.own import OwnError, is_own, load
+from bench.own import OwnError, is_own, load, words_of
 from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
-from bench.suites.suite import NOT_MEASURES, NOT_METRICS, Suite, SuiteError
+from bench.suites.suite import NOT_METRICS, SHARED_MEASURES, Suite, SuiteError
 
 BUILT_IN = Path(__file__).parent
 
@@ -59,7 +59,7 @@ def load_suite(name: str, dataset: Path | None = None) -> Suite:
         except SuiteError:
             raise
         except Exception as error:
-            raise SuiteError(f"suite {name}: {type(error).__name__}: {error}") from error
+            raise SuiteError(f"suite {name}: {words_of(error)}") from error
     file = BUILT_IN / f"{name}.jsonl"
     if dataset is None and name in SUITES and file.is_file():
         dataset = file
@@ -76,9 +76,10 @@ def _check(name: str, suite: type[Suite]) -> None:
         raise SuiteError(f"suite {name}: it has no method `{missing[0]}`")
     if not isinstance(getattr(suite, "title", None), str):
         raise SuiteError(f"suite {name}: it has no `title`")
+    shared = frozenset(measure.name for measure in SHARED_MEASURES)
     for kind, names, reserved in (
         ("metric", [metric.name for metric in suite.metrics], NOT_METRICS),
-        ("measure", [measure.name for measure in suite.measures], NOT_MEASURES),
+        ("measure", [measure.name for measure in suite.measures], shared),
     ):
         for place, one in enumerate(names):
             if one in reserved or one in names[:place]:

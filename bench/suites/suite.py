@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from bench.judges.judge import JudgeType
-from bench.metrics.means import Means
+from bench.metrics.means import Means, Measured
+from bench.own import words_of
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.task import Task, TaskModel
 
@@ -25,9 +26,6 @@ NOT_METRICS = frozenset(
     }
 )
 """Keys of `metrics.json` and of what `finbench score --json` prints that are no metric's."""
-
-NOT_MEASURES = frozenset({"calls", "rounds", "tokens", "wall_s"})
-"""Measures that episodes of every suite have."""
 
 
 class SuiteError(Exception):
@@ -76,15 +74,10 @@ class Measure:
     is_share: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The figures of one episode. `figures` are by measure or metric, None where it has none.
-    `infrastructure`: only a quota, the gateway or the model's endpoint made it fail.
-    """
-
-    passed: bool
-    figures: Mapping[str, float | None]
-    infrastructure: bool = False
+SHARED_MEASURES = tuple(
+    Measure(name, is_share=False) for name in ("calls", "rounds", "tokens", "wall_s")
+)
+"""Measures that episodes of every suite have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,5 +204,5 @@ def measure(suite: type[Suite], record: EpisodeRecord) -> Measured:
     try:
         return suite.measured(record, record.last_round)
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        raise SuiteError(f"{suite.__name__}: episode {record.episode}: {text}") from error
+        text = f"{suite.__name__}: episode {record.episode}: {words_of(error)}"
+        raise SuiteError(text) from error

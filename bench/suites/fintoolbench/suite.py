@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.judges.judge import JudgeParts, JudgeType
+from bench.metrics.means import Measured
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.suites.files import read_tasks
 from bench.suites.fintoolbench.answer import answer_kind
@@ -15,7 +16,7 @@ from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.fintoolbench.tasks import read_task
 from bench.suites.fintoolbench.traces import SCORES, for_evaluator, read_trace
-from bench.suites.suite import Measure, Measured, Metric, Suite, SuiteError
+from bench.suites.suite import Measure, Metric, Suite, SuiteError
 from bench.task import Task
 
 _PAPER = "arXiv 2603.08262, section 4, as its public evaluator counts"

@@ -1,6 +1,7 @@
 """Suites, agents and judges of a user's own, named `module:Name`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.cli.main import main
-from bench.metrics.means import Means
-from bench.suites.suite import Measured
+from bench.metrics.means import Means, Measured
 from tests.support.records import episode
 
 OWN = """
@@ -255,6 +255,26 @@ def test_a_run_directory_has_nothing_imported(command: str, tmp_path: Path) -> N
     assert not Path("was_run").exists()
     finbench(command, "out", *options, *OF_RUN)
     assert not Path("was_run").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "score", "report", "compare"])
+def test_a_suite_may_import_its_siblings_late(command: str) -> None:
+    Path("late_suite.py").write_text(
+        "from own_words import Words\n"
+        "class Late(Words):\n"
+        "    @classmethod\n"
+        "    def measured(cls, record, last_round):\n"
+        "        import late_sibling\n"
+        "        return late_sibling.measured(super(), record)\n"
+    )
+    Path("late_sibling.py").write_text("def measured(of, record): return of.measured(record, [])")
+    made = finbench("run", "late_suite:Late", *WORDS[1:], "--out", "out")
+    assert made.exit_code == 0, made.output
+    if command != "run":
+        sys.modules.pop("late_sibling", None)
+        other = ("out",) if command == "compare" else ()
+        done = finbench(command, "out", *other, "--suite", "late_suite:Late")
+        assert done.exit_code == 0, done.output
 
 
 def test_parts_of_a_run_have_one_judge_and_no_secret_of_an_agent_is_written() -> None:
