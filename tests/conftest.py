@@ -16,7 +16,7 @@ from cache import Clock
 from gateway.server import http
 from manifests import Catalog
 from tests.support.checkout import QUESTIONS, SHARED
-from tests.support.gateways import Door, Road, open_road
+from tests.support.gateways import LocalGateway, ServedGateway, open_local_gateway
 from tests.support.waiting import PATIENCE_S
 
 # A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
@@ -107,15 +107,15 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 @pytest.fixture
-async def road(catalog: Catalog, tmp_path: Path) -> AsyncIterator[Road]:
-    async with open_road(catalog, tmp_path) as opened:
+async def local(catalog: Catalog, tmp_path: Path) -> AsyncIterator[LocalGateway]:
+    async with open_local_gateway(catalog, tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
-async def door(road: Road) -> AsyncIterator[Door]:
-    async with http.serve(road.gateway, "127.0.0.1", 0) as url, aiohttp.ClientSession() as client:
-        yield Door(url, road, client)
+async def served(local: LocalGateway) -> AsyncIterator[ServedGateway]:
+    async with http.serve(local.gateway, "127.0.0.1", 0) as url, aiohttp.ClientSession() as client:
+        yield ServedGateway(url, local, client)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Real AkShare code in real worker processes, its requests redirected to the upstream double."""
+"""Real AkShare code in real worker processes, its requests redirected to the simulated upstream."""
 
 import asyncio
 import json
@@ -47,19 +47,21 @@ def environment_of(process: int) -> bytes:
 @pytest.fixture(scope="module")
 async def adapter(catalog: Catalog) -> AsyncIterator[AkShareAdapter]:
     async with (
-        SimulatedUpstream.open(catalog) as double,
-        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as opened,
+        SimulatedUpstream.open(catalog) as simulator,
+        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as opened,
     ):
         yield opened
 
 
-def test_the_double_speaks_for_at_least_12_functions_over_6_hosts(catalog: Catalog) -> None:
+def test_the_simulated_upstream_speaks_for_at_least_12_functions_over_6_hosts(
+    catalog: Catalog,
+) -> None:
     assert len(FUNCTIONS) >= 12
     assert len({tool(catalog, name).upstream for name in FUNCTIONS}) >= 6
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-async def test_real_akshare_parses_the_doubles_payload(
+async def test_real_akshare_parses_the_simulated_payload(
     catalog: Catalog, adapter: AkShareAdapter, name: str
 ) -> None:
     manifest = tool(catalog, name)
@@ -101,8 +103,8 @@ async def test_a_failing_upstream_is_told_from_an_answer_that_cannot_be_read(
     catalog: Catalog,
 ) -> None:
     async with (
-        SimulatedUpstream.open(catalog, faults=Faults(failure_rate=1.0)) as double,
-        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+        SimulatedUpstream.open(catalog, faults=Faults(failure_rate=1.0)) as simulator,
+        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
         with pytest.raises(UpstreamFault, match="HTTP 503") as caught:
@@ -112,13 +114,13 @@ async def test_a_failing_upstream_is_told_from_an_answer_that_cannot_be_read(
 
 async def test_a_hang_ends_in_the_worker_too(catalog: Catalog) -> None:
     async with (
-        SimulatedUpstream.open(catalog) as double,
-        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+        SimulatedUpstream.open(catalog) as simulator,
+        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
         await adapter.fetch(manifest, {"symbol": "600519"}, PATIENCE_S)
         process = process_of(adapter)
-        double.faults = Faults(hang_rate=1.0)
+        simulator.faults = Faults(hang_rate=1.0)
         async with asyncio.timeout(PATIENCE_S):
             await _fails(adapter, manifest, 1.0)
         assert process_of(adapter) == process, "its socket timed out; it had not to be killed"
@@ -135,15 +137,15 @@ async def test_the_call_of_a_killed_worker_runs_once_more_and_the_worker_is_repl
     catalog: Catalog,
 ) -> None:
     async with (
-        SimulatedUpstream.open(catalog) as double,
-        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+        SimulatedUpstream.open(catalog) as simulator,
+        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
         await adapter.fetch(manifest, {"symbol": "600519"}, PATIENCE_S)
-        double.faults = Faults(hang_rate=1.0)
+        simulator.faults = Faults(hang_rate=1.0)
         call = asyncio.create_task(adapter.fetch(manifest, {"symbol": "000001"}, PATIENCE_S))
-        await until(lambda: double.requests.total() == 2)
-        double.faults = Faults()
+        await until(lambda: simulator.requests.total() == 2)
+        simulator.faults = Faults()
         process = process_of(adapter)
         os.kill(process, signal.SIGKILL)
         assert (await call).rows
@@ -158,8 +160,8 @@ async def test_no_secret_stands_in_the_workers_environment(
     monkeypatch.setenv("FINPORT_RAPIDAPI_KEYS", "planted")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
     async with (
-        SimulatedUpstream.open(catalog) as double,
-        AkShareAdapter.open(names(catalog), base_url=double.base_url, workers=1) as adapter,
+        SimulatedUpstream.open(catalog) as simulator,
+        AkShareAdapter.open(names(catalog), base_url=simulator.base_url, workers=1) as adapter,
     ):
         await adapter.fetch(tool(catalog, "index_eri"), {}, PATIENCE_S)
         assert b"planted" not in environment_of(process_of(adapter))

@@ -1,4 +1,4 @@
-"""All that the double can play, as the RapidAPI adapter tells it; and what only looks wrong."""
+"""The faults of the simulated upstream, as the RapidAPI adapter reports them, and lookalikes."""
 
 import asyncio
 import gzip
@@ -71,10 +71,10 @@ async def test_each_fault_is_told_and_the_next_call_is_well(
 ) -> None:
     kind, retryable, retry_after_s, text = ROWS[fault]
     async with (
-        SimulatedUpstream.open(catalog) as double,
-        adapter_for(catalog, double.base_url) as adapter,
+        SimulatedUpstream.open(catalog) as simulator,
+        adapter_for(catalog, simulator.base_url) as adapter,
     ):
-        double.play(COINS, fault)
+        simulator.play(COINS, fault)
         before = asyncio.all_tasks()
         with pytest.raises(UpstreamFault) as caught:
             await fetch(adapter, catalog, 1.5 if fault in SLOW else PATIENCE_S)
@@ -84,7 +84,7 @@ async def test_each_fault_is_told_and_the_next_call_is_well(
         assert SECRET not in told.message
         assert "127.0.0.1" not in told.message
         assert (await fetch(adapter, catalog)).data
-        assert double.requests.total() == 2, "no redirect is followed"
+        assert simulator.requests.total() == 2, "no redirect is followed"
         await until(lambda: len(asyncio.all_tasks()) <= len(before) + 1)  # a task a connection
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
@@ -94,13 +94,15 @@ def test_every_fault_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("fault", sorted(SLOW))
-async def test_the_double_closes_at_once_whoever_hangs(catalog: Catalog, fault: Fault) -> None:
+async def test_the_simulated_upstream_closes_at_once_whoever_hangs(
+    catalog: Catalog, fault: Fault
+) -> None:
     faults = Faults(rates={fault: 1.0})
     async with AsyncExitStack() as clients:
-        async with SimulatedUpstream.open(catalog, faults=faults) as double:
-            adapter = await clients.enter_async_context(adapter_for(catalog, double.base_url))
+        async with SimulatedUpstream.open(catalog, faults=faults) as simulator:
+            adapter = await clients.enter_async_context(adapter_for(catalog, simulator.base_url))
             calls = [asyncio.create_task(fetch(adapter, catalog, 600)) for _ in range(20)]
-            await until(lambda: double.requests.total() == 20)
+            await until(lambda: simulator.requests.total() == 20)
             for call in calls[:10]:
                 call.cancel()
         async with asyncio.timeout(PATIENCE_S):
@@ -110,12 +112,12 @@ async def test_the_double_closes_at_once_whoever_hangs(catalog: Catalog, fault: 
 
 async def test_a_script_is_played_in_turn_and_then_luck_goes_on(catalog: Catalog) -> None:
     async with (
-        SimulatedUpstream.open(catalog) as double,
-        adapter_for(catalog, double.base_url) as adapter,
+        SimulatedUpstream.open(catalog) as simulator,
+        adapter_for(catalog, simulator.base_url) as adapter,
     ):
-        double.play("*", Fault.EMPTY, None)
-        double.play(COINS, Fault.NOT_FOUND, None, Fault.HTML)
-        double.play("other.example", Fault.BUSY)
+        simulator.play("*", Fault.EMPTY, None)
+        simulator.play(COINS, Fault.NOT_FOUND, None, Fault.HTML)
+        simulator.play("other.example", Fault.BUSY)
         kinds = [await _kind(adapter, catalog) for _ in range(6)]
         assert kinds == ["status", None, "invalid", "empty", None, None]
 
@@ -133,8 +135,8 @@ async def test_faults_come_at_their_rates_and_by_the_seed(catalog: Catalog) -> N
     runs = []
     for _ in range(2):
         async with (
-            SimulatedUpstream.open(catalog, seed=7, faults=faults) as double,
-            adapter_for(catalog, double.base_url) as adapter,
+            SimulatedUpstream.open(catalog, seed=7, faults=faults) as simulator,
+            adapter_for(catalog, simulator.base_url) as adapter,
         ):
             runs.append([await _kind(adapter, catalog) for _ in range(200)])
     assert runs[0] == runs[1]
@@ -151,11 +153,11 @@ def test_rates_are_shares_of_one_whole(rates: dict[Fault, float]) -> None:
 async def test_scripts_hold_for_akshare_too(catalog: Catalog) -> None:
     names = [m.binding.function for m in catalog if isinstance(m.binding, AkShareBinding)]
     async with (
-        SimulatedUpstream.open(catalog) as double,
-        AkShareAdapter.open(names, base_url=double.base_url, workers=1) as adapter,
+        SimulatedUpstream.open(catalog) as simulator,
+        AkShareAdapter.open(names, base_url=simulator.base_url, workers=1) as adapter,
     ):
         manifest = tool(catalog, "stock_zh_a_hist")
-        double.play("push2his.eastmoney.com", Fault.BAD_GATEWAY)
+        simulator.play("push2his.eastmoney.com", Fault.BAD_GATEWAY)
         with pytest.raises(UpstreamFault, match="HTTP 502"):
             await adapter.fetch(manifest, {"symbol": "600519"}, PATIENCE_S)
         assert (await adapter.fetch(manifest, {"symbol": "600519"}, PATIENCE_S)).rows
@@ -489,11 +491,11 @@ def test_no_value_is_too_odd_to_be_looked_at(value: Any) -> None:
         assert isinstance(error_body_in(host, value), UpstreamErrorBody | None)
 
 
-async def test_no_answer_of_the_double_passes_for_an_error(catalog: Catalog) -> None:
+async def test_no_simulated_answer_passes_for_an_error(catalog: Catalog) -> None:
     async with (
-        SimulatedUpstream.open(catalog) as double,
+        SimulatedUpstream.open(catalog) as simulator,
         adapter_for(
-            catalog, double.base_url, credentials={m.upstream: "mine" for m in catalog}
+            catalog, simulator.base_url, credentials={m.upstream: "mine" for m in catalog}
         ) as adapter,
     ):
         for manifest in catalog:

@@ -15,7 +15,7 @@ from adapters.keys import OneKey
 from adapters.mask import MASKED, Mask
 from adapters.normalise import Answer, masked
 from manifests import Catalog
-from tests.support.gateways import open_road
+from tests.support.gateways import open_local_gateway
 from tests.support.tools import tool
 from tests.support.upstreams import adapter_for, upstream
 
@@ -95,9 +95,9 @@ async def test_no_caller_cache_or_handle_gets_a_key_that_was_repeated(
     keys = (PLAIN, "planted-two")
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, rapidapi_keys=keys) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, rapidapi_keys=keys) as local,
     ):
-        result = await road.gateway.call("get_coin", {"uuid": "x"})
+        result = await local.gateway.call("get_coin", {"uuid": "x"})
     assert result.ok
     said = result.to_json()
     assert b"planted" not in said

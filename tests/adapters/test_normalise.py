@@ -181,7 +181,7 @@ def test_a_frame_becomes_records() -> None:
     ]
 
 
-def test_doubled_column_names_and_data_in_the_index_are_kept() -> None:
+def test_repeated_column_names_and_data_in_the_index_are_kept() -> None:
     frame = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"], index=["x", "y"])
     answer = from_object(frame)
     assert json.loads(answer.data) == [

@@ -1,4 +1,4 @@
-"""Kept answers on the road: fresh, stale while a newer one comes, stale in place of an error."""
+"""Kept answers: fresh, stale while a newer one comes, stale in place of an error."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ from gateway import CallContext, Gateway, Result
 from gateway.fetcher import PAUSE_S
 from gateway.server import http
 from manifests import Catalog, FreshnessOverride
-from tests.support.gateways import Door, open_road
+from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held, Stepping, until
 
@@ -62,9 +62,9 @@ async def numbered(
     origin = Origin()
     async with (
         upstream(origin.handle) as url,
-        open_road(catalog, folder, rapidapi_base_url=url, retries=0, **settings) as road,
+        open_local_gateway(catalog, folder, rapidapi_base_url=url, retries=0, **settings) as local,
     ):
-        yield road.gateway, origin
+        yield local.gateway, origin
 
 
 def number(result: Result) -> tuple[str, int]:
@@ -164,7 +164,7 @@ async def test_another_process_may_have_put_a_newer_answer_on_disk(
     origin = Origin()
     async with (
         upstream(origin.handle) as url,
-        open_road(faster, tmp_path, rapidapi_base_url=url) as one,
+        open_local_gateway(faster, tmp_path, rapidapi_base_url=url) as one,
         Gateway.open(one.settings, catalog=faster) as other,
     ):
         assert number(await one.gateway.call(*COIN)) == ("live", 1)
@@ -198,11 +198,11 @@ async def test_what_a_caller_asks_for_in_python(
         assert origin.requests == 5
 
 
-async def test_what_a_caller_asks_for_over_http(door: Door) -> None:
+async def test_what_a_caller_asks_for_over_http(served: ServedGateway) -> None:
     async def ask(directives: str) -> tuple[int, dict[str, Any]]:
         headers = {"Cache-Control": directives}
-        url = f"{door.url}/v1/tools/get_coin"
-        async with door.client.post(url, json=COIN[1], headers=headers) as response:
+        url = f"{served.url}/v1/tools/get_coin"
+        async with served.client.post(url, json=COIN[1], headers=headers) as response:
             return response.status, await response.json()
 
     status, answer = await ask("only-if-cached")
@@ -227,19 +227,21 @@ async def test_100_callers_a_key_with_random_cancellation(
     luck, keys, held = random.Random(4), crowd_of // 100, Held()
     async with (
         upstream(held.handle) as url,
-        open_road(faster, tmp_path, rapidapi_base_url=url, max_pending_calls=crowd_of) as road,
+        open_local_gateway(
+            faster, tmp_path, rapidapi_base_url=url, max_pending_calls=crowd_of
+        ) as local,
     ):
 
         async def caller(key: int) -> str:
             await asyncio.sleep(luck.uniform(0, 0.2))
-            result = await road.gateway.call("get_coin", {"uuid": str(key)})
+            result = await local.gateway.call("get_coin", {"uuid": str(key)})
             assert result.ok
             return str(result.source)
 
         async def crowd() -> list[str]:
             callers = [asyncio.create_task(caller(n % keys)) for n in range(crowd_of)]
             # A call that nobody else waits for ends with its caller, so all are there first.
-            await until(lambda: road.gateway.answers.pending == crowd_of or held.released.is_set())
+            await until(lambda: local.gateway.answers.pending == crowd_of or held.released.is_set())
             cancelled = luck.sample(callers, crowd_of // 2)
             for n, victim in enumerate(cancelled):
                 victim.cancel()
@@ -258,7 +260,7 @@ async def test_100_callers_a_key_with_random_cancellation(
         later(2e3)
         answered = await crowd()
         assert set(answered) <= {"stale", "cached"}
-        await until(lambda: road.gateway.answers.under_way == 0)
+        await until(lambda: local.gateway.answers.under_way == 0)
         assert held.asked == 2 * keys, "and one a refresh"
 
 
@@ -288,8 +290,8 @@ async def test_pages_of_a_shortened_answer_never_mix_with_another_one(
 
     async with (
         upstream(handler) as origin,
-        open_road(catalog, tmp_path, rapidapi_base_url=origin) as road,
-        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=origin) as local,
+        http.serve(local.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession() as client,
     ):
 
@@ -300,7 +302,7 @@ async def test_pages_of_a_shortened_answer_never_mix_with_another_one(
                 return response.status, (await response.json()).get("data")
 
         async def ask(**asked: bool) -> Result:
-            return await road.gateway.call(*COIN, CallContext(None, 3, CacheControl(**asked)))
+            return await local.gateway.call(*COIN, CallContext(None, 3, CacheControl(**asked)))
 
         short = await ask()
         pages = [await page(short.handle, offset) for offset in (0, 10, 20, 30)]
@@ -381,7 +383,7 @@ async def test_an_answer_from_the_future_is_not_believed_twice(
         assert result.ok
 
 
-async def test_a_gateway_closes_while_callers_are_on_every_part_of_the_road(
+async def test_a_gateway_closes_while_callers_are_in_every_part_of_the_pipeline(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     async def calls(gateway: Gateway, start: int) -> Result:
@@ -399,7 +401,7 @@ async def test_a_gateway_closes_while_callers_are_on_every_part_of_the_road(
                 await until(lambda: origin.requests > 200)
                 left = asyncio.create_task(gateway.call(*COIN))
             ended = await asyncio.gather(*callers, left, return_exceptions=True)
-        for result in ended:  # cancelled on the road, or told at its beginning
+        for result in ended:  # cancelled in the pipeline, or refused at its start
             if isinstance(result, Result):
                 assert result.error is not None
                 assert result.error.code == "overloaded"
@@ -407,12 +409,12 @@ async def test_a_gateway_closes_while_callers_are_on_every_part_of_the_road(
                 assert isinstance(result, asyncio.CancelledError)
 
 
-async def test_repeated_header_lines_count_together(door: Door) -> None:
-    url = f"{door.url}/v1/tools/get_coin"
-    await door.call(*COIN)
+async def test_repeated_header_lines_count_together(served: ServedGateway) -> None:
+    url = f"{served.url}/v1/tools/get_coin"
+    await served.call(*COIN)
     headers = [("Cache-Control", "only-if-cached"), ("Cache-Control", "no-cache")]
-    async with door.client.post(url, json=COIN[1], headers=headers) as response:
+    async with served.client.post(url, json=COIN[1], headers=headers) as response:
         assert response.status == 504
-    async with door.client.get(url) as response:
+    async with served.client.get(url) as response:
         shown = (await response.json())["freshness"]
     assert shown == {"fresh_s": 15.0, "stale_while_revalidate_s": 15.0, "stale_if_error_s": 300.0}

@@ -1,4 +1,4 @@
-"""The road, through `Gateway.call`, with real adapters against the upstream double."""
+"""The call pipeline, through `Gateway.call`, with real adapters and a simulated upstream."""
 
 import asyncio
 import importlib.util
@@ -17,7 +17,7 @@ from gateway import CallContext, Gateway, GatewaySettings
 from gateway.settings import SettingsError
 from gateway.trace import JsonLines, TraceError
 from manifests import Catalog
-from tests.support.gateways import PLANTED_KEY, Road, open_road
+from tests.support.gateways import PLANTED_KEY, LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
 from tests.support.waiting import EARLY_S, PATIENCE_S, Held, until
 
@@ -30,13 +30,13 @@ KLINE = ("push2his.eastmoney.com", "/api/qt/stock/kline/get")
 
 @pytest.mark.parametrize(("tool", "arguments"), [HIST, COIN])
 async def test_the_first_answer_is_live_and_the_second_cached(
-    road: Road, tool: str, arguments: dict[str, Any]
+    local: LocalGateway, tool: str, arguments: dict[str, Any]
 ) -> None:
-    first = await road.gateway.call(tool, arguments)
-    second = await road.gateway.call(tool, arguments)
+    first = await local.gateway.call(tool, arguments)
+    second = await local.gateway.call(tool, arguments)
     assert (first.ok, first.source, first.upstream, first.attempts) == (True, "live", "live", 1)
     assert (second.source, second.attempts, second.data) == ("cached", 0, first.data)
-    assert road.double.requests.total() == 1
+    assert local.simulator.requests.total() == 1
 
 
 async def test_a_simulated_answer_says_so_also_when_it_is_cached(
@@ -57,37 +57,37 @@ async def test_a_simulated_answer_says_so_also_when_it_is_cached(
         assert not (await gateway.call(*COIN)).ok, "no simulated answer passes for a live one"
 
 
-async def test_two_spellings_of_one_call_are_one_call(road: Road) -> None:
-    await road.gateway.call("stock_zh_a_hist", {"symbol": "600519", "end_date": "20240131"})
-    same = await road.gateway.call(
+async def test_two_spellings_of_one_call_are_one_call(local: LocalGateway) -> None:
+    await local.gateway.call("stock_zh_a_hist", {"symbol": "600519", "end_date": "20240131"})
+    same = await local.gateway.call(
         "stock_zh_a_hist", b'{"end_date": 20240131, "symbol": 600519, "period": "daily"}'
     )
     assert same.source == "cached"
 
 
-async def test_64_identical_calls_at_once_are_one_upstream_request(road: Road) -> None:
-    results = await asyncio.gather(*(road.gateway.call(*HIST) for _ in range(64)))
+async def test_64_identical_calls_at_once_are_one_upstream_request(local: LocalGateway) -> None:
+    results = await asyncio.gather(*(local.gateway.call(*HIST) for _ in range(64)))
     assert {result.ok for result in results} == {True}
     assert len({result.data for result in results}) == 1
-    assert road.double.requests == {KLINE: 1}
+    assert local.simulator.requests == {KLINE: 1}
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [HIST, COIN])
 async def test_a_hanging_upstream_is_a_timeout_on_time_and_leaves_nothing(
     catalog: Catalog, tmp_path: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
-    async with open_road(catalog, tmp_path) as road:
+    async with open_local_gateway(catalog, tmp_path) as local:
         demands = CacheControl(no_cache=True)
-        assert (await road.gateway.call(tool, arguments)).ok  # starts the worker
+        assert (await local.gateway.call(tool, arguments)).ok  # starts the worker
         before = len(asyncio.all_tasks())
-        road.double.play("*", Fault.HANG)
+        local.simulator.play("*", Fault.HANG)
         context = CallContext(deadline_s=1.5, cache=demands)
         started = time.perf_counter()
-        result = await road.gateway.call(tool, arguments, context)
+        result = await local.gateway.call(tool, arguments, context)
         assert 1.5 - EARLY_S <= time.perf_counter() - started < PATIENCE_S
         assert result.error is not None
         assert (result.error.code, result.error.fault, result.attempts) == ("timeout", "agent", 1)
-        await until(lambda: road.gateway.answers.under_way == 0)
+        await until(lambda: local.gateway.answers.under_way == 0)
         await until(lambda: len(asyncio.all_tasks()) <= before)
 
 
@@ -97,9 +97,9 @@ async def test_a_caller_that_goes_away_does_not_take_the_others_along(
     held = Held()
     async with (
         upstream(held.handle) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url) as local,
     ):
-        first, second = (asyncio.create_task(road.gateway.call(*COIN)) for _ in "ab")
+        first, second = (asyncio.create_task(local.gateway.call(*COIN)) for _ in "ab")
         await until(lambda: held.asked)
         first.cancel()
         await asyncio.wait([first])
@@ -112,12 +112,12 @@ async def test_a_caller_that_goes_away_does_not_take_the_others_along(
 async def test_failures_are_retried_and_then_reported_and_never_kept(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with open_road(catalog, tmp_path, Faults(failure_rate=1.0)) as road:
+    async with open_local_gateway(catalog, tmp_path, Faults(failure_rate=1.0)) as local:
         for _ in range(2):
-            result = await road.gateway.call(*COIN)
+            result = await local.gateway.call(*COIN)
             assert result.error is not None
             assert (result.error.code, result.attempts) == ("upstream_error", 3)
-        assert road.double.requests.total() == 6
+        assert local.simulator.requests.total() == 6
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
     fault: str,
     told: str,
 ) -> None:
-    async with open_road(catalog, tmp_path, Faults(hang_rate=1.0), **settings) as road:
-        result = await road.gateway.call(*COIN, CallContext(deadline_s=own))
+    async with open_local_gateway(catalog, tmp_path, Faults(hang_rate=1.0), **settings) as local:
+        result = await local.gateway.call(*COIN, CallContext(deadline_s=own))
         assert result.error is not None
         assert (result.error.code, result.error.fault) == ("timeout", fault)
         assert told in result.error.message
@@ -150,9 +150,11 @@ async def test_a_limit_of_a_caller_that_is_too_short_is_its_own_fault(
 async def test_a_caller_can_shorten_the_deadline_and_not_lengthen_it(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with open_road(catalog, tmp_path, Faults(hang_rate=1.0), deadline_s=0.3) as road:
+    async with open_local_gateway(
+        catalog, tmp_path, Faults(hang_rate=1.0), deadline_s=0.3
+    ) as local:
         started = time.perf_counter()
-        result = await road.gateway.call(*COIN, CallContext(deadline_s=2 * PATIENCE_S))
+        result = await local.gateway.call(*COIN, CallContext(deadline_s=2 * PATIENCE_S))
         assert result.error is not None
         assert 0.3 - EARLY_S <= time.perf_counter() - started < PATIENCE_S
 
@@ -181,9 +183,9 @@ async def test_only_what_may_pass_is_tried_again_and_after_what_the_upstream_ask
 
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, retries=1) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, retries=1) as local,
     ):
-        result = await road.gateway.call(*COIN)
+        result = await local.gateway.call(*COIN)
     assert result.error is not None
     assert (result.error.code, result.attempts) == (code, attempts)
     assert result.elapsed_ms >= (at_least_s - EARLY_S) * 1e3
@@ -192,21 +194,21 @@ async def test_only_what_may_pass_is_tried_again_and_after_what_the_upstream_ask
 
 
 async def test_a_retry_heals_a_passing_failure(catalog: Catalog, tmp_path: Path) -> None:
-    async with open_road(catalog, tmp_path, Faults(failure_rate=0.3)) as road:
-        results = [await road.gateway.call("get_coin", {"uuid": str(n)}) for n in range(30)]
+    async with open_local_gateway(catalog, tmp_path, Faults(failure_rate=0.3)) as local:
+        results = [await local.gateway.call("get_coin", {"uuid": str(n)}) for n in range(30)]
     assert sum(result.ok for result in results) >= 25
     assert {result.attempts for result in results} >= {1, 2}
 
 
-async def test_rows_are_limited_and_the_whole_stays_reachable(road: Road) -> None:
+async def test_rows_are_limited_and_the_whole_stays_reachable(local: LocalGateway) -> None:
     context = CallContext(max_rows=5)
-    result = await road.gateway.call(*HIST, context)
+    result = await local.gateway.call(*HIST, context)
     assert (len(result.value), result.rows, result.truncated) == (5, 23, True)
     assert result.handle is not None
-    entry = await road.gateway.recall(result.handle)
+    entry = await local.gateway.recall(result.handle)
     assert isinstance(entry, Entry)
     assert entry.rows == 23
-    whole = await road.gateway.call(*HIST)
+    whole = await local.gateway.call(*HIST)
     assert (len(whole.value), whole.truncated, whole.handle) == (23, False, None)
 
 
@@ -227,15 +229,15 @@ async def test_rows_are_limited_and_the_whole_stays_reachable(road: Road) -> Non
     ],
 )
 async def test_bad_calls_get_a_clear_error(
-    road: Road, tool: str, arguments: dict[str, Any] | bytes, code: str, telling: str
+    local: LocalGateway, tool: str, arguments: dict[str, Any] | bytes, code: str, telling: str
 ) -> None:
-    result = await road.gateway.call(tool, arguments)
+    result = await local.gateway.call(tool, arguments)
     assert result.error is not None
     assert result.error.code == code
     assert result.error.fault == ("tool" if code == "unavailable" else "agent")
     assert telling in result.error.message
     assert "Traceback" not in result.error.message
-    assert road.double.requests.total() == 0
+    assert local.simulator.requests.total() == 0
 
 
 async def test_a_live_rapidapi_call_without_a_key_names_the_setting(
@@ -254,8 +256,8 @@ async def test_without_akshare_the_extra_is_named(
 ) -> None:
     # The one thing that no local server can stand for: a machine without the package.
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    async with open_road(catalog, tmp_path) as road:
-        error = (await road.gateway.call(*HIST)).error
+    async with open_local_gateway(catalog, tmp_path) as local:
+        error = (await local.gateway.call(*HIST)).error
     assert error is not None
     assert error.code == "not_configured"
     assert "finport[akshare]" in error.message
@@ -266,13 +268,13 @@ async def test_every_call_leaves_one_record_and_no_secret(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "trace.jsonl") as trace,
-        open_road(catalog, tmp_path, trace=trace) as road,
+        open_local_gateway(catalog, tmp_path, trace=trace) as local,
     ):
-        await road.gateway.call(*COIN, CallContext(episode="e1", step=2))
-        await road.gateway.call(*COIN)
-        await road.gateway.call("nothing_like_it", {"a": 1})
-        await road.gateway.call("busca_por_simbolo", {"apikey": "planted-by-agent"})
-        await road.gateway.call("get_coin", b"{")
+        await local.gateway.call(*COIN, CallContext(episode="e1", step=2))
+        await local.gateway.call(*COIN)
+        await local.gateway.call("nothing_like_it", {"a": 1})
+        await local.gateway.call("busca_por_simbolo", {"apikey": "planted-by-agent"})
+        await local.gateway.call("get_coin", b"{")
     records = json_lines("trace.jsonl")
     assert [record["code"] for record in records] == [
         None,
@@ -306,15 +308,15 @@ async def test_a_trace_that_cannot_be_written_answers_nothing(
     async def two_calls() -> None:
         async with (
             JsonLines.open(Path("/dev/full")) as trace,
-            open_road(catalog, tmp_path, trace=trace) as road,
+            open_local_gateway(catalog, tmp_path, trace=trace) as local,
         ):
-            await road.gateway.call(*COIN)
+            await local.gateway.call(*COIN)
             await until(lambda: trace.failure)
-            result = await road.gateway.call(*COIN)
+            result = await local.gateway.call(*COIN)
             assert result.error is not None
             assert result.error.code == "overloaded"
             assert "the trace can't be written: No space left" in result.error.message
-            assert road.gateway.outcomes == {"live": 1, "overloaded": 1}
+            assert local.gateway.outcomes == {"live": 1, "overloaded": 1}
 
     with pytest.raises(TraceError, match="No space left on device"):
         await two_calls()
@@ -325,13 +327,13 @@ async def test_a_cancelled_call_is_recorded_too(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "trace.jsonl") as trace,
-        open_road(catalog, tmp_path, Faults(hang_rate=1.0), trace=trace) as road,
+        open_local_gateway(catalog, tmp_path, Faults(hang_rate=1.0), trace=trace) as local,
     ):
-        call = asyncio.create_task(road.gateway.call(*COIN))
-        await until(road.double.requests.total)
+        call = asyncio.create_task(local.gateway.call(*COIN))
+        await until(local.simulator.requests.total)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        assert road.gateway.outcomes == {"cancelled": 1}
+        assert local.gateway.outcomes == {"cancelled": 1}
     (record,) = json_lines("trace.jsonl")
     assert (record["code"], record["ok"], record["tool"]) == ("cancelled", False, "get_coin")
 
@@ -361,19 +363,19 @@ async def test_what_did_not_bind_is_recorded_bounded_and_without_credentials(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "trace.jsonl") as trace,
-        open_road(catalog, tmp_path, trace=trace) as road,
+        open_local_gateway(catalog, tmp_path, trace=trace) as local,
     ):
-        result = await road.gateway.call("get_reference_currencies", {**arguments, "zzz": 1})
+        result = await local.gateway.call("get_reference_currencies", {**arguments, "zzz": 1})
         assert result.error is not None
     (record,) = json_lines("trace.jsonl")
     assert record["arguments"] == {**recorded, "zzz": 1}
 
 
-async def test_a_flood_of_arguments_gets_a_short_answer(road: Road) -> None:
-    result = await road.gateway.call("get_coin", {f"a{n}": n for n in range(60_000)})
+async def test_a_flood_of_arguments_gets_a_short_answer(local: LocalGateway) -> None:
+    result = await local.gateway.call("get_coin", {f"a{n}": n for n in range(60_000)})
     assert result.error is not None
     assert "60000 are given, at most 256" in result.error.message
-    some = await road.gateway.call("get_coin", {f"a{n}": n for n in range(200)})
+    some = await local.gateway.call("get_coin", {f"a{n}": n for n in range(200)})
     assert some.error is not None
     assert "more" in some.error.message
     assert len(some.to_json()) < 20_000
@@ -390,8 +392,8 @@ def test_a_context_that_makes_no_sense_is_refused(context: dict[str, Any]) -> No
 async def test_answers_from_another_origin_are_not_kept_with_live_ones(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with open_road(catalog, tmp_path) as road:
-        assert (await road.gateway.call(*COIN)).source == "live"
+    async with open_local_gateway(catalog, tmp_path) as local:
+        assert (await local.gateway.call(*COIN)).source == "live"
     plain = GatewaySettings(cache_dir=tmp_path / "cache")
     async with Gateway.open(plain, catalog=catalog) as gateway:
         assert (await gateway.call(*COIN)).error is not None

@@ -13,7 +13,7 @@ from gateway import GatewaySettings, finder
 from gateway.finder import Limits, ToolFinder
 from gateway.server import http
 from manifests import Catalog, Manifest
-from tests.support.gateways import Door, open_road
+from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.upstreams import embeddings, upstream
 
 pytestmark = pytest.mark.anyio
@@ -49,10 +49,10 @@ async def test_without_its_embedder_the_embedded_search_answers(
     assert "search goes on without embeddings" in caplog.text
 
 
-async def test_the_catalogue_is_searched_over_http_in_both_languages(door: Door) -> None:
+async def test_the_catalogue_is_searched_over_http_in_both_languages(served: ServedGateway) -> None:
     for query in ("treasury yields China US", "中美国债收益率"):
-        url = f"{door.url}/v1/tools"
-        async with door.client.get(url, params={"q": query, "limit": "5"}) as response:
+        url = f"{served.url}/v1/tools"
+        async with served.client.get(url, params={"q": query, "limit": "5"}) as response:
             page = await response.json()
         assert "bond_zh_us_rate" in [tool["name"] for tool in page["tools"]]
 
@@ -151,22 +151,22 @@ async def test_strangers_spend_nothing_on_an_embedder(catalog: Catalog, tmp_path
     endpoint = Endpoint()
     async with (
         upstream(endpoint.answer) as url,
-        open_road(
+        open_local_gateway(
             catalog,
             tmp_path,
             api_keys=(SecretStr("a=k1"),),
             embeddings_url=url,
             embeddings_model="words",
             embeddings_key="k",
-        ) as road,
-        http.serve(road.gateway) as served,
+        ) as local,
+        http.serve(local.gateway) as gateway_url,
         aiohttp.ClientSession() as client,
     ):
-        async with client.get(f"{served}/?q=bonds") as got:
+        async with client.get(f"{gateway_url}/?q=bonds") as got:
             assert got.status == 200
         assert not endpoint.asked
         key = {"Authorization": "Bearer k1"}
-        async with client.get(f"{served}/v1/tools?q=bonds", headers=key) as got:
+        async with client.get(f"{gateway_url}/v1/tools?q=bonds", headers=key) as got:
             assert got.status == 200
         async with asyncio.timeout(60):
             while not endpoint.asked:

@@ -1,4 +1,4 @@
-"""`record`, `replay` and `offline`: through the gateway, its HTTP door and the command line."""
+"""`record`, `replay` and `offline`: through the gateway, its HTTP API and the command line."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from gateway import CallContext, Gateway, GatewaySettings, Result
 from gateway.server import http
 from gateway.settings import SettingsError
 from manifests import Catalog, Manifest
-from tests.support.gateways import PLANTED_KEY, Road, open_road
+from tests.support.gateways import PLANTED_KEY, LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S
 
@@ -44,19 +44,19 @@ async def offline(
 
 
 @asynccontextmanager
-async def recording(catalog: Catalog, folder: Path, **settings: Any) -> AsyncIterator[Road]:
+async def recording(catalog: Catalog, folder: Path, **settings: Any) -> AsyncIterator[LocalGateway]:
     settings |= {"mode": "record", "snapshot": folder / "s.snap"}
-    async with open_road(catalog, folder, **settings) as road:
-        yield road
+    async with open_local_gateway(catalog, folder, **settings) as local:
+        yield local
 
 
 async def test_what_was_recorded_replays_to_the_last_byte(catalog: Catalog, tmp_path: Path) -> None:
-    async with recording(catalog, tmp_path) as road:
-        recorded = [await road.gateway.call(*call) for call in (HIST, COIN)]
+    async with recording(catalog, tmp_path) as local:
+        recorded = [await local.gateway.call(*call) for call in (HIST, COIN)]
         assert [r.source for r in recorded] == ["live", "live"]
-        short = await road.gateway.call(*HIST, CallContext(max_rows=5))
+        short = await local.gateway.call(*HIST, CallContext(max_rows=5))
         assert short.handle is not None
-        assert isinstance(await road.gateway.recall(short.handle), Entry)
+        assert isinstance(await local.gateway.recall(short.handle), Entry)
     async with offline(catalog, tmp_path) as gateway:
         for call, first in zip((HIST, COIN), recorded, strict=True):
             for _ in range(2):
@@ -79,13 +79,13 @@ async def test_what_was_recorded_replays_to_the_last_byte(catalog: Catalog, tmp_
 async def test_recording_asks_upstream_also_for_what_is_kept(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with recording(catalog, tmp_path) as road:
+    async with recording(catalog, tmp_path) as local:
         for _ in range(3):
-            assert (await road.gateway.call(*COIN)).source == "live"
-        assert road.double.requests.total() == 3
-        results = await asyncio.gather(*(road.gateway.call(*COIN) for _ in range(20)))
+            assert (await local.gateway.call(*COIN)).source == "live"
+        assert local.simulator.requests.total() == 3
+        results = await asyncio.gather(*(local.gateway.call(*COIN) for _ in range(20)))
         assert {r.source for r in results} == {"live"}
-        assert road.double.requests.total() == 4, "what is asked at once flies once"
+        assert local.simulator.requests.total() == 4, "what is asked at once flies once"
     with Snapshot(tmp_path / "s.snap") as snapshot:
         assert snapshot.summary.rows == 1
 
@@ -110,9 +110,9 @@ async def test_recorded_errors_replay_as_the_same_typed_error(
 
     async with (
         upstream(handler) as url,
-        recording(catalog, tmp_path, rapidapi_base_url=url, retries=0) as road,
+        recording(catalog, tmp_path, rapidapi_base_url=url, retries=0) as local,
     ):
-        told = [await road.gateway.call("get_coin", {"uuid": n}, context(n)) for n in names]
+        told = [await local.gateway.call("get_coin", {"uuid": n}, context(n)) for n in names]
     async with offline(catalog, tmp_path) as gateway:
         replayed = [await gateway.call("get_coin", {"uuid": n}) for n in names]
     assert [as_told(r) for r in told] == [as_told(r) for r in replayed]
@@ -132,18 +132,18 @@ async def test_recorded_errors_replay_as_the_same_typed_error(
 async def test_a_gateway_that_is_not_configured_is_not_recorded(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with recording(catalog, tmp_path, rapidapi_keys=()) as road:
-        error = (await road.gateway.call(*COIN)).error
+    async with recording(catalog, tmp_path, rapidapi_keys=()) as local:
+        error = (await local.gateway.call(*COIN)).error
         assert error is not None
         assert error.code == "not_configured"
-        assert road.gateway.answers.state()["recording"] == {"calls": 0, "failed": False}
-    assert road.gateway.snapshot_id is None
+        assert local.gateway.answers.state()["recording"] == {"calls": 0, "failed": False}
+    assert local.gateway.snapshot_id is None
 
 
 async def test_offline_says_what_was_recorded_instead(catalog: Catalog, tmp_path: Path) -> None:
-    async with recording(catalog, tmp_path) as road:
+    async with recording(catalog, tmp_path) as local:
         for symbol in ("600519", "000001", "600036"):
-            await road.gateway.call("stock_zh_a_hist", {**HIST[1], "symbol": symbol})
+            await local.gateway.call("stock_zh_a_hist", {**HIST[1], "symbol": symbol})
     async with offline(catalog, tmp_path) as gateway:
         error = (await gateway.call("stock_zh_a_hist", {**HIST[1], "symbol": "600518"})).error
         assert error is not None
@@ -166,8 +166,8 @@ async def test_offline_says_what_was_recorded_instead(catalog: Catalog, tmp_path
 
 
 async def test_another_revision_of_the_manifest_is_told(catalog: Catalog, tmp_path: Path) -> None:
-    async with recording(catalog, tmp_path) as road:
-        await road.gateway.call(*COIN)
+    async with recording(catalog, tmp_path) as local:
+        await local.gateway.call(*COIN)
     manifest = catalog.get("get_coin")
     assert manifest is not None
     text = manifest.model_dump_json().replace("/coin/{uuid}", "/v3/coin/{uuid}")
@@ -180,22 +180,24 @@ async def test_another_revision_of_the_manifest_is_told(catalog: Catalog, tmp_pa
 async def test_replay_answers_from_the_snapshot_else_live_and_says_which(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with recording(catalog, tmp_path) as road:
-        await road.gateway.call(*COIN)
+    async with recording(catalog, tmp_path) as local:
+        await local.gateway.call(*COIN)
     other = {"uuid": "razxDUgYGNAdQ"}
     path = tmp_path / "s.snap"
-    async with open_road(catalog, tmp_path / "replay", mode="replay", snapshot=path) as road:
-        sources = [(await road.gateway.call(*COIN)).source for _ in range(2)]
-        sources += [(await road.gateway.call("get_coin", other)).source for _ in range(2)]
+    async with open_local_gateway(
+        catalog, tmp_path / "replay", mode="replay", snapshot=path
+    ) as local:
+        sources = [(await local.gateway.call(*COIN)).source for _ in range(2)]
+        sources += [(await local.gateway.call("get_coin", other)).source for _ in range(2)]
         assert sources == ["replayed", "replayed", "live", "cached"]
-        assert road.double.requests.total() == 1
+        assert local.simulator.requests.total() == 1
 
 
 async def test_a_damaged_row_is_an_error_and_not_an_answer(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with recording(catalog, tmp_path) as road:
-        await road.gateway.call(*COIN)
+    async with recording(catalog, tmp_path) as local:
+        await local.gateway.call(*COIN)
     path = tmp_path / "s.snap"
     content = bytearray(path.read_bytes())
     content[len(content) // 4] ^= 1
@@ -209,9 +211,9 @@ async def test_a_damaged_row_is_an_error_and_not_an_answer(
 
 
 async def test_no_planted_key_is_in_anything_that_is_kept(catalog: Catalog, tmp_path: Path) -> None:
-    async with recording(catalog, tmp_path) as road:
-        await road.gateway.call(*COIN)
-        await road.gateway.call("get_coin", {"uuid": "x", "X-RapidAPI-Key": PLANTED_KEY})
+    async with recording(catalog, tmp_path) as local:
+        await local.gateway.call(*COIN)
+        await local.gateway.call("get_coin", {"uuid": "x", "X-RapidAPI-Key": PLANTED_KEY})
     async with offline(catalog, tmp_path) as gateway:
         assert (await gateway.call(*COIN)).ok
     with Snapshot(tmp_path / "s.snap") as snapshot:
@@ -261,14 +263,14 @@ async def test_a_snapshot_that_is_not_there_is_told(catalog: Catalog, tmp_path: 
 async def test_recording_keeps_what_a_caller_forbids_out_of_the_cache(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with recording(catalog, tmp_path) as road:
+    async with recording(catalog, tmp_path) as local:
         cached = CallContext(cache=CacheControl(only_if_cached=True))
-        none = (await road.gateway.call(*COIN, cached)).error
+        none = (await local.gateway.call(*COIN, cached)).error
         assert none is not None
         assert none.code == "not_cached"
-        await road.gateway.call(*COIN, CallContext(cache=CacheControl(no_store=True)))
-        assert road.gateway.answers.state()["memory"]["entries"] == 0
-        assert road.gateway.answers.state()["recording"] == {"calls": 1, "failed": False}
+        await local.gateway.call(*COIN, CallContext(cache=CacheControl(no_store=True)))
+        assert local.gateway.answers.state()["memory"]["entries"] == 0
+        assert local.gateway.answers.state()["recording"] == {"calls": 1, "failed": False}
 
 
 async def test_a_handle_is_followed_to_the_snapshot_past_a_newer_answer(
@@ -283,12 +285,12 @@ async def test_a_handle_is_followed_to_the_snapshot_past_a_newer_answer(
 
     short = CallContext(max_rows=2)
     async with upstream(handler) as url:
-        async with recording(catalog, tmp_path, rapidapi_base_url=url) as road:
-            first = await road.gateway.call(*COIN, short)
-        async with open_road(catalog, tmp_path, rapidapi_base_url=url) as road:
-            newer = await road.gateway.call(*COIN, CallContext(cache=CacheControl(no_cache=True)))
+        async with recording(catalog, tmp_path, rapidapi_base_url=url) as local:
+            first = await local.gateway.call(*COIN, short)
+        async with open_local_gateway(catalog, tmp_path, rapidapi_base_url=url) as local:
+            newer = await local.gateway.call(*COIN, CallContext(cache=CacheControl(no_cache=True)))
             assert newer.value[0]["answer"] == 2
-            shared = road.settings
+            shared = local.settings
         settings = shared.model_copy(update={"mode": "replay", "snapshot": tmp_path / "s.snap"})
         async with Gateway.open(settings, catalog=catalog) as gateway:
             entry = await gateway.recall(str(first.handle))
@@ -301,27 +303,27 @@ async def test_a_recording_that_has_failed_asks_upstream_for_nothing_more(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     async def until_full() -> None:
-        async with recording(catalog, tmp_path) as road:
-            recorder = road.gateway.answers.recorder
+        async with recording(catalog, tmp_path) as local:
+            recorder = local.gateway.answers.recorder
             assert recorder is not None
-            assert (await road.gateway.call(*COIN)).ok
+            assert (await local.gateway.call(*COIN)).ok
             recorder.failure = "the disk is full"
-            async with http.serve(road.gateway, "127.0.0.1", 0) as url, ClientSession() as client:
+            async with http.serve(local.gateway, "127.0.0.1", 0) as url, ClientSession() as client:
                 for _ in range(5):
-                    error = (await road.gateway.call(*COIN)).error
+                    error = (await local.gateway.call(*COIN)).error
                     assert error is not None
                     assert error.code == "internal"
                 async with client.get(f"{url}/healthz") as response:
                     assert (response.status, (await response.json())["status"]) == (503, "failed")
-            assert road.double.requests.total() == 1
+            assert local.simulator.requests.total() == 1
 
     with pytest.raises(SnapshotError, match="the disk is full"):
         await until_full()
 
 
 async def test_offline_says_where_its_answers_were_made(catalog: Catalog, tmp_path: Path) -> None:
-    async with recording(catalog, tmp_path, upstream="simulated") as road:
-        await road.gateway.call(*COIN)
+    async with recording(catalog, tmp_path, upstream="simulated") as local:
+        await local.gateway.call(*COIN)
     async with offline(catalog, tmp_path) as gateway:
         assert gateway.answers.upstream == "simulated"
     async with offline(catalog, tmp_path, "replay") as gateway:

@@ -18,7 +18,7 @@ from adapters.simulator import Fault, Faults
 from gateway import Gateway
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.support.gateways import open_road
+from tests.support.gateways import open_local_gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 
@@ -83,18 +83,18 @@ async def test_every_call_among_mixed_faults_ends_once_and_leaves_nothing(
         "memory_bytes": 16 * 2**20,  # so that every tier is full after the first calls
         "disk_bytes": 8 * 2**20,
     }
-    async with open_road(catalog, tmp_path / "first", faults, **settings) as road:
-        await drive(road.gateway, range(WARM_UP))  # what is opened or filled once stays so
+    async with open_local_gateway(catalog, tmp_path / "first", faults, **settings) as local:
+        await drive(local.gateway, range(WARM_UP))  # what is opened or filled once stays so
     await asyncio.sleep(0.5)
     ended.clear()
     before, before_mib, started = resources(), memory_mib(), time.monotonic()
     async with (
         JsonLines.open(tmp_path / "calls.jsonl") as trace,
-        open_road(catalog, tmp_path, faults, trace, **settings) as road,
+        open_local_gateway(catalog, tmp_path, faults, trace, **settings) as local,
     ):
-        await drive(road.gateway, range(CALLS))
-        asked = road.double.requests.total()
-        assert road.gateway.answers.pending == road.gateway.answers.under_way == 0
+        await drive(local.gateway, range(CALLS))
+        asked = local.simulator.requests.total()
+        assert local.gateway.answers.pending == local.gateway.answers.under_way == 0
     await asyncio.sleep(0.5)
     after, after_mib, took_s = resources(), memory_mib(), time.monotonic() - started
     lines = (tmp_path / "calls.jsonl").read_bytes().splitlines()

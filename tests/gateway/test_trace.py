@@ -22,7 +22,7 @@ from gateway.server import http
 from gateway.trace import BOUND, JsonLines, TraceError
 from manifests import Catalog
 from tests.support.commands import served
-from tests.support.gateways import Road, open_road
+from tests.support.gateways import LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S
 
@@ -200,22 +200,22 @@ class Told:
 @asynccontextmanager
 async def traced(
     catalog: Catalog, folder: Path, again_s: float = AGAIN_S, **settings: Any
-) -> AsyncIterator[tuple[Road, Slow, JsonLines]]:
+) -> AsyncIterator[tuple[LocalGateway, Slow, JsonLines]]:
     """With a long `again_s` a write that failed is tried again at the end."""
     slow = Slow()
     async with (
         upstream(slow.handle) as origin,
         JsonLines.open(folder / "calls.jsonl", again_s) as lines,
-        open_road(
+        open_local_gateway(
             catalog,
             folder,
             trace=lines,
             rapidapi_base_url=origin,
             allow_transactional=True,
             **settings,
-        ) as road,
+        ) as local,
     ):
-        yield road, slow, lines
+        yield local, slow, lines
 
 
 def coin(n: int) -> tuple[str, dict[str, Any]]:
@@ -230,13 +230,13 @@ async def test_while_the_trace_can_t_be_written_nothing_is_asked_and_then_all_go
 ) -> None:
     file = tmp_path / "calls.jsonl"
     async with (
-        traced(catalog, tmp_path) as (road, slow, lines),
-        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        traced(catalog, tmp_path) as (local, slow, lines),
+        http.serve(local.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession() as client,
     ):
-        with road.gateway.observed(Told()) as told:
+        with local.gateway.observed(Told()) as told:
             slow.opened.clear()
-            first = asyncio.create_task(road.gateway.call(*WALLET))
+            first = asyncio.create_task(local.gateway.call(*WALLET))
             await until(lambda: slow.asked == 1)
             with full_disk(file):
                 slow.opened.set()
@@ -258,7 +258,7 @@ async def test_while_the_trace_can_t_be_written_nothing_is_asked_and_then_all_go
                     )
                 assert slow.asked == 1
             await until(lambda: lines.failure is None)
-            assert (await road.gateway.call(*WALLET)).ok
+            assert (await local.gateway.call(*WALLET)).ok
             async with client.get(f"{url}/readyz") as answer:
                 assert answer.status == 200
         assert told.codes == ["ok", "overloaded", "overloaded", "overloaded", "ok"]
@@ -277,9 +277,9 @@ async def test_a_call_under_way_waits_for_room_until_its_deadline_and_is_answere
     catalog: Catalog, tmp_path: Path
 ) -> None:
     file = tmp_path / "calls.jsonl"
-    async with traced(catalog, tmp_path, PATIENCE_S) as (road, slow, lines):
+    async with traced(catalog, tmp_path, PATIENCE_S) as (local, slow, lines):
         slow.opened.clear()
-        call = asyncio.create_task(road.gateway.call(*WALLET, CallContext(deadline_s=1.0)))
+        call = asyncio.create_task(local.gateway.call(*WALLET, CallContext(deadline_s=1.0)))
         await until(lambda: slow.asked == 1)
         with full_disk(file):
             await fill(lines)
@@ -294,10 +294,10 @@ async def test_a_call_cancelled_while_it_waits_for_room_is_recorded_and_told_onc
     catalog: Catalog, tmp_path: Path
 ) -> None:
     file = tmp_path / "calls.jsonl"
-    async with traced(catalog, tmp_path, PATIENCE_S) as (road, slow, lines):
-        with road.gateway.observed(Told()) as told:
+    async with traced(catalog, tmp_path, PATIENCE_S) as (local, slow, lines):
+        with local.gateway.observed(Told()) as told:
             slow.opened.clear()
-            call = asyncio.create_task(road.gateway.call(*coin(1)))
+            call = asyncio.create_task(local.gateway.call(*coin(1)))
             await until(lambda: slow.asked == 1)
             with full_disk(file):
                 await fill(lines)
@@ -307,7 +307,7 @@ async def test_a_call_cancelled_while_it_waits_for_room_is_recorded_and_told_onc
                 await asyncio.gather(call, return_exceptions=True)
                 assert call.cancelled()
         assert told.codes == ["ok"]
-        assert road.gateway.outcomes == {"live": 1}
+        assert local.gateway.outcomes == {"live": 1}
     records = [json.loads(line) for line in file.read_text().splitlines()]
     assert [record["ok"] for record in records if "call_id" in record] == [True]
 

@@ -20,7 +20,7 @@ from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
 from tests.support.commands import finport
-from tests.support.gateways import Road, open_road
+from tests.support.gateways import LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
 
 pytestmark = pytest.mark.anyio
@@ -62,14 +62,14 @@ class Mint:
 @asynccontextmanager
 async def minting(
     catalog: Catalog, folder: Path, **settings: Any
-) -> AsyncIterator[tuple[Road, Mint]]:
+) -> AsyncIterator[tuple[LocalGateway, Mint]]:
     mint = Mint()
     settings = {"allow_transactional": True, **settings}
     async with (
         upstream(mint.handle) as origin,
-        open_road(catalog, folder, rapidapi_base_url=origin, **settings) as road,
+        open_local_gateway(catalog, folder, rapidapi_base_url=origin, **settings) as local,
     ):
-        yield road, mint
+        yield local, mint
 
 
 def key_in(result: Result) -> str:
@@ -95,26 +95,26 @@ async def test_each_call_is_executed_and_its_answer_is_kept_nowhere(
     short = CallContext(max_rows=2)
     async with JsonLines.open(tmp_path / "calls.jsonl") as trace:
         opened = minting(catalog, tmp_path, trace=trace)
-        async with opened as (road, mint):
-            results = [await road.gateway.call(*WALLET, short) for _ in range(3)]
+        async with opened as (local, mint):
+            results = [await local.gateway.call(*WALLET, short) for _ in range(3)]
             assert len({key_in(result) for result in results}) == mint.made == 3
             assert [(r.truncated, r.handle, r.attempts) for r in results] == [(True, None, 1)] * 3
-            assert len(road.gateway.answers.memory) == 0
+            assert len(local.gateway.answers.memory) == 0
             asked = CallContext(cache=CacheControl(only_if_cached=True))
-            refused = await road.gateway.call(*WALLET, asked)
+            refused = await local.gateway.call(*WALLET, asked)
             assert refused.error is not None
             assert refused.error.code == "not_cached"
             stale = CallContext(cache=CacheControl(max_stale_s=1e9))
-            assert key_in(await road.gateway.call(*WALLET, stale)).endswith("-4")
+            assert key_in(await local.gateway.call(*WALLET, stale)).endswith("-4")
     assert holds(tmp_path, LEAKED) == []
 
 
 async def test_concurrent_calls_share_nothing(catalog: Catalog, tmp_path: Path) -> None:
     for cache in (None, CacheControl(no_cache=True), CacheControl(no_store=True)):
-        async with minting(catalog, tmp_path) as (road, mint):
+        async with minting(catalog, tmp_path) as (local, mint):
             mint.opened.clear()
             context = CallContext(cache=cache)
-            calls = [asyncio.create_task(road.gateway.call(*WALLET, context)) for _ in range(4)]
+            calls = [asyncio.create_task(local.gateway.call(*WALLET, context)) for _ in range(4)]
             await mint.has(waiting=4)
             mint.opened.set()
             results = await asyncio.gather(*calls)
@@ -124,33 +124,33 @@ async def test_concurrent_calls_share_nothing(catalog: Catalog, tmp_path: Path) 
 async def test_a_caller_that_goes_away_ends_its_own_execution_only(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with minting(catalog, tmp_path) as (road, mint):
+    async with minting(catalog, tmp_path) as (local, mint):
         mint.opened.clear()
-        gone, stays = (asyncio.create_task(road.gateway.call(*WALLET)) for _ in range(2))
+        gone, stays = (asyncio.create_task(local.gateway.call(*WALLET)) for _ in range(2))
         await mint.has(waiting=2)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        assert road.gateway.answers.under_way == 1
+        assert local.gateway.answers.under_way == 1
         mint.opened.set()
         key_in(await stays)
-        assert road.gateway.outcomes == {"cancelled": 1, "live": 1}
+        assert local.gateway.outcomes == {"cancelled": 1, "live": 1}
 
 
-async def test_the_bounds_of_the_road_hold(catalog: Catalog, tmp_path: Path) -> None:
-    async with minting(catalog, tmp_path, max_pending_calls=1) as (road, mint):
+async def test_the_bounds_of_the_pipeline_hold(catalog: Catalog, tmp_path: Path) -> None:
+    async with minting(catalog, tmp_path, max_pending_calls=1) as (local, mint):
         mint.opened.clear()
-        late = asyncio.create_task(road.gateway.call(*WALLET, CallContext(deadline_s=2.0)))
+        late = asyncio.create_task(local.gateway.call(*WALLET, CallContext(deadline_s=2.0)))
         await mint.has(waiting=1)
-        refused = await road.gateway.call(*WALLET)
+        refused = await local.gateway.call(*WALLET)
         assert refused.error is not None
         assert refused.error.code == "overloaded"
         timeout = (await late).error
         assert timeout is not None
         assert timeout.code == "timeout"
-        assert (mint.made, road.gateway.answers.under_way) == (1, 0)
-        last = asyncio.create_task(road.gateway.call(*WALLET))
+        assert (mint.made, local.gateway.answers.under_way) == (1, 0)
+        last = asyncio.create_task(local.gateway.call(*WALLET))
         await mint.has(waiting=1)
-        await road.gateway.answers.close()
+        await local.gateway.answers.close()
         closed = (await last).error
         assert closed is not None
         assert closed.code == "overloaded"
@@ -164,16 +164,16 @@ async def test_an_execution_that_may_have_happened_is_not_called_retryable(
 
     async with (
         upstream(fail) as origin,
-        open_road(
+        open_local_gateway(
             catalog,
             tmp_path,
             rapidapi_base_url=origin,
             allow_transactional=True,
             max_pending_calls=1,
-        ) as road,
+        ) as local,
     ):
         for tool, arguments in (WALLET, COIN):
-            result = await road.gateway.call(tool, arguments)
+            result = await local.gateway.call(tool, arguments)
             assert result.error is not None
             assert result.error.code == "upstream_error"
             assert result.error.retryable == (tool == "get_coin")
@@ -189,14 +189,14 @@ async def test_what_an_earlier_version_kept_on_disk_is_not_given(
     async with upstream(mint.handle) as url:
         settings: dict[str, Any] = {"rapidapi_base_url": url, "akshare_base_url": url}
         settings |= {"allow_transactional": True}
-        async with open_road(catalog, tmp_path, **settings) as road:
-            folder = road.settings.cache_dir / road.settings.cache_name
+        async with open_local_gateway(catalog, tmp_path, **settings) as local:
+            folder = local.settings.cache_dir / local.settings.cache_name
         async with DiskTier.open(folder, 2**20) as disk:
             disk.put(bound.key, old, 1e6)
-        async with open_road(catalog, tmp_path, **settings) as road:
-            assert key_in(await road.gateway.call(*WALLET)) == f"{LEAKED}-1"
+        async with open_local_gateway(catalog, tmp_path, **settings) as local:
+            assert key_in(await local.gateway.call(*WALLET)) == f"{LEAKED}-1"
             for handle in (key_and_version, f"{WALLET[0]}.{key_and_version}"):
-                assert isinstance(await road.gateway.recall(handle), CallError)
+                assert isinstance(await local.gateway.recall(handle), CallError)
 
 
 async def old_snapshot(catalog: Catalog, path: Path) -> None:
@@ -236,21 +236,21 @@ async def test_replaying_it_goes_live(catalog: Catalog, tmp_path: Path) -> None:
     with Snapshot(path) as snapshot:
         row = snapshot.get(key)
     assert row is not None
-    async with minting(catalog, tmp_path, mode="replay", snapshot=path) as (road, _):
-        keys = [key_in(await road.gateway.call(*WALLET)) for _ in range(2)]
+    async with minting(catalog, tmp_path, mode="replay", snapshot=path) as (local, _):
+        keys = [key_in(await local.gateway.call(*WALLET)) for _ in range(2)]
         assert keys == [f"{LEAKED}-1", f"{LEAKED}-2"]
-        recalled = await road.gateway.recall(f"{WALLET[0]}.{key}-{row.entry.version}")
+        recalled = await local.gateway.recall(f"{WALLET[0]}.{key}-{row.entry.version}")
         assert isinstance(recalled, CallError)
 
 
 async def test_recording_it_is_executed_and_not_recorded(catalog: Catalog, tmp_path: Path) -> None:
     path = tmp_path / "new.snap"
-    async with minting(catalog, tmp_path, mode="record", snapshot=path) as (road, mint):
-        assert (await road.gateway.call("get_coin", {"uuid": "x"})).ok
-        keys = [key_in(await road.gateway.call(*WALLET)) for _ in range(2)]
+    async with minting(catalog, tmp_path, mode="record", snapshot=path) as (local, mint):
+        assert (await local.gateway.call("get_coin", {"uuid": "x"})).ok
+        keys = [key_in(await local.gateway.call(*WALLET)) for _ in range(2)]
         assert keys == [f"{LEAKED}-2", f"{LEAKED}-3"]
         mint.opened.clear()
-        late = await road.gateway.call(*WALLET, CallContext(deadline_s=2.0))
+        late = await local.gateway.call(*WALLET, CallContext(deadline_s=2.0))
         assert late.error is not None
     with Snapshot(path) as snapshot:
         assert snapshot.summary.tools == {"get_coin": 1}
@@ -259,8 +259,8 @@ async def test_recording_it_is_executed_and_not_recorded(catalog: Catalog, tmp_p
 
 async def test_over_http_nobody_may_store_it(catalog: Catalog, tmp_path: Path) -> None:
     async with (
-        minting(catalog, tmp_path) as (road, _),
-        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        minting(catalog, tmp_path) as (local, _),
+        http.serve(local.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession() as client,
     ):
         for headers in ({}, {"Origin": url}):  # ready bytes, and aiohttp's response

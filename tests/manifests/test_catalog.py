@@ -142,7 +142,7 @@ def test_a_bad_file_is_named_with_the_reason(tmp_path: Path, text: str, complain
         Catalog.load(tmp_path)
 
 
-def test_an_empty_folder_and_a_doubled_name_are_refused(tmp_path: Path, catalog: Catalog) -> None:
+def test_an_empty_folder_and_a_repeated_name_are_refused(tmp_path: Path, catalog: Catalog) -> None:
     with pytest.raises(CatalogError, match="no manifest files"):
         Catalog.load(tmp_path)
     twin = catalog.get("get_coin")

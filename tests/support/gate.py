@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters.simulator import Faults
-from tests.support.gateways import Road
+from tests.support.gateways import LocalGateway
 from tests.support.waiting import PATIENCE_S
 
 ANSWER = re.compile(rb"(?=HTTP/\d\.\d \d{3} )")
@@ -23,7 +23,7 @@ class Gate:
     """A running gateway, and what was seen of it."""
 
     address: tuple[str, int]
-    road: Road
+    local: LocalGateway
     clients_file: Path
     trace: Path
     keys: dict[bytes, bytes]
@@ -108,12 +108,12 @@ def end_of(came: bytes, ends: str) -> str:
 @asynccontextmanager
 async def hanging(gate: Gate) -> AsyncIterator[None]:
     """Upstream answers nothing."""
-    before = gate.road.double.faults
-    object.__setattr__(gate.road.double, "faults", Faults(hang_rate=1.0))
+    before = gate.local.simulator.faults
+    object.__setattr__(gate.local.simulator, "faults", Faults(hang_rate=1.0))
     try:
         yield
     finally:
-        object.__setattr__(gate.road.double, "faults", before)
+        object.__setattr__(gate.local.simulator, "faults", before)
 
 
 def memory(peak: bool = False) -> int:

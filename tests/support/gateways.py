@@ -1,4 +1,4 @@
-"""Gateways in front of simulated upstreams, and their API.
+"""Gateways in front of simulated upstreams, in process or served over HTTP.
 
 Adapters, worker processes and the HTTP server are the real ones. Only the upstreams are simulated,
 and they speak HTTP.
@@ -26,46 +26,46 @@ PLANTED_KEY = "planted-rapidapi-key-0451"
 
 
 @dataclass
-class Road:
-    """A gateway whose live upstreams are the double."""
+class LocalGateway:
+    """A gateway in this process, and the simulated upstream that it takes for the live ones."""
 
     gateway: Gateway
-    double: SimulatedUpstream
+    simulator: SimulatedUpstream
     settings: GatewaySettings
 
 
 @asynccontextmanager
-async def open_road(
+async def open_local_gateway(
     catalog: Catalog,
     folder: Path,
     faults: Faults | None = None,
     trace: Trace | None = None,
     clock: Clock | None = None,
     **settings: Any,
-) -> AsyncIterator[Road]:
-    """The road with `upstream = live` and every base URL pointing at a double."""
+) -> AsyncIterator[LocalGateway]:
+    """A gateway with `upstream = live` whose every base URL points at a simulated upstream."""
     async with AsyncExitStack() as parts:
-        double = await parts.enter_async_context(SimulatedUpstream.open(catalog, faults=faults))
+        simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog, faults=faults))
         chosen = GatewaySettings(
             **{
                 "cache_dir": folder / "cache",
                 "rapidapi_keys": (SecretStr(PLANTED_KEY),),
-                "rapidapi_base_url": double.base_url,
-                "akshare_base_url": double.base_url,
+                "rapidapi_base_url": simulator.base_url,
+                "akshare_base_url": simulator.base_url,
                 "akshare_workers": 1,
                 **settings,
             }
         )
         opened = Gateway.open(chosen, catalog=catalog, trace=trace, clock=clock)
-        yield Road(await parts.enter_async_context(opened), double, chosen)
+        yield LocalGateway(await parts.enter_async_context(opened), simulator, chosen)
 
 
 @dataclass
-class Door:
-    """The HTTP door of a road, and a client for it."""
+class ServedGateway:
+    """A local gateway served over HTTP, and a client for it."""
 
     url: str
-    road: Road
+    local: LocalGateway
     client: aiohttp.ClientSession
 
     async def call(self, tool: str, arguments: object) -> tuple[int, dict[str, Any]]:
@@ -74,21 +74,23 @@ class Door:
             return response.status, await response.json()
 
 
-def play(road: Road, **faults: Any) -> None:
+def play(local: LocalGateway, **faults: Any) -> None:
     """From now on the upstream behaves so."""
-    object.__setattr__(road.double, "faults", Faults(**faults))
+    object.__setattr__(local.simulator, "faults", Faults(**faults))
 
 
-async def under_way(road: Road, number: int) -> None:
+async def under_way(local: LocalGateway, number: int) -> None:
     """Until so many executions are under way upstream."""
-    await until(lambda: road.gateway.answers.under_way == number)
+    await until(lambda: local.gateway.answers.under_way == number)
 
 
 @asynccontextmanager
-async def open_door(catalog: Catalog, folder: Path, **given_: Any) -> AsyncIterator[Door]:
+async def open_served_gateway(
+    catalog: Catalog, folder: Path, **given_: Any
+) -> AsyncIterator[ServedGateway]:
     async with (
-        open_road(catalog, folder, **given_) as road,
-        http.serve(road.gateway) as url,
+        open_local_gateway(catalog, folder, **given_) as local,
+        http.serve(local.gateway) as url,
         aiohttp.ClientSession() as client,
     ):
-        yield Door(url, road, client)
+        yield ServedGateway(url, local, client)

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any
 
 from gateway.api.mcp import CAPABILITIES_KEY, REVISION_KEY
-from tests.support.gateways import Door
+from tests.support.gateways import ServedGateway
 
 META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
 
@@ -19,13 +19,16 @@ def request(method: str, params: object = None, id_: object = 1) -> dict[str, An
 
 
 async def post(
-    door: Door, message: object, headers: Mapping[str, str] | None = None, query: str = ""
+    served: ServedGateway,
+    message: object,
+    headers: Mapping[str, str] | None = None,
+    query: str = "",
 ) -> tuple[int, Any]:
     """The status and the JSON that answer a message; a text is sent as it is."""
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
-    url = f"{door.url}/mcp{query}"
+    url = f"{served.url}/mcp{query}"
     head = {"Accept": BOTH, **(headers or {})}
-    async with door.client.post(url, data=BytesIO(body), headers=head) as got:
+    async with served.client.post(url, data=BytesIO(body), headers=head) as got:
         text = await got.read()
         nothing = "application/octet-stream" if got.status == 202 else "text/event-stream"
         kind = "application/json" if text else nothing

@@ -11,12 +11,12 @@ pytestmark = pytest.mark.anyio
 
 async def test_all_42_rapidapi_hosts_answer_every_sample_request(catalog: Catalog) -> None:
     hosts = set()
-    async with SimulatedUpstream.open(catalog) as double, aiohttp.ClientSession() as session:
+    async with SimulatedUpstream.open(catalog) as simulator, aiohttp.ClientSession() as session:
         for manifest in catalog:
             if not isinstance(manifest.binding, RapidApiBinding):
                 continue
             arguments = Signature(manifest).bind(manifest.sample())
-            url, _ = request_of(manifest.binding, arguments, double.base_url)
+            url, _ = request_of(manifest.binding, arguments, simulator.base_url)
             headers = {"X-RapidAPI-Key": "x", "X-RapidAPI-Host": manifest.binding.host}
             async with session.get(url, headers=headers) as response:
                 assert response.status == 200, manifest.name
@@ -25,13 +25,15 @@ async def test_all_42_rapidapi_hosts_answer_every_sample_request(catalog: Catalo
     assert len(hosts) == 42
 
 
-async def _answer(double: SimulatedUpstream, uuid: str, key: str | None = "x") -> tuple[int, bytes]:
+async def _answer(
+    simulator: SimulatedUpstream, uuid: str, key: str | None = "x"
+) -> tuple[int, bytes]:
     headers = {"X-RapidAPI-Host": "coinranking1.p.rapidapi.com"}
     if key:
         headers["X-RapidAPI-Key"] = key
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"{double.base_url}/coin/{uuid}", headers=headers) as response,
+        session.get(f"{simulator.base_url}/coin/{uuid}", headers=headers) as response,
     ):
         return response.status, await response.read()
 
@@ -46,20 +48,20 @@ async def test_answers_depend_on_seed_and_request_alone(catalog: Catalog) -> Non
 
 
 async def test_a_request_without_a_key_is_refused_as_upstream_does(catalog: Catalog) -> None:
-    async with SimulatedUpstream.open(catalog) as double:
-        assert (await _answer(double, "a", key=None))[0] == 401
+    async with SimulatedUpstream.open(catalog) as simulator:
+        assert (await _answer(simulator, "a", key=None))[0] == 401
 
 
 async def test_failures_come_at_the_rate_that_is_set(catalog: Catalog) -> None:
-    async with SimulatedUpstream.open(catalog, faults=Faults(failure_rate=0.3)) as double:
-        codes = [(await _answer(double, str(n)))[0] for n in range(300)]
+    async with SimulatedUpstream.open(catalog, faults=Faults(failure_rate=0.3)) as simulator:
+        codes = [(await _answer(simulator, str(n)))[0] for n in range(300)]
     assert 60 <= codes.count(503) <= 120
     assert set(codes) == {200, 503}
 
 
 async def test_what_it_does_not_stand_for_is_not_found(catalog: Catalog) -> None:
-    async with SimulatedUpstream.open(catalog) as double, aiohttp.ClientSession() as session:
+    async with SimulatedUpstream.open(catalog) as simulator, aiohttp.ClientSession() as session:
         headers = {ORIGINAL_HOST: "example.com"}
-        async with session.get(double.base_url, headers=headers) as response:
+        async with session.get(simulator.base_url, headers=headers) as response:
             assert response.status == 404
-        assert double.requests == {("example.com", "/"): 1}
+        assert simulator.requests == {("example.com", "/"): 1}

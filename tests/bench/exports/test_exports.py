@@ -395,10 +395,10 @@ def test_no_name_of_an_episode_leads_out_of_the_folder(tmp_path: Path) -> None:
 
 
 def test_two_episodes_of_one_name_are_told(tmp_path: Path) -> None:
-    source = write(tmp_path / "doubled", [episode("a"), episode("a")])
+    source = write(tmp_path / "repeated", [episode("a"), episode("a")])
     done = export(source, "atif", tmp_path / "out")
     assert (done.exit_code, "two episodes want the file 'a.json'" in done.output) == (1, True)
-    assert {path.name for path in tmp_path.iterdir()} == {"doubled"}
+    assert {path.name for path in tmp_path.iterdir()} == {"repeated"}
 
 
 PUBLIC = {

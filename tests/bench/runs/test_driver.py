@@ -23,7 +23,7 @@ from bench.task import Task
 from gateway import Gateway, GatewaySettings
 from manifests import Catalog, Manifest
 from tests.support.agents import Loopback, Made
-from tests.support.gateways import Door
+from tests.support.gateways import ServedGateway
 from tests.support.records import call as recorded_call
 from tests.support.waiting import PATIENCE_S, until
 
@@ -445,7 +445,9 @@ async def test_calls_that_are_cut_off_are_in_both_records(catalog: Catalog, tmp_
     assert result["traffic"]["errors"] == {"cancelled": 20}
 
 
-async def test_no_credential_of_an_agent_enters_a_run_directory(door: Door, tmp_path: Path) -> None:
+async def test_no_credential_of_an_agent_enters_a_run_directory(
+    served: ServedGateway, tmp_path: Path
+) -> None:
     async def act(episode: Episode) -> Turn:
         given = {
             "uuid": "x",
@@ -456,9 +458,9 @@ async def test_no_credential_of_an_agent_enters_a_run_directory(door: Door, tmp_
         return Turn() if episode.history else Turn(calls=(ToolCall("get_coin", given),))
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        async with HttpClient.open(door.url, directory.calls) as client:
+        async with HttpClient.open(served.url, directory.calls) as client:
             await Driver(SUITE, Made(act), client, directory, concurrency=1).run(1)
-        embedded = EmbeddedClient(door.road.gateway)
+        embedded = EmbeddedClient(served.local.gateway)
         await Driver(SUITE, Made(act), embedded, directory, concurrency=1).run(1)
     text = "".join(file.read_text() for file in _files(tmp_path / "run"))
     assert "[redacted]" in text
@@ -546,14 +548,14 @@ async def test_scores_from_the_files_equal_those_of_the_stream(
 
 
 async def test_over_http_a_call_leaves_the_same_record_as_in_process(
-    door: Door, tmp_path: Path
+    served: ServedGateway, tmp_path: Path
 ) -> None:
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        async with HttpClient.open(door.url, directory.calls) as client:
+        async with HttpClient.open(served.url, directory.calls) as client:
             good = await client.call("get_coin", {"uuid": "x"}, "e1", 1)
             bad = await client.call("no/such?tool", {"apikey": "planted"}, "e1", 2)
             table = await client.call("stock_zh_a_hist", {"symbol": "600519"}, "e1", 4)
-        embedded = EmbeddedClient(door.road.gateway)
+        embedded = EmbeddedClient(served.local.gateway)
         same = await embedded.call("stock_zh_a_hist", {"symbol": "600519"}, "e1", 5)
         async with HttpClient.open("http://127.0.0.1:1", directory.calls) as client:
             lost = await client.call("get_coin", {"uuid": "x"}, "e1", 3)

@@ -8,7 +8,7 @@ from bench.speed.doors import doors
 pytestmark = pytest.mark.anyio
 
 
-async def test_every_door_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_interface_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(FASTMCP_PYTHON, raising=False)
     figures = await doors(seconds=0.3, rounds=1, batch_calls=500)
     for name in ("rest", "mcp"):

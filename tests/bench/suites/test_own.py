@@ -126,7 +126,7 @@ class Empty(Words):
     def read(cls, name, dataset):
         return []
 
-class Doubled(Words):
+class Repeated(Words):
     @classmethod
     def read(cls, name, dataset):
         return 2 * super().read(name, dataset)
@@ -190,7 +190,7 @@ def test_settings_that_do_not_fit_are_a_usage_error(options: tuple[str, ...], sa
         ("own_words:Twice", "the name of the metric 'Score' is given twice"),
         ("own_words:Taken", "the name of the measure 'calls' is reserved"),
         ("own_words:Unreadable", "FileNotFoundError"),
-        ("own_words:Doubled", "two tasks have the id w0"),
+        ("own_words:Repeated", "two tasks have the id w0"),
     ],
 )
 def test_a_suite_that_is_none_is_a_usage_error(suite: str, said: str) -> None:

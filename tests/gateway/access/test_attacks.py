@@ -43,7 +43,7 @@ from tests.support.attacks import (
     once,
 )
 from tests.support.gate import ANSWER, Gate, Seen, end_of, hanging, memory
-from tests.support.gateways import PLANTED_KEY, open_road
+from tests.support.gateways import PLANTED_KEY, open_local_gateway
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,7 @@ async def gate(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> As
     made |= {b"<short>": made[b"<bob>"][:-1], b"<hash>": keys.digest_of(made[b"<bob>"])}
     async with (
         JsonLines.open(trace) as lines,
-        open_road(
+        open_local_gateway(
             catalog,
             folder,
             trace=lines,
@@ -83,13 +83,13 @@ async def gate(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> As
             allowed_origins=("https://app.example",),
             connections=CONNECTIONS,
             access_log=True,
-        ) as road,
+        ) as local,
     ):
         before = asyncio.all_tasks()
-        async with http.serve(road.gateway) as url:
+        async with http.serve(local.gateway) as url:
             host, port = url.removeprefix("http://").split(":")
             known = {name: key.encode() for name, key in made.items()}
-            gate = Gate((host, int(port)), road, file, trace, known)
+            gate = Gate((host, int(port)), local, file, trace, known)
             seen = Seen(gate.logged)
             logging.getLogger().addHandler(seen)
             logging.getLogger(ACCESS).setLevel(logging.INFO)
@@ -262,7 +262,7 @@ async def test_a_revoked_key_ends_also_what_is_under_way(gate: Gate) -> None:
 async def test_a_client_has_no_more_calls_at_once_than_it_may(gate: Gate) -> None:
     async with hanging(gate), gate.connected() as (_, writer):
         writer.write(gate.filled(call(b'{"uuid":"hangs"}', key="<single>")))
-        await until(lambda: gate.road.gateway.answers.under_way == 1)
+        await until(lambda: gate.local.gateway.answers.under_way == 1)
         for way, sent in (
             ("more calls at once", call(key="<single>")),
             ("more calls at once, MCP", mcp("call_tool", {"name": "get_coin"}, "<single>")),
@@ -271,7 +271,7 @@ async def test_a_client_has_no_more_calls_at_once_than_it_may(gate: Gate) -> Non
             gate.note(way, ended)
             assert ended.endswith("rate_limited")
         writer.transport.abort()
-        await until(lambda: gate.road.gateway.answers.under_way == 0)
+        await until(lambda: gate.local.gateway.answers.under_way == 0)
     assert end_of(await gate.answers(call(key="<single>")), "") == "200"
 
 
@@ -282,11 +282,11 @@ async def test_nobody_cancels_another_client_s_call(gate: Gate) -> None:
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
     async with hanging(gate), gate.connected() as (_, writer):
         writer.write(gate.filled(message(json.dumps(asked).encode(), "<bob>", head=session)))
-        await until(lambda: gate.road.gateway.answers.under_way == 1)
+        await until(lambda: gate.local.gateway.answers.under_way == 1)
         for key, ended in (("<narrow>", 1), ("<bob>", 0)):
             await gate.answers(message(json.dumps(cancel).encode(), key, head=session))
             await asyncio.sleep(0.05)
-            assert gate.road.gateway.answers.under_way == ended
+            assert gate.local.gateway.answers.under_way == ended
     gate.note("MCP session of another client, to cancel its call", "202, nothing cancelled")
 
 

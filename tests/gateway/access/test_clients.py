@@ -218,7 +218,7 @@ async def test_a_file_that_is_spoilt_while_it_is_served_changes_nothing(
         own.clients_file.rmdir()
         put(own.clients_file, b'{"clients": []}')
         await until(lambda: not list(known))
-        assert known.required, "no file opens a door that was shut"
+        assert known.required, "a missing file does not open what needed a key"
         put(own.clients_file, good)
         await until(lambda: bool(list(known)))
     assert PLANTED not in caplog.text

@@ -18,7 +18,7 @@ from gateway.access.strangers import Strangers
 from gateway.server import connection, http
 from gateway.settings import SettingsError
 from manifests import Catalog
-from tests.support.gateways import Door, open_road
+from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.servers import answer
 
 pytestmark = pytest.mark.anyio
@@ -31,19 +31,21 @@ MiB = 2**20
 
 
 @pytest.fixture
-async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[Door]:
+async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
     """A gateway that knows a key, and a client without one."""
     known, figures = (SecretStr("a=k1"),), SecretStr(" m1 ")
     async with (
-        open_road(catalog, tmp_path, api_keys=known, metrics_key=figures, mode="live") as road,
-        http.serve(road.gateway) as url,
+        open_local_gateway(
+            catalog, tmp_path, api_keys=known, metrics_key=figures, mode="live"
+        ) as local,
+        http.serve(local.gateway) as url,
         aiohttp.ClientSession() as client,
     ):
-        yield Door(url, road, client)
+        yield ServedGateway(url, local, client)
 
 
-async def status(door: Door, path: str, headers: Mapping[str, str] | None = None) -> int:
-    async with door.client.get(door.url + path, headers=headers) as got:
+async def status(served: ServedGateway, path: str, headers: Mapping[str, str] | None = None) -> int:
+    async with served.client.get(served.url + path, headers=headers) as got:
         await got.read()
         return got.status
 
@@ -55,19 +57,19 @@ async def send(writer: asyncio.StreamWriter, megabytes: int) -> None:
 
 
 async def test_a_flood_from_one_address_does_not_keep_another_waiting() -> None:
-    turns, served = Strangers(), list[str]()
+    turns, order = Strangers(), list[str]()
 
     async def ask(address: str) -> None:
         async with turns.turn(address):
             await asyncio.sleep(0)
-            served.append(address)
+            order.append(address)
 
     await asyncio.gather(*(ask("a") for _ in range(40)), ask("b"))
-    assert served.index("b") < 3
+    assert order.index("b") < 3
 
 
 async def test_who_has_a_key_is_served_while_strangers_wait(
-    kept: Door, monkeypatch: pytest.MonkeyPatch
+    kept: ServedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("LEAST_S", 3_600), ("MOST_S", 3_600), ("BURST_S", 0), ("WAIT_S", 0.05)):
         monkeypatch.setattr(strangers, name, value)
@@ -86,7 +88,7 @@ async def test_who_has_a_key_is_served_while_strangers_wait(
         assert got.status != 503
 
 
-async def test_the_key_of_the_figures_opens_nothing_else(kept: Door) -> None:
+async def test_the_key_of_the_figures_opens_nothing_else(kept: ServedGateway) -> None:
     opened = {path: await status(kept, path, SCRAPER) for path in ("/metrics", "/metrics?x=1")}
     assert set(opened.values()) == {200}
     assert await status(kept, "/metrics", KEY) == 200
@@ -111,13 +113,13 @@ async def test_the_key_of_the_figures_closes_nothing_and_is_no_clients(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
-        open_road(catalog, tmp_path, metrics_key=SecretStr("m1")) as road,
-        http.serve(road.gateway) as url,
+        open_local_gateway(catalog, tmp_path, metrics_key=SecretStr("m1")) as local,
+        http.serve(local.gateway) as url,
         aiohttp.ClientSession() as client,
     ):
         assert "metrics_key closes nothing" in caplog.text
-        assert await status(Door(url, road, client), "/metrics") == 200
-        assert (await Door(url, road, client).call("get_coin", {"uuid": "x"}))[0] == 200
+        assert await status(ServedGateway(url, local, client), "/metrics") == 200
+        assert (await ServedGateway(url, local, client).call("get_coin", {"uuid": "x"}))[0] == 200
     (tmp_path / "clients.json").unlink(missing_ok=True)
     key, _ = keys.add(tmp_path / "clients.json", "desk")
     for settings in ({"metrics_key": SecretStr(key)}, CLASH):
@@ -128,14 +130,14 @@ async def test_the_key_of_the_figures_closes_nothing_and_is_no_clients(
     assert GatewaySettings(metrics_key=SecretStr(" ")).metrics_key is None
 
 
-async def test_tools_are_described_to_those_who_have_a_key(kept: Door) -> None:
+async def test_tools_are_described_to_those_who_have_a_key(kept: ServedGateway) -> None:
     assert await status(kept, "/openapi.json") == 200
     assert await status(kept, "/openapi.json?tools=domain:bond") == 401
     assert await status(kept, "/openapi.json?tools=domain:bond", KEY) == 200
 
 
 async def test_the_long_body_of_a_refused_request_is_not_read(
-    kept: Door, monkeypatch: pytest.MonkeyPatch
+    kept: ServedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "REST_S", 0.2)
     for head in (f"Content-Length: {2**40}", "Transfer-Encoding: chunked"):
@@ -150,7 +152,9 @@ async def test_the_long_body_of_a_refused_request_is_not_read(
         writer.close()
 
 
-async def test_the_short_body_of_a_refused_request_leaves_its_connection_open(kept: Door) -> None:
+async def test_the_short_body_of_a_refused_request_leaves_its_connection_open(
+    kept: ServedGateway,
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(kept.url.rpartition(":")[2]))
     for _ in range(2):
         writer.write(f"{HEAD}Content-Length: 2\r\n\r\n".encode())

@@ -1,4 +1,4 @@
-"""The batch door, over real sockets: many calls in one request."""
+"""The batch API, over real sockets: many calls in one request."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from aiohttp import web
 from gateway.access.keys import add
 from manifests import Catalog
 from tests.support.commands import serving
-from tests.support.gateways import Door, open_door, play, under_way
+from tests.support.gateways import ServedGateway, open_served_gateway, play, under_way
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, settled, until
 
@@ -35,11 +35,11 @@ def lines(calls: Iterable[object]) -> bytes:
 
 
 async def batch(
-    door: Door, body: bytes, query: str = "", **headers: str
+    served: ServedGateway, body: bytes, query: str = "", **headers: str
 ) -> tuple[int, list[dict[str, Any]]]:
     """The status, and what is on each line of the answer."""
-    url = f"{door.url}/v1/calls{query}"
-    async with door.client.post(url, data=BytesIO(body), headers=headers) as got:
+    url = f"{served.url}/v1/calls{query}"
+    async with served.client.post(url, data=BytesIO(body), headers=headers) as got:
         text = await got.read()
         if got.status == 200:
             assert got.content_type == "application/x-ndjson"
@@ -47,31 +47,31 @@ async def batch(
         return got.status, [json.loads(line) for line in text.splitlines()]
 
 
-async def test_calls_are_answered_by_their_ids(door: Door) -> None:
+async def test_calls_are_answered_by_their_ids(served: ServedGateway) -> None:
     calls = [coin("a", "first"), coin("b", 2), coin("c"), coin("d", ""), coin("e", None)]
     expected = {"first": "a", 2: "b", 3: "c", "": "d", 5: "e"}
     array = json.dumps(calls, indent=1).encode()
     for body in (lines(calls), lines(calls)[:-1], b"\n \r\n" + lines(calls) + b"\n\n", array):
-        status, answers = await batch(door, body)
+        status, answers = await batch(served, body)
         assert status == 200
         assert {a["id"]: a["data"]["symbol"] for a in answers} == expected
         assert all(a["ok"] and a["provenance"]["call_id"] for a in answers)
     for nothing in (b"", b"\n\n", b"[]", b" [\n] "):
-        assert await batch(door, nothing) == (200, [])
+        assert await batch(served, nothing) == (200, [])
 
 
-async def test_answers_come_as_calls_complete(door: Door) -> None:
-    await door.call("get_coin", {"uuid": "known"})
-    play(door.road, latency_s=0.3)
+async def test_answers_come_as_calls_complete(served: ServedGateway) -> None:
+    await served.call("get_coin", {"uuid": "known"})
+    play(served.local, latency_s=0.3)
     calls = [coin("slow"), coin("known"), coin("slow"), coin("known")]
-    _, answers = await batch(door, lines(calls))
+    _, answers = await batch(served, lines(calls))
     assert [a["id"] for a in answers[:2]] == [2, 4]
     assert {a["id"] for a in answers[2:]} == {1, 3}
     assert [a["provenance"]["source"] for a in answers] == ["cached", "cached", "live", "live"]
-    assert door.road.double.requests.total() == 2  # both slow ones shared a flight
+    assert served.local.simulator.requests.total() == 2  # both slow ones shared a flight
 
 
-async def test_a_bad_line_is_told_of_and_the_others_go_on(door: Door) -> None:
+async def test_a_bad_line_is_told_of_and_the_others_go_on(served: ServedGateway) -> None:
     deep = b'{"id": "deep", "tool": "get_coin", "arguments": {"uuid": %b}}\n' % (
         b"[" * 300 + b"]" * 300
     )
@@ -92,7 +92,7 @@ async def test_a_bad_line_is_told_of_and_the_others_go_on(door: Door) -> None:
         (deep, "deep", "invalid_arguments"),
     )
     body = lines([coin("a")]) + b"".join(line for line, _, _ in wrong) + lines([coin("b", "end")])
-    status, answers = await batch(door, body)
+    status, answers = await batch(served, body)
     found = {a["id"]: a for a in answers}
     assert (status, len(answers)) == (200, len(wrong) + 2)
     assert found[1]["ok"]
@@ -101,19 +101,19 @@ async def test_a_bad_line_is_told_of_and_the_others_go_on(door: Door) -> None:
         id_: code for _, id_, code in wrong
     }
     array = b'[{"tool": "get_coin", "arguments": {"uuid": "a"}}, 5, ' + deep + b"]"
-    _, answers = await batch(door, array)
+    _, answers = await batch(served, array)
     assert {a["id"]: a["ok"] for a in answers} == {1: True, 2: False, "deep": False}
 
 
-async def test_a_line_too_long_ends_what_is_read(door: Door) -> None:
+async def test_a_line_too_long_ends_what_is_read(served: ServedGateway) -> None:
     body = lines([coin("a")]) + b" " * (2**20 + 1) + lines([coin("b")])
-    status, answers = await batch(door, body)
+    status, answers = await batch(served, body)
     assert status == 200
     assert {a["id"] for a in answers} == {1, None}
     (late,) = [a for a in answers if a["id"] is None]
     assert late["error"]["code"] == "too_large"
     padded = lines([coin("a")])[:-1] + b" " * (2**20 - 100) + b"\n" + lines([coin("b")])
-    _, answers = await batch(door, padded)
+    _, answers = await batch(served, padded)
     assert [a["ok"] for a in answers] == [True, True]
 
 
@@ -132,34 +132,34 @@ REFUSED: tuple[tuple[bytes, str, dict[str, str], int, str], ...] = (
 )
 
 
-async def test_what_is_no_batch_is_refused_as_a_whole(door: Door) -> None:
+async def test_what_is_no_batch_is_refused_as_a_whole(served: ServedGateway) -> None:
     for body, query, headers, status, code in REFUSED:
-        got, (problem,) = await batch(door, body, query, **headers)
+        got, (problem,) = await batch(served, body, query, **headers)
         assert (got, problem["error"]["code"]) == (status, code), (body[:40], query)
-        assert (await batch(door, lines([coin("a")])))[0] == 200
+        assert (await batch(served, lines([coin("a")])))[0] == 200
 
 
-async def test_the_query_and_the_head_ask_the_same_of_all_calls(door: Door) -> None:
-    _, (answer,) = await batch(door, lines([HIST]), "?max_rows=2")
+async def test_the_query_and_the_head_ask_the_same_of_all_calls(served: ServedGateway) -> None:
+    _, (answer,) = await batch(served, lines([HIST]), "?max_rows=2")
     assert (len(answer["data"]), answer["truncated"]) == (2, True)
-    _, (answer,) = await batch(door, lines([HIST]), **{"Cache-Control": "only-if-cached"})
+    _, (answer,) = await batch(served, lines([HIST]), **{"Cache-Control": "only-if-cached"})
     assert answer["provenance"]["source"] == "cached"
-    _, answers = await batch(door, lines([coin("a"), coin("b")]), "?timeout_s=0.000001")
+    _, answers = await batch(served, lines([coin("a"), coin("b")]), "?timeout_s=0.000001")
     assert [a["error"]["code"] for a in answers] == ["timeout"] * 2
 
 
-async def test_so_many_calls_are_under_way_at_once_and_no_more(door: Door) -> None:
-    play(door.road, hang_rate=1.0)
+async def test_so_many_calls_are_under_way_at_once_and_no_more(served: ServedGateway) -> None:
+    play(served.local, hang_rate=1.0)
     body = lines(coin(f"c{n}") for n in range(50))
-    waiting = asyncio.create_task(batch(door, body, "?concurrency=7&timeout_s=60"))
-    await under_way(door.road, 7)
+    waiting = asyncio.create_task(batch(served, body, "?concurrency=7&timeout_s=60"))
+    await under_way(served.local, 7)
     await asyncio.sleep(0.1)
-    assert door.road.gateway.answers.under_way == 7
+    assert served.local.gateway.answers.under_way == 7
     waiting.cancel()
-    await under_way(door.road, 0)
+    await under_way(served.local, 0)
 
 
-async def test_answers_are_read_while_calls_are_sent(door: Door) -> None:
+async def test_answers_are_read_while_calls_are_sent(served: ServedGateway) -> None:
     turns: asyncio.Queue[str | None] = asyncio.Queue()
 
     async def body() -> AsyncIterator[bytes]:
@@ -169,8 +169,8 @@ async def test_answers_are_read_while_calls_are_sent(door: Door) -> None:
                 await asyncio.sleep(0.005)
 
     turns.put_nowait("c0")
-    url = f"{door.url}/v1/calls"
-    async with asyncio.timeout(PATIENCE_S), door.client.post(url, data=body()) as got:
+    url = f"{served.url}/v1/calls"
+    async with asyncio.timeout(PATIENCE_S), served.client.post(url, data=body()) as got:
         for n in range(20):
             answer = json.loads(await got.content.readline())
             assert (answer["id"], answer["data"]["symbol"]) == (n + 1, f"c{n}")
@@ -178,35 +178,37 @@ async def test_answers_are_read_while_calls_are_sent(door: Door) -> None:
         assert await got.content.read() == b""
 
 
-async def test_a_client_that_goes_away_ends_only_what_it_alone_wanted(door: Door) -> None:
-    play(door.road, hang_rate=1.0)
-    other = asyncio.create_task(door.call("get_coin", {"uuid": "shared"}))
-    await under_way(door.road, 1)
-    waiting = asyncio.create_task(batch(door, lines([coin("shared"), coin("mine"), coin("own")])))
-    await under_way(door.road, 3)
+async def test_a_client_that_goes_away_ends_only_what_it_alone_wanted(
+    served: ServedGateway,
+) -> None:
+    play(served.local, hang_rate=1.0)
+    other = asyncio.create_task(served.call("get_coin", {"uuid": "shared"}))
+    await under_way(served.local, 1)
+    waiting = asyncio.create_task(batch(served, lines([coin("shared"), coin("mine"), coin("own")])))
+    await under_way(served.local, 3)
     waiting.cancel()
-    await under_way(door.road, 1)
-    await until(lambda: door.road.gateway.outcomes == {"cancelled": 3})
+    await under_way(served.local, 1)
+    await until(lambda: served.local.gateway.outcomes == {"cancelled": 3})
     assert not other.done()
     other.cancel()
-    await under_way(door.road, 0)
-    play(door.road)
-    assert (await batch(door, lines([coin("mine")])))[1][0]["ok"]
+    await under_way(served.local, 0)
+    play(served.local)
+    assert (await batch(served, lines([coin("mine")])))[1][0]["ok"]
 
 
-async def test_a_client_that_does_not_read_is_not_read_from(door: Door) -> None:
-    _, whole = await door.call(HIST["tool"], HIST["arguments"])
-    host, port = door.url.removeprefix("http://").split(":")
+async def test_a_client_that_does_not_read_is_not_read_from(served: ServedGateway) -> None:
+    _, whole = await served.call(HIST["tool"], HIST["arguments"])
+    host, port = served.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /v1/calls HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n"
     block = lines([HIST] * 500)
     writer.write(head.encode() + b"".join([b"%x\r\n%b\r\n" % (len(block), block)] * 40))
-    outcomes = door.road.gateway.outcomes
+    outcomes = served.local.gateway.outcomes
     await until(lambda: outcomes["cached"])
     made = await settled(lambda: outcomes["cached"])
     assert made * len(json.dumps(whole)) < 24 * 2**20  # what sockets hold
     assert made < 8_000
-    assert (await door.call("get_coin", {"uuid": "x"}))[0] == 200  # others are served meanwhile
+    assert (await served.call("get_coin", {"uuid": "x"}))[0] == 200  # others are served meanwhile
     writer.write(b"0\r\n\r\n")
     answered, end = 0, b""
     while not end.endswith(b"\r\n0\r\n\r\n"):
@@ -220,16 +222,16 @@ async def test_a_client_that_does_not_read_is_not_read_from(door: Door) -> None:
 
 
 async def test_a_client_that_goes_away_amid_its_answers_is_no_error(
-    door: Door, caplog: pytest.LogCaptureFixture
+    served: ServedGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await door.call(HIST["tool"], HIST["arguments"])
+    await served.call(HIST["tool"], HIST["arguments"])
     for _ in range(3):
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(connector=connector) as leaving:
-            got = await leaving.post(f"{door.url}/v1/calls", data=BytesIO(lines([HIST] * 5_000)))
+            got = await leaving.post(f"{served.url}/v1/calls", data=BytesIO(lines([HIST] * 5_000)))
             await got.content.readline()
             got.close()
-    made = await settled(lambda: door.road.gateway.outcomes["cached"])
+    made = await settled(lambda: served.local.gateway.outcomes["cached"])
     assert made < 12_000
     assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
 
@@ -251,11 +253,11 @@ async def test_limits_of_a_client_are_waited_for(catalog: Catalog, tmp_path: Pat
     settings = {"clients_file": tmp_path / "clients.json"}
     async with (
         upstream(handler) as url,
-        open_door(catalog, tmp_path, rapidapi_base_url=url, **settings) as door,
+        open_served_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as served,
     ):
         body = lines(coin(f"c{n}") for n in range(70))
         started = time.perf_counter()
-        _, answers = await batch(door, body, **head)
+        _, answers = await batch(served, body, **head)
         assert time.perf_counter() - started > 30 / 40  # 40 at once, the others 40 a second
         assert most == 3
     assert len(answers) == 70
@@ -263,13 +265,13 @@ async def test_limits_of_a_client_are_waited_for(catalog: Catalog, tmp_path: Pat
 
 
 async def test_a_batch_has_no_more_rights_than_its_calls(catalog: Catalog, tmp_path: Path) -> None:
-    async with open_door(catalog, tmp_path, api_keys=("one-key-0123456789",)) as door:
-        status, (problem,) = await batch(door, lines([coin("a")]))
+    async with open_served_gateway(catalog, tmp_path, api_keys=("one-key-0123456789",)) as served:
+        status, (problem,) = await batch(served, lines([coin("a")]))
         assert (status, problem["error"]["code"]) == (401, "unauthorized")
         head = {"Authorization": "Bearer one-key-0123456789"}
         off = next(m for m in catalog if m.intent_type == "transactional" and not m.unavailable)
         calls = [coin("a"), {"tool": off.name, "arguments": off.sample()}]
-        _, answers = await batch(door, lines(calls), **head)
+        _, answers = await batch(served, lines(calls), **head)
         found = {a["id"]: a for a in answers}
         assert found[1]["ok"]
         assert found[2]["error"]["code"] == "forbidden"

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateways import Door
+from tests.support.gateways import ServedGateway
 from tests.support.installed import NODE, PACKAGES, node_is_missing
 
 pytestmark = pytest.mark.anyio
@@ -109,9 +109,11 @@ def outcomes(folder: Path) -> dict[str, str]:
     return found
 
 
-async def test_every_server_scenario_that_can_pass_does(door: Door, tmp_path: Path) -> None:
+async def test_every_server_scenario_that_can_pass_does(
+    served: ServedGateway, tmp_path: Path
+) -> None:
     suite = command("conformance", "conformance")
-    whole = [*suite, "server", "--suite", "all", "--url", f"{door.url}/mcp", "-o", str(tmp_path)]
+    whole = [*suite, "server", "--suite", "all", "--url", f"{served.url}/mcp", "-o", str(tmp_path)]
     ended = await run(whole, tmp_path)
     found = outcomes(tmp_path)
     assert {name for name, failure in found.items() if not failure} == PASSED, ended.output
@@ -120,44 +122,50 @@ async def test_every_server_scenario_that_can_pass_does(door: Door, tmp_path: Pa
         assert reason in found[name], name
 
 
-async def test_a_list_of_all_tools_conforms_as_well(door: Door, tmp_path: Path) -> None:
+async def test_a_list_of_all_tools_conforms_as_well(served: ServedGateway, tmp_path: Path) -> None:
     suite = command("conformance", "conformance")
-    url = f"{door.url}/mcp?tools=all"
+    url = f"{served.url}/mcp?tools=all"
     scenario = ["server", "--scenario", "tools-list", "--url", url, "-o", str(tmp_path)]
     ended = await run([*suite, *scenario], tmp_path)
     assert (ended.code, outcomes(tmp_path)) == (0, {"tools-list": ""}), ended.output
 
 
-async def inspect(door: Door, home: Path, query: str, *words: str) -> tuple[int | None, Any, str]:
+async def inspect(
+    served: ServedGateway, home: Path, query: str, *words: str
+) -> tuple[int | None, Any, str]:
     """How the Inspector ends, what it shows and what it complains of."""
     inspector = command("inspector", "mcp-inspector")
-    url = f"{door.url}/mcp{query}"
+    url = f"{served.url}/mcp{query}"
     ended = await run([*inspector, "--cli", url, "--transport", "http", *words], home)
     return ended.code, json.loads(ended.output) if ended.output else None, ended.errors
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_the_inspector_lists_and_calls(door: Door, tmp_path: Path, era: str) -> None:
+async def test_the_inspector_lists_and_calls(
+    served: ServedGateway, tmp_path: Path, era: str
+) -> None:
     listing = ("--protocol-era", era, "--method", "tools/list", "--strict")
-    code, shown, complaints = await inspect(door, tmp_path, "", *listing)
+    code, shown, complaints = await inspect(served, tmp_path, "", *listing)
     assert (code, complaints) == (0, "")
     names = [tool["name"] for tool in shown["tools"]]
     assert names == ["search_tools", "describe_tool", "call_tool", "read_result"]
     call = ("--protocol-era", era, "--method", "tools/call", "--tool-name")
     order = ("--tool-arg", "name=get_coin", 'arguments={"uuid":"x"}')
-    code, shown, complaints = await inspect(door, tmp_path, "", *call, "call_tool", *order)
+    code, shown, complaints = await inspect(served, tmp_path, "", *call, "call_tool", *order)
     assert (code, shown["isError"], complaints) == (0, False, "")
     assert shown["structuredContent"]["data"]["symbol"] == "x"
 
 
-async def test_the_inspector_finds_every_schema_portable(door: Door, tmp_path: Path) -> None:
+async def test_the_inspector_finds_every_schema_portable(
+    served: ServedGateway, tmp_path: Path
+) -> None:
     listing = ("--method", "tools/list", "--strict")
-    code, shown, complaints = await inspect(door, tmp_path, "?tools=all", *listing)
+    code, shown, complaints = await inspect(served, tmp_path, "?tools=all", *listing)
     assert (code, complaints) == (0, "")
     assert len(shown["tools"]) > 700
     call = ("--method", "tools/call", "--tool-name", "get_coin")
-    code, shown, _ = await inspect(door, tmp_path, "?tools=all", *call, "--tool-arg", "uuid=x")
+    code, shown, _ = await inspect(served, tmp_path, "?tools=all", *call, "--tool-arg", "uuid=x")
     assert (code, shown["isError"]) == (0, False)
-    code, shown, _ = await inspect(door, tmp_path, "?tools=all", *call, "--tool-arg", "rows=1")
+    code, shown, _ = await inspect(served, tmp_path, "?tools=all", *call, "--tool-arg", "rows=1")
     assert (code, shown["isError"]) == (5, True)
     assert json.loads(shown["content"][0]["text"])["error"]["code"] == "invalid_arguments"

@@ -21,7 +21,7 @@ from gateway.api import mcp
 from gateway.api.mcp import REVISION_KEY
 from gateway.trace import JsonLines
 from manifests import Catalog, Selection
-from tests.support.gateways import Door, open_door, play, under_way
+from tests.support.gateways import ServedGateway, open_served_gateway, play, under_way
 from tests.support.mcp_messages import BOTH, META, post, request
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held
@@ -40,11 +40,11 @@ def stateless(method: str, **params: object) -> tuple[dict[str, Any], dict[str, 
     return request(method, {**params, "_meta": META}), headers
 
 
-async def session(door: Door, revision: str = "2025-11-25") -> dict[str, str]:
+async def session(served: ServedGateway, revision: str = "2025-11-25") -> dict[str, str]:
     """The headers of a client that has shaken hands."""
     params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t"}}
     hello = request("initialize", params)
-    async with door.client.post(f"{door.url}/mcp", json=hello) as got:
+    async with served.client.post(f"{served.url}/mcp", json=hello) as got:
         assert (await got.json())["result"]["protocolVersion"] == revision
         session_id = got.headers["Mcp-Session-Id"]
     return {"Mcp-Session-Id": session_id, "MCP-Protocol-Version": revision}
@@ -69,8 +69,8 @@ async def every_tool(client: Client) -> list[Tool]:
 
 
 @ERAS
-async def test_a_client_finds_reads_and_calls_a_tool(door: Door, era: str) -> None:
-    async with Client(f"{door.url}/mcp", mode=era) as client:
+async def test_a_client_finds_reads_and_calls_a_tool(served: ServedGateway, era: str) -> None:
+    async with Client(f"{served.url}/mcp", mode=era) as client:
         assert client.protocol_version == {"auto": "2026-07-28", "legacy": "2025-11-25"}[era]
         assert client.server_info is not None
         assert (client.server_info.name, client.server_info.title) == ("finport", "Finport")
@@ -103,8 +103,8 @@ async def test_all_752_callable_tools_are_listed_on_one_page(
     catalog: Catalog, tmp_path: Path, era: str
 ) -> None:
     async with (
-        open_door(catalog, tmp_path, allow_transactional=True) as door,
-        Client(f"{door.url}/mcp?tools=all", mode=era) as client,
+        open_served_gateway(catalog, tmp_path, allow_transactional=True) as served,
+        Client(f"{served.url}/mcp?tools=all", mode=era) as client,
     ):
         page = await client.list_tools()
     tools = [tool for tool in page.tools if tool.name != "read_result"]
@@ -116,7 +116,7 @@ async def test_all_752_callable_tools_are_listed_on_one_page(
         assert tool.output_schema == tools[0].output_schema
 
 
-async def test_pages_are_as_long_as_is_asked_for(door: Door, catalog: Catalog) -> None:
+async def test_pages_are_as_long_as_is_asked_for(served: ServedGateway, catalog: Catalog) -> None:
     bonds = Selection.parse("domain:bond")
     bonds_offered = [m.name for m in catalog if m in bonds and m.unavailable is None]
     names = ["read_result", *bonds_offered]
@@ -125,25 +125,25 @@ async def test_pages_are_as_long_as_is_asked_for(door: Door, catalog: Catalog) -
         params: dict[str, str] | None = {}
         while params is not None:
             query = f"?tools=domain:bond&page_size={size}"
-            _, answer = await post(door, request("tools/list", params), query=query)
+            _, answer = await post(served, request("tools/list", params), query=query)
             page = [tool["name"] for tool in answer["result"]["tools"]]
             listed += page
             cursor = answer["result"].get("nextCursor")
             assert len(page) == size or cursor is None
             params = {"cursor": cursor} if cursor else None
         assert listed == names
-    _, answer = await post(door, request("tools/list"), query="?page_size=2")
+    _, answer = await post(served, request("tools/list"), query="?page_size=2")
     assert len(answer["result"]["tools"]) == 2
     for wrong in ("0", "-1", "x", "1", "99999999", "999999999", str(len(names))):
-        _, answer = await post(door, request("tools/list", {"cursor": wrong}))
+        _, answer = await post(served, request("tools/list", {"cursor": wrong}))
         assert answer["error"]["code"] == -32602, wrong
 
 
 @pytest.mark.parametrize("schema", ["short", "full", "none"])
 async def test_every_answer_fits_the_schema_that_is_listed(
-    door: Door, catalog: Catalog, schema: str
+    served: ServedGateway, catalog: Catalog, schema: str
 ) -> None:
-    url = f"{door.url}/mcp?tools=source:rapidapi&output_schema={schema}"
+    url = f"{served.url}/mcp?tools=source:rapidapi&output_schema={schema}"
     async with Client(url) as client:  # which checks what it gets
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         del tools["read_result"]
@@ -164,9 +164,9 @@ async def test_every_answer_fits_the_schema_that_is_listed(
 
 
 async def test_what_may_set_something_off_is_not_offered_until_it_is_allowed(
-    door: Door, catalog: Catalog
+    served: ServedGateway, catalog: Catalog
 ) -> None:
-    async with Client(f"{door.url}/mcp?tools=all") as client:
+    async with Client(f"{served.url}/mcp?tools=all") as client:
         names = {tool.name for tool in await every_tool(client)}
     withheld = {m.name for m in catalog if m.unavailable is None} - names
     assert withheld == {m.name for m in catalog if m.intent_type == "transactional"}
@@ -175,10 +175,10 @@ async def test_what_may_set_something_off_is_not_offered_until_it_is_allowed(
 
 @ERAS
 async def test_a_selection_offers_its_tools_themselves(
-    door: Door, catalog: Catalog, era: str
+    served: ServedGateway, catalog: Catalog, era: str
 ) -> None:
     bonds = Selection.parse("domain:bond")
-    async with Client(f"{door.url}/mcp?tools=domain:bond&max_rows=3", mode=era) as client:
+    async with Client(f"{served.url}/mcp?tools=domain:bond&max_rows=3", mode=era) as client:
         tools = {tool.name: tool for tool in await every_tool(client)}
         offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
         assert set(tools) == offered | {"read_result"}
@@ -198,9 +198,9 @@ async def test_a_selection_offers_its_tools_themselves(
 
 @ERAS
 async def test_what_a_model_can_put_right_is_a_result_and_the_rest_an_error(
-    door: Door, era: str
+    served: ServedGateway, era: str
 ) -> None:
-    async with Client(f"{door.url}/mcp", mode=era) as client:
+    async with Client(f"{served.url}/mcp", mode=era) as client:
         for name, arguments, code, word in (
             ("call_tool", {"name": "get_coin", "arguments": {}}, "invalid_arguments", "uuid"),
             ("call_tool", {"name": "get_coins_"}, "unknown_tool", "did you mean"),
@@ -238,41 +238,43 @@ WAYS_TO_GIVE: tuple[dict[str, Any], ...] = (
 )
 
 
-async def test_call_tool_takes_arguments_as_models_give_them(door: Door) -> None:
+async def test_call_tool_takes_arguments_as_models_give_them(served: ServedGateway) -> None:
     for given_ in WAYS_TO_GIVE:
         params = {"name": "call_tool", "arguments": {"name": "get_coin", **given_}}
-        _, answer = await post(door, request("tools/call", params))
+        _, answer = await post(served, request("tools/call", params))
         assert answer["result"]["structuredContent"]["data"]["symbol"] == "x", given_
     for nothing in ({}, {"arguments": None}, {"arguments": "null"}, {"arguments": "{}"}):
         given_ = {"name": "rates", **nothing}
         _, answer = await post(
-            door, request("tools/call", {"name": "call_tool", "arguments": given_})
+            served, request("tools/call", {"name": "call_tool", "arguments": given_})
         )
         assert answer["result"]["structuredContent"]["ok"] is True, nothing
 
 
-async def test_what_call_tool_would_have_to_guess_is_refused_and_recorded(door: Door) -> None:
+async def test_what_call_tool_would_have_to_guess_is_refused_and_recorded(
+    served: ServedGateway,
+) -> None:
     priced = {"name": "get_coin_price_difference"}  # it takes an argument `name` itself
     for given_, words in (
         ({"name": "get_coin", "uuid": "x", "arguments": {"uuid": "y"}}, "beside arguments"),
         ({**priced, "symbol": "BTC"}, "an argument name too"),
     ):
-        before = door.road.gateway.outcomes["invalid_arguments"]
+        before = served.local.gateway.outcomes["invalid_arguments"]
         _, answer = await post(
-            door, request("tools/call", {"name": "call_tool", "arguments": given_})
+            served, request("tools/call", {"name": "call_tool", "arguments": given_})
         )
         error = json.loads(answer["result"]["content"][0]["text"])["error"]
         assert error["code"] == "invalid_arguments"
         assert words in error["message"]
         assert "give all in arguments" in error["message"]
-        assert door.road.gateway.outcomes["invalid_arguments"] == before + 1
+        assert served.local.gateway.outcomes["invalid_arguments"] == before + 1
 
 
 @ERAS
 async def test_a_tool_that_was_found_is_told_to_be_called_through_call_tool(
-    door: Door, era: str
+    served: ServedGateway, era: str
 ) -> None:
-    async with Client(f"{door.url}/mcp", mode=era) as client:
+    async with Client(f"{served.url}/mcp", mode=era) as client:
         for given_ in ({"uuid": "x"}, {}, {"uuid": ["x"]}):
             direct = await client.call_tool("get_coin", given_)
             assert direct.is_error
@@ -281,10 +283,10 @@ async def test_a_tool_that_was_found_is_told_to_be_called_through_call_tool(
             assert "call_tool" in error["message"]
             called = await client.call_tool("call_tool", error["details"]["call_tool"])
             assert not called.is_error
-        assert door.road.gateway.outcomes["invalid_request"] == 3
+        assert served.local.gateway.outcomes["invalid_request"] == 3
         with pytest.raises(MCPError, match=r"Unknown tool: get_cion; did you mean .*get_coin"):
             await client.call_tool("get_cion", {})
-    async with Client(f"{door.url}/mcp?tools=domain:bond", mode=era) as client:
+    async with Client(f"{served.url}/mcp?tools=domain:bond", mode=era) as client:
         with pytest.raises(MCPError, match="bond_us_zh_rate; did you mean ") as caught:
             await client.call_tool("bond_us_zh_rate", {})
         near = caught.value.error.data["nearest"]
@@ -298,10 +300,10 @@ async def test_a_text_that_only_its_caller_may_see_is_not_recorded(
     path = tmp_path / "calls.jsonl"
     async with (
         JsonLines.open(path) as trace,
-        open_door(catalog, tmp_path, trace=trace) as door,
+        open_served_gateway(catalog, tmp_path, trace=trace) as served,
     ):
         params = {"name": "get_coin", "arguments": {"uuid": "a-secret-uuid"}}
-        _, answer = await post(door, request("tools/call", params))
+        _, answer = await post(served, request("tools/call", params))
         assert "a-secret-uuid" in answer["result"]["content"][0]["text"]
     (record,) = map(json.loads, path.read_text().splitlines())
     assert (record["tool"], record["code"]) == ("get_coin", "invalid_request")
@@ -315,8 +317,8 @@ async def test_tools_say_what_they_do_and_the_server_who_it_is(
     for allowed in (False, True):
         folder = tmp_path / str(allowed)
         async with (
-            open_door(catalog, folder, allow_transactional=allowed) as door,
-            Client(f"{door.url}/mcp", mode=era) as client,
+            open_served_gateway(catalog, folder, allow_transactional=allowed) as served,
+            Client(f"{served.url}/mcp", mode=era) as client,
         ):
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert [tool.title for tool in tools.values()] == [
@@ -332,25 +334,27 @@ async def test_tools_say_what_they_do_and_the_server_who_it_is(
                 assert hints.open_world_hint is (name == "call_tool")
             server = client.server_info
             assert server is not None
-            assert server.website_url == f"{door.url}/"
+            assert server.website_url == f"{served.url}/"
             assert server.icons is not None
             (icon,) = server.icons
             kind, _, encoded = icon.src.partition(",")
             assert kind == "data:image/svg+xml;base64"
             assert base64.b64decode(encoded).startswith(b"<svg")
-    async with open_door(catalog, tmp_path) as door:
+    async with open_served_gateway(catalog, tmp_path) as served:
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}}
-        _, answer = await post(door, request("initialize", params), {"X-Forwarded-Proto": "https"})
+        _, answer = await post(
+            served, request("initialize", params), {"X-Forwarded-Proto": "https"}
+        )
         website = answer["result"]["serverInfo"]["websiteUrl"]
-        assert website == door.url.replace("http://", "https://") + "/"
+        assert website == served.url.replace("http://", "https://") + "/"
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_older_clients_shake_hands_and_call(
-    door: Door, revision: str, monkeypatch: pytest.MonkeyPatch
+    served: ServedGateway, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", revision)
-    async with Client(f"{door.url}/mcp", mode="legacy") as client:
+    async with Client(f"{served.url}/mcp", mode="legacy") as client:
         assert client.protocol_version == revision
         called = await client.call_tool("call_tool", COIN)
         assert said(called)["ok"] is True
@@ -374,8 +378,8 @@ async def test_a_slow_call_is_told_of_while_it_goes_on(
 
     async with (
         upstream(held.handle) as url,
-        open_door(catalog, tmp_path, rapidapi_base_url=url) as door,
-        Client(f"{door.url}/mcp", mode=era) as client,
+        open_served_gateway(catalog, tmp_path, rapidapi_base_url=url) as served,
+        Client(f"{served.url}/mcp", mode=era) as client,
     ):
         slow = await client.call_tool("call_tool", COIN, progress_callback=hear)
         assert slow.structured_content == said(slow)
@@ -389,23 +393,25 @@ async def test_a_slow_call_is_told_of_while_it_goes_on(
 
 
 @ERAS
-async def test_a_client_that_cancels_ends_the_work_upstream(door: Door, era: str) -> None:
-    play(door.road, hang_rate=1.0)
-    async with Client(f"{door.url}/mcp", mode=era) as client:
+async def test_a_client_that_cancels_ends_the_work_upstream(
+    served: ServedGateway, era: str
+) -> None:
+    play(served.local, hang_rate=1.0)
+    async with Client(f"{served.url}/mcp", mode=era) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "call_tool", COIN)
-            await under_way(door.road, 1)
+            await under_way(served.local, 1)
             group.cancel_scope.cancel()
-        await under_way(door.road, 0)
-        play(door.road)
+        await under_way(served.local, 0)
+        play(served.local)
         assert not (await client.call_tool("call_tool", COIN)).is_error
-    assert door.road.gateway.outcomes == {"cancelled": 1, "live": 1}
+    assert served.local.gateway.outcomes == {"cancelled": 1, "live": 1}
 
 
 @pytest.mark.parametrize("hears", [False, True], ids=["json", "events"])
 @ERAS
 async def test_a_client_leaves_quietly_while_a_call_is_under_way(
-    door: Door,
+    served: ServedGateway,
     era: str,
     hears: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -414,7 +420,7 @@ async def test_a_client_leaves_quietly_while_a_call_is_under_way(
     """An answer to a cancelled call would meet a client that reads no more, and breaks there. So
     would a second notification, at a moment that nobody chooses: there is one.
     """
-    play(door.road, hang_rate=1.0)
+    play(served.local, hang_rate=1.0)
     heard = asyncio.Event()
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -423,99 +429,101 @@ async def test_a_client_leaves_quietly_while_a_call_is_under_way(
         heard.set()
 
     async def visit() -> None:
-        async with Client(f"{door.url}/mcp", mode=era) as client:
+        async with Client(f"{served.url}/mcp", mode=era) as client:
             await client.call_tool("call_tool", COIN, progress_callback=hear if hears else None)
 
     for _ in range(5):
         heard.clear()
         monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
         visiting = asyncio.create_task(visit())
-        await under_way(door.road, 1)
+        await under_way(served.local, 1)
         monkeypatch.setattr(mcp, "PROGRESS_S", PATIENCE_S)
         if hears:
             await heard.wait()
         visiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await visiting
-        await under_way(door.road, 0)
-    assert door.road.gateway.outcomes == {"cancelled": 5}
+        await under_way(served.local, 0)
+    assert served.local.gateway.outcomes == {"cancelled": 5}
     assert not [r for r in caplog.records if r.levelname == "ERROR"]
 
 
 async def test_a_connection_that_closes_ends_the_work_upstream(
-    door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: ServedGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    play(door.road, hang_rate=1.0)
+    play(served.local, hang_rate=1.0)
     call = request("tools/call", {"name": "call_tool", "arguments": COIN})
     streaming = request("tools/call", {**call["params"], "_meta": {"progressToken": 7}})
     for message in (call, streaming, [call]):
-        waiting = asyncio.create_task(post(door, message))
-        await under_way(door.road, 1)
+        waiting = asyncio.create_task(post(served, message))
+        await under_way(served.local, 1)
         waiting.cancel()
-        await under_way(door.road, 0)
+        await under_way(served.local, 0)
     monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
-    got = await door.client.post(f"{door.url}/mcp", json=streaming, headers={"Accept": BOTH})
+    got = await served.client.post(f"{served.url}/mcp", json=streaming, headers={"Accept": BOTH})
     assert b"notifications/progress" in await got.content.readuntil(b"\n\n")
     got.close()
-    await under_way(door.road, 0)
+    await under_way(served.local, 0)
     assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
 
 
 async def test_a_cancelled_stream_ends_without_an_answer_and_its_connection_lives_on(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    served: ServedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "PROGRESS_S", 0.05)
-    play(door.road, hang_rate=1.0)
-    head = await session(door)
+    play(served.local, hang_rate=1.0)
+    head = await session(served)
     params = {"name": "call_tool", "arguments": COIN, "_meta": {"progressToken": "t"}}
     call = request("tools/call", params, "a")
-    async with door.client.post(
-        f"{door.url}/mcp", json=call, headers={**head, "Accept": BOTH}
+    async with served.client.post(
+        f"{served.url}/mcp", json=call, headers={**head, "Accept": BOTH}
     ) as got:
         assert got.content_type == "text/event-stream"
         assert got.headers.keys() >= {"X-Request-Id", "X-Content-Type-Options", "Cache-Control"}
         assert got.headers.getall("Server") == ["finport"]
         first = await got.content.readuntil(b"\n\n")
         assert b"notifications/progress" in first
-        await _cancel(door, head, "a")
+        await _cancel(served, head, "a")
         rest = await got.text()
     told = [json.loads(line[6:]) for line in rest.splitlines() if line.startswith("data: ")]
     assert all(message["method"] == "notifications/progress" for message in told)
-    await under_way(door.road, 0)
-    assert await post(door, request("ping"), head) == (200, request_answer({}))
+    await under_way(served.local, 0)
+    assert await post(served, request("ping"), head) == (200, request_answer({}))
 
 
-async def test_only_the_session_that_asked_can_cancel_by_notification(door: Door) -> None:
-    play(door.road, hang_rate=1.0)
-    mine, other = await session(door), await session(door)
+async def test_only_the_session_that_asked_can_cancel_by_notification(
+    served: ServedGateway,
+) -> None:
+    play(served.local, hang_rate=1.0)
+    mine, other = await session(served), await session(served)
     call = request("tools/call", {"name": "call_tool", "arguments": COIN}, 5)
-    waiting = asyncio.create_task(post(door, call, mine))
-    await under_way(door.road, 1)
+    waiting = asyncio.create_task(post(served, call, mine))
+    await under_way(served.local, 1)
     for stranger in (other, {}, mine | {"Mcp-Session-Id": "0" * 32}):
-        await _cancel(door, stranger, 5)
-    await _cancel(door, mine, "5")  # another id than 5
+        await _cancel(served, stranger, 5)
+    await _cancel(served, mine, "5")  # another id than 5
     await asyncio.sleep(0.05)
-    assert door.road.gateway.answers.under_way == 1
-    await _cancel(door, mine, 5)
+    assert served.local.gateway.answers.under_way == 1
+    await _cancel(served, mine, 5)
     assert await waiting == (200, None)
-    await under_way(door.road, 0)
-    await _cancel(door, mine, 5)  # nothing is left of it
+    await under_way(served.local, 0)
+    await _cancel(served, mine, 5)  # nothing is left of it
 
 
-async def test_a_cancelled_client_that_takes_no_events_is_told_so(door: Door) -> None:
-    play(door.road, hang_rate=1.0)
-    head = await session(door) | {"Accept": "application/json"}
+async def test_a_cancelled_client_that_takes_no_events_is_told_so(served: ServedGateway) -> None:
+    play(served.local, hang_rate=1.0)
+    head = await session(served) | {"Accept": "application/json"}
     call = request("tools/call", {"name": "call_tool", "arguments": COIN}, 5)
-    waiting = asyncio.create_task(post(door, call, head))
-    await under_way(door.road, 1)
-    await _cancel(door, head, 5)
+    waiting = asyncio.create_task(post(served, call, head))
+    await under_way(served.local, 1)
+    await _cancel(served, head, 5)
     status, answer = await waiting
     assert (status, answer["id"], answer["error"]["code"]) == (200, 5, -32600)
 
 
-async def _cancel(door: Door, head: Mapping[str, str], id_: str | int) -> None:
+async def _cancel(served: ServedGateway, head: Mapping[str, str], id_: str | int) -> None:
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}}
-    assert await post(door, note, head) == (202, None)
+    assert await post(served, note, head) == (202, None)
 
 
 def request_answer(result: object, id_: object = 1) -> dict[str, Any]:
@@ -523,8 +531,8 @@ def request_answer(result: object, id_: object = 1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("allowing", ["2024-11-05", "2025-03-26"])
-async def test_the_first_revisions_may_send_arrays(door: Door, allowing: str) -> None:
-    head = await session(door, allowing)
+async def test_the_first_revisions_may_send_arrays(served: ServedGateway, allowing: str) -> None:
+    head = await session(served, allowing)
     several = [
         request("ping", id_=1),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -533,7 +541,7 @@ async def test_the_first_revisions_may_send_arrays(door: Door, allowing: str) ->
         request("tools/list", [], 4),
         17,
     ]
-    status, answers = await post(door, several, head)
+    status, answers = await post(served, several, head)
     assert status == 200
     assert [a["id"] for a in answers] == [1, "b", 3, 4, None]
     assert [a.get("error", {}).get("code") for a in answers] == [
@@ -541,12 +549,12 @@ async def test_the_first_revisions_may_send_arrays(door: Door, allowing: str) ->
     ]
     assert answers[1]["result"]["structuredContent"]["ok"] is True
     notes = [{"jsonrpc": "2.0", "method": "notifications/initialized"}] * 2
-    assert await post(door, notes, head) == (202, None)
+    assert await post(served, notes, head) == (202, None)
     for array in ([], [request("ping")] * 65):
-        status, answer = await post(door, array, head)
+        status, answer = await post(served, array, head)
         assert (status, answer["error"]["code"], answer["id"]) == (400, -32600, None)
     for revision in ("2025-06-18", "2025-11-25", "2026-07-28"):
-        status, answer = await post(door, several, {"MCP-Protocol-Version": revision})
+        status, answer = await post(served, several, {"MCP-Protocol-Version": revision})
         assert (status, answer["error"]["code"], answer["id"]) == (400, -32600, None)
 
 
@@ -582,15 +590,15 @@ ERRORS: tuple[tuple[object, int, int, object], ...] = (
 )
 
 
-async def test_every_error_has_its_code_and_its_id(door: Door) -> None:
+async def test_every_error_has_its_code_and_its_id(served: ServedGateway) -> None:
     for message, status, code, id_ in ERRORS:
-        got, answer = await post(door, message)
+        got, answer = await post(served, message)
         assert (got, answer["error"]["code"], answer["id"]) == (status, code, id_), message
         assert answer["jsonrpc"] == "2.0"
         assert isinstance(answer["error"]["message"], str)
 
 
-async def test_what_needs_no_answer_gets_none(door: Door) -> None:
+async def test_what_needs_no_answer_gets_none(served: ServedGateway) -> None:
     for message in (
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
@@ -599,33 +607,33 @@ async def test_what_needs_no_answer_gets_none(door: Door) -> None:
         {"jsonrpc": "2.0", "id": 1, "result": {}},
         {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": ""}},
     ):
-        assert await post(door, message) == (202, None)
+        assert await post(served, message) == (202, None)
 
 
-async def test_a_stateless_request_says_the_same_in_its_head(door: Door) -> None:
+async def test_a_stateless_request_says_the_same_in_its_head(served: ServedGateway) -> None:
     list_, list_head = stateless("tools/list")
     call, call_head = stateless("tools/call", name="call_tool", arguments=COIN)
-    status, answer = await post(door, list_, list_head)
+    status, answer = await post(served, list_, list_head)
     assert (status, len(answer["result"]["tools"])) == (200, 4)
     assert answer["result"]["resultType"] == "complete"
     assert answer["result"]["ttlMs"] > 0
     encoded = call_head | {"Mcp-Name": "=?base64?Y2FsbF90b29s?="}
     for head in (call_head, encoded):
-        status, answer = await post(door, call, head)
+        status, answer = await post(served, call, head)
         assert (status, answer["result"]["structuredContent"]["ok"]) == (200, True)
     for name in ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"):
         without = {k: v for k, v in call_head.items() if k != name}
         for head in (without, call_head | {name: "2025-11-25"}, call_head | {name: "=?base64?_?="}):
-            status, answer = await post(door, call, head)
+            status, answer = await post(served, call, head)
             code = (
                 -32022 if head.get(name) == "=?base64?_?=" and name.startswith("MCP-") else -32020
             )
             assert (status, answer["error"]["code"], answer["id"]) == (400, code, 1), head
-    status, answer = await post(door, request("tools/list"), list_head)
+    status, answer = await post(served, request("tools/list"), list_head)
     assert (status, answer["error"]["code"]) == (400, -32020)
 
 
-async def test_a_stateless_request_has_the_form_of_its_revision(door: Door) -> None:
+async def test_a_stateless_request_has_the_form_of_its_revision(served: ServedGateway) -> None:
     for method, meta, status, code in (
         ("server/discover", META, 200, None),
         ("tools/list", META, 200, None),
@@ -639,11 +647,11 @@ async def test_a_stateless_request_has_the_form_of_its_revision(door: Door) -> N
         head = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
         if method == "tools/call":
             message["params"]["name"], head["Mcp-Name"] = "nothing", "nothing"
-        got, answer = await post(door, message, head)
+        got, answer = await post(served, message, head)
         assert (got, answer.get("error", {}).get("code")) == (status, code), method
     message = request("tools/list", {"_meta": META | {REVISION_KEY: "2030-01-01"}})
     for head in ({}, {"MCP-Protocol-Version": "2030-01-01", "Mcp-Method": "tools/list"}):
-        got, answer = await post(door, message, head)
+        got, answer = await post(served, message, head)
         assert got == 400
         assert answer["error"]["code"] == (-32022 if head else -32020)
     assert answer["error"]["data"]["requested"] == "2030-01-01"
@@ -652,12 +660,12 @@ async def test_a_stateless_request_has_the_form_of_its_revision(door: Door) -> N
     ]
 
 
-async def test_what_is_asked_for_over_http(door: Door) -> None:
+async def test_what_is_asked_for_over_http(served: ServedGateway) -> None:
     ping = request("ping")
     for accept in ("*/*", "application/*", "application/json", BOTH, "text/html, */*;q=0.1"):
-        assert await post(door, ping, {"Accept": accept}) == (200, request_answer({}))
+        assert await post(served, ping, {"Accept": accept}) == (200, request_answer({}))
     for content_type in ("application/json; charset=utf-8", "text/plain", ""):
-        assert await post(door, ping, {"Content-Type": content_type}) == (200, request_answer({}))
+        assert await post(served, ping, {"Content-Type": content_type}) == (200, request_answer({}))
 
 
 REFUSED: tuple[tuple[dict[str, str], str, int, str], ...] = (
@@ -675,27 +683,27 @@ REFUSED: tuple[tuple[dict[str, str], str, int, str], ...] = (
 )
 
 
-async def test_a_refusal_is_an_error_of_the_protocol(door: Door) -> None:
+async def test_a_refusal_is_an_error_of_the_protocol(served: ServedGateway) -> None:
     for headers, query, status, code in REFUSED:
-        got, answer = await post(door, request("ping", id_="a"), headers, query)
+        got, answer = await post(served, request("ping", id_="a"), headers, query)
         assert (got, answer["id"], answer["error"]["code"]) == (status, "a", -32010), query
         said = answer["error"]["data"]
         assert (said["code"], said["fault"], said["retryable"]) == (code, "agent", False)
         assert said["message"] == answer["error"]["message"]
     for body in (b" " * (2**20 + 1), b'{"id":"' + b"x" * 2**20 + b'"}'):
-        got, answer = await post(door, body)
+        got, answer = await post(served, body)
         assert (got, answer["id"], answer["error"]["data"]["code"]) == (413, None, "too_large")
 
 
-async def test_a_refusal_by_the_head_alone_has_no_id(door: Door) -> None:
-    origin = {"Origin": door.url}
+async def test_a_refusal_by_the_head_alone_has_no_id(served: ServedGateway) -> None:
+    origin = {"Origin": served.url}
     for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
-        got, answer = await post(door, request("ping"), headers)
+        got, answer = await post(served, request("ping"), headers)
         assert (got, answer["id"], answer["error"]["data"]["code"]) == (403, None, "forbidden")
     for method in ("GET", "DELETE", "PUT", "PATCH"):
         for head in ({}, origin):  # with an Origin it passes the router
-            url = f"{door.url}/mcp"
-            async with door.client.request(method, url, headers=head) as refused:
+            url = f"{served.url}/mcp"
+            async with served.client.request(method, url, headers=head) as refused:
                 assert refused.status == 405
                 assert "POST" in refused.headers["Allow"]
                 answer = await refused.json()
@@ -710,15 +718,17 @@ async def test_a_client_with_a_wrong_key_is_told_the_reason(
     from gateway.access.keys import add
 
     add(tmp_path / "clients.json", "b")
-    async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
-        url = f"{door.url}/mcp"
+    async with open_served_gateway(
+        catalog, tmp_path, clients_file=tmp_path / "clients.json"
+    ) as served:
+        url = f"{served.url}/mcp"
         head = {"Authorization": "Bearer wrong"}
         async with httpx2.AsyncClient(headers=head) as http_client:
             reason = pytest.RaisesExc(MCPError, match="this key is not known, or was revoked")
             with pytest.RaisesGroup(reason, flatten_subgroups=True):
                 async with Client(streamable_http_client(url, http_client=http_client), mode=era):
                     pass
-        async with door.client.post(url, json=request("ping")) as got:
+        async with served.client.post(url, json=request("ping")) as got:
             assert got.status == 401
             assert "Bearer" in got.headers["WWW-Authenticate"]
             answer = await got.json()
@@ -726,12 +736,14 @@ async def test_a_client_with_a_wrong_key_is_told_the_reason(
         assert "Bearer KEY" in answer["error"]["message"]
 
 
-async def test_what_is_nested_too_deeply_is_wrong_like_any_other_argument(door: Door) -> None:
+async def test_what_is_nested_too_deeply_is_wrong_like_any_other_argument(
+    served: ServedGateway,
+) -> None:
     for depth in (100, 300, 1000):
         deep = b"[" * depth + b"]" * depth
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool",'
         call += b'"arguments":{"name":"get_coin","arguments":{"uuid":%b}}}}' % deep
-        status, answer = await post(door, call)
+        status, answer = await post(served, call)
         assert status == 200
         error = json.loads(answer["result"]["content"][0]["text"])["error"]
         assert error["code"] == "invalid_arguments"
@@ -745,19 +757,21 @@ async def test_a_key_says_which_tools_are_offered_and_how_often(
     bonds = Selection.parse("domain:bond")
     key, _ = add(tmp_path / "clients.json", "b", tools=bonds, per_second=0.001)
     head = {"Authorization": f"Bearer {key}"}
-    async with open_door(catalog, tmp_path, clients_file=tmp_path / "clients.json") as door:
-        status, problem = await post(door, request("tools/list"))
+    async with open_served_gateway(
+        catalog, tmp_path, clients_file=tmp_path / "clients.json"
+    ) as served:
+        status, problem = await post(served, request("tools/list"))
         assert (status, problem["error"]["data"]["code"]) == (401, "unauthorized")
-        _, answer = await post(door, request("tools/list"), head, "?tools=all")
+        _, answer = await post(served, request("tools/list"), head, "?tools=all")
         names = {tool["name"] for tool in answer["result"]["tools"]}
         offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
         assert names == offered | {"read_result"}
         search = {"name": "search_tools", "arguments": {"query": "bitcoin price", "limit": 50}}
-        _, answer = await post(door, request("tools/call", search), head)
+        _, answer = await post(served, request("tools/call", search), head)
         found = answer["result"]["structuredContent"]["tools"]
         assert {tool["name"] for tool in found} <= names
         for code in ("rate_limited",) * 2:
-            _, answer = await post(door, request("tools/call", search), head)
+            _, answer = await post(served, request("tools/call", search), head)
             assert answer["result"]["isError"] is True
             assert json.loads(answer["result"]["content"][0]["text"])["error"]["code"] == code
 
@@ -813,14 +827,14 @@ messages = st.fixed_dictionaries(
     query=st.sampled_from(["", "?tools=all", "?tools=names:get_coin"]),
 )
 async def test_any_json_is_answered_in_the_words_of_the_protocol(
-    door: Door, message: Any, head: dict[str, str], query: str
+    served: ServedGateway, message: Any, head: dict[str, str], query: str
 ) -> None:
     if head and isinstance(message, dict) and isinstance(message.get("method"), str):
         head = head | {"Mcp-Method": message["method"]}
         if isinstance(message.get("params"), dict):
             name = message["params"].get("name")
             head |= {"Mcp-Name": name} if isinstance(name, str) and name.isidentifier() else {}
-    status, answer = await post(door, message, head, query)
+    status, answer = await post(served, message, head, query)
     if status == 202:
         assert answer is None
         return

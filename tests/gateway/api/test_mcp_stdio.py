@@ -23,7 +23,7 @@ from gateway.api.mcp_stdio import McpStdio
 from gateway.api.mcp_tools import Listing, OutputSchema
 from gateway.cli.mcp import OUTPUT_SCHEMAS
 from manifests import Catalog
-from tests.support.gateways import Road, open_road
+from tests.support.gateways import LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held, until
 
@@ -225,9 +225,9 @@ def test_wrong_options_are_usage_errors(
 
 @dataclass
 class Pipe:
-    """A client of a door in this process."""
+    """A client of an MCP server over pipes, both in this process."""
 
-    road: Road
+    local: LocalGateway
     input: int
     output: asyncio.StreamReader
     serving: "asyncio.Task[None]"
@@ -255,15 +255,15 @@ class Pipe:
 
 
 @asynccontextmanager
-async def opened(road: Road) -> AsyncIterator[Pipe]:
+async def opened(local: LocalGateway) -> AsyncIterator[Pipe]:
     theirs, ours = os.pipe(), os.pipe()
     reader = asyncio.StreamReader(limit=2**22)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours[0], "rb")
     )
-    door = McpStdio(road.gateway, Visitor(Caller()), theirs[0], ours[1])
-    pipe = Pipe(road, theirs[1], reader, asyncio.create_task(door.serve()))
+    server = McpStdio(local.gateway, Visitor(Caller()), theirs[0], ours[1])
+    pipe = Pipe(local, theirs[1], reader, asyncio.create_task(server.serve()))
     try:
         yield pipe
     finally:
@@ -277,28 +277,28 @@ async def opened(road: Road) -> AsyncIterator[Pipe]:
 
 
 @pytest.fixture
-async def pipe(road: Road) -> AsyncIterator[Pipe]:
-    async with opened(road) as it:
+async def pipe(local: LocalGateway) -> AsyncIterator[Pipe]:
+    async with opened(local) as it:
         yield it
 
 
-def play(road: Road, **faults: Any) -> None:
-    object.__setattr__(road.double, "faults", Faults(**faults))
+def play(local: LocalGateway, **faults: Any) -> None:
+    object.__setattr__(local.simulator, "faults", Faults(**faults))
 
 
-async def under_way(road: Road, number: int) -> None:
-    await until(lambda: road.gateway.answers.under_way == number)
+async def under_way(local: LocalGateway, number: int) -> None:
+    await until(lambda: local.gateway.answers.under_way == number)
 
 
 @pytest.mark.anyio
 async def test_a_notification_ends_the_work_upstream(pipe: Pipe) -> None:
-    play(pipe.road, hang_rate=1.0)
+    play(pipe.local, hang_rate=1.0)
     for id_ in (7, "seven"):
         pipe.send(call(id_))
-        await under_way(pipe.road, 1)
+        await under_way(pipe.local, 1)
         pipe.send(cancel(f"{id_}!"), cancel(id_))
-        await under_way(pipe.road, 0)
-    play(pipe.road)
+        await under_way(pipe.local, 0)
+    play(pipe.local)
     pipe.send(call(8), cancel(8), {"jsonrpc": "2.0", "id": 9, "method": "ping"})
     assert (await pipe.read())["id"] == 9  # the call ended before it had begun
     pipe.send(call(8))
@@ -314,8 +314,8 @@ async def test_requests_are_answered_side_by_side(
     held = Held()
     async with (
         upstream(held.handle) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url) as road,
-        opened(road) as pipe,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url) as local,
+        opened(local) as pipe,
     ):
         pipe.send(
             call("slow", _meta={"progressToken": 0}),
@@ -383,13 +383,13 @@ async def test_a_line_too_long_is_one_error_whatever_stands_in_it(pipe: Pipe) ->
 
 
 @pytest.mark.anyio
-async def test_what_hangs_at_the_end_of_input_ends_with_the_drain_time(road: Road) -> None:
-    road.gateway.settings.drain_s = 0.3
-    play(road, hang_rate=1.0)
-    async with opened(road) as pipe:
+async def test_what_hangs_at_the_end_of_input_ends_with_the_drain_time(local: LocalGateway) -> None:
+    local.gateway.settings.drain_s = 0.3
+    play(local, hang_rate=1.0)
+    async with opened(local) as pipe:
         pipe.send(call(1), call(2, arguments={"name": "get_coin", "arguments": {"uuid": "y"}}))
-        await under_way(road, 2)
-    await under_way(road, 0)
+        await under_way(local, 2)
+    await under_way(local, 0)
 
 
 @pytest.mark.anyio

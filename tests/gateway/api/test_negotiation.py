@@ -7,7 +7,7 @@ from multidict import CIMultiDict
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
-from tests.support.gateways import Door
+from tests.support.gateways import ServedGateway
 from tests.support.mcp_messages import request
 
 pytestmark = pytest.mark.anyio
@@ -15,10 +15,10 @@ pytestmark = pytest.mark.anyio
 PING = request("ping")
 
 
-async def coding(door: Door, path: str, *accepted: str) -> str | None:
+async def coding(served: ServedGateway, path: str, *accepted: str) -> str | None:
     headers = CIMultiDict([("Accept-Encoding", text) for text in accepted])
-    async with door.client.get(
-        door.url + path, headers=headers, skip_auto_headers=("Accept-Encoding",)
+    async with served.client.get(
+        served.url + path, headers=headers, skip_auto_headers=("Accept-Encoding",)
     ) as got:
         assert (await got.json(content_type=None)) is not None
         assert got.status == 200
@@ -47,19 +47,19 @@ CODINGS: list[tuple[tuple[str, ...], str | None, str | None]] = [
 """What is accepted, and how a long and a short answer to that are coded."""
 
 
-async def test_an_answer_is_coded_as_its_client_accepts(door: Door) -> None:
+async def test_an_answer_is_coded_as_its_client_accepts(served: ServedGateway) -> None:
     found = [
         (
             accepted,
-            await coding(door, "/v1/tools?limit=1000", *accepted),
-            await coding(door, "/v1/tools?limit=1", *accepted),
+            await coding(served, "/v1/tools?limit=1000", *accepted),
+            await coding(served, "/v1/tools?limit=1", *accepted),
         )
         for accepted, _, _ in CODINGS
     ]
     assert found == CODINGS
 
 
-async def test_mcp_is_spoken_with_those_who_accept_json(door: Door) -> None:
+async def test_mcp_is_spoken_with_those_who_accept_json(served: ServedGateway) -> None:
     expected = {
         "application/json": 200,
         "text/html, application/*;q=0.1": 200,
@@ -72,7 +72,7 @@ async def test_mcp_is_spoken_with_those_who_accept_json(door: Door) -> None:
     found = {}
     for accepted in expected:
         headers = {"Accept": accepted}
-        async with door.client.post(f"{door.url}/mcp", json=PING, headers=headers) as got:
+        async with served.client.post(f"{served.url}/mcp", json=PING, headers=headers) as got:
             found[accepted] = got.status
     assert found == expected
 
@@ -112,11 +112,11 @@ PLAIN, OPEN = "text/plain; version=0.0.4", "application/openmetrics-text; versio
     ],
 )
 async def test_figures_come_in_the_format_that_is_asked_for(
-    door: Door, accept: tuple[str, ...], given: str
+    served: ServedGateway, accept: tuple[str, ...], given: str
 ) -> None:
     headers = CIMultiDict([("Accept", text) for text in accept])
-    async with door.client.get(
-        f"{door.url}/metrics", headers=headers, skip_auto_headers=("Accept",)
+    async with served.client.get(
+        f"{served.url}/metrics", headers=headers, skip_auto_headers=("Accept",)
     ) as got:
         text = await got.text()
     assert got.headers["Content-Type"] == f"{given}; charset=utf-8"

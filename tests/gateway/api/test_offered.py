@@ -9,7 +9,7 @@ import pytest
 
 from gateway.access.keys import add
 from manifests import Catalog, Manifest, Selection
-from tests.support.gateways import Door, open_door
+from tests.support.gateways import ServedGateway, open_served_gateway
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -18,111 +18,115 @@ BONDS = Selection.parse("domain:bond")
 WALLET = "generate_wallet"
 
 
-async def get(door: Door, target: str, key: str | None = None) -> Any:
+async def get(served: ServedGateway, target: str, key: str | None = None) -> Any:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    async with door.client.get(door.url + target, headers=headers) as got:
+    async with served.client.get(served.url + target, headers=headers) as got:
         assert got.status == 200, await got.text()
         return await got.json()
 
 
-async def listed(door: Door, query: str, key: str | None = None) -> set[str]:
+async def listed(served: ServedGateway, query: str, key: str | None = None) -> set[str]:
     """The names of all that `GET /v1/tools` gives, which are as many as it says."""
-    page = await get(door, f"/v1/tools?limit=1000{query}", key)
+    page = await get(served, f"/v1/tools?limit=1000{query}", key)
     names = {tool["name"] for tool in page["tools"]}
     assert page["total"] == len(page["tools"]) == len(names)
     return names
 
 
-async def exported(door: Door, query: str, key: str | None = None) -> set[str]:
-    return {tool["name"] for tool in await get(door, f"/v1/schemas/anthropic{query}", key)}
+async def exported(served: ServedGateway, query: str, key: str | None = None) -> set[str]:
+    return {tool["name"] for tool in await get(served, f"/v1/schemas/anthropic{query}", key)}
 
 
-async def described(door: Door, query: str, key: str | None = None) -> set[str]:
-    paths = (await get(door, f"/openapi.json{query}", key))["paths"]
-    own = (await get(door, "/openapi.json", key))["paths"]
+async def described(served: ServedGateway, query: str, key: str | None = None) -> set[str]:
+    paths = (await get(served, f"/openapi.json{query}", key))["paths"]
+    own = (await get(served, "/openapi.json", key))["paths"]
     return {path.removeprefix("/v1/tools/") for path in paths.keys() - own.keys()}
 
 
 @pytest.fixture
-async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[tuple[Door, str]]:
-    """A door, and a key for bonds only."""
+async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[tuple[ServedGateway, str]]:
+    """A served gateway, and a key for bonds only."""
     file = tmp_path / "clients.json"
     key, _ = add(file, "bonds", tools=BONDS)
-    async with open_door(catalog, tmp_path, clients_file=file) as door:
-        yield door, key
+    async with open_served_gateway(catalog, tmp_path, clients_file=file) as served:
+        yield served, key
 
 
 async def test_what_can_t_be_called_is_in_the_catalogue_with_the_reason_and_in_no_schema(
-    door: Door, catalog: Catalog
+    served: ServedGateway, catalog: Catalog
 ) -> None:
     gone = {m.name: m.unavailable for m in catalog if m.unavailable is not None}
     assert len(gone) == 8
-    page = await get(door, "/v1/tools?limit=1000")
+    page = await get(served, "/v1/tools?limit=1000")
     assert gone.items() <= {tool["name"]: tool["unavailable"] for tool in page["tools"]}.items()
     names = ",".join(gone)
-    assert await exported(door, f"?tools=names:{names}") == set()
-    assert not gone.keys() & await exported(door, "?q=qhkc+index")
-    assert len(await exported(door, "?limit=740")) == 740
+    assert await exported(served, f"?tools=names:{names}") == set()
+    assert not gone.keys() & await exported(served, "?q=qhkc+index")
+    assert len(await exported(served, "?limit=740")) == 740
 
 
 async def test_without_a_key_only_what_needs_a_grant_is_left_out(
-    door: Door, catalog: Catalog
+    served: ServedGateway, catalog: Catalog
 ) -> None:
     usable = {m.name for m in catalog if m.intent_type != "transactional"}
-    assert await listed(door, "") == usable
-    assert WALLET not in await listed(door, "&q=generate+wallet")
-    assert await described(door, f"?tools=names:{WALLET},get_coin") == {"get_coin"}
+    assert await listed(served, "") == usable
+    assert WALLET not in await listed(served, "&q=generate+wallet")
+    assert await described(served, f"?tools=names:{WALLET},get_coin") == {"get_coin"}
 
 
-async def test_a_key_is_shown_what_it_may_use(kept: tuple[Door, str], catalog: Catalog) -> None:
-    door, key = kept
+async def test_a_key_is_shown_what_it_may_use(
+    kept: tuple[ServedGateway, str], catalog: Catalog
+) -> None:
+    served, key = kept
     bonds = {m.name for m in catalog if m in BONDS}
 
     def can_be_called(manifest: Manifest) -> bool:
         return manifest.unavailable is None
 
     callable_ = {m.name for m in catalog if m in BONDS and can_be_called(m)}
-    assert await listed(door, "", key) == bonds
-    assert await listed(door, "&domain=fund", key) <= bonds
-    assert await listed(door, "&q=price+of+bitcoin", key) <= bonds
-    assert await exported(door, "", key) == callable_
-    assert await described(door, "?tools=all", key) == callable_
-    assert await described(door, "?tools=names:get_coin", key) == set()
+    assert await listed(served, "", key) == bonds
+    assert await listed(served, "&domain=fund", key) <= bonds
+    assert await listed(served, "&q=price+of+bitcoin", key) <= bonds
+    assert await exported(served, "", key) == callable_
+    assert await described(served, "?tools=all", key) == callable_
+    assert await described(served, "?tools=names:get_coin", key) == set()
 
 
-async def test_pages_of_a_narrow_catalogue_join(kept: tuple[Door, str], catalog: Catalog) -> None:
-    door, key = kept
+async def test_pages_of_a_narrow_catalogue_join(
+    kept: tuple[ServedGateway, str], catalog: Catalog
+) -> None:
+    served, key = kept
     names: list[str] = []
     cursor: str | None = "0"
     while cursor is not None:
-        page = await get(door, f"/v1/tools?limit=7&cursor={cursor}", key)
+        page = await get(served, f"/v1/tools?limit=7&cursor={cursor}", key)
         names += [tool["name"] for tool in page["tools"]]
         cursor = page["next_cursor"]
     assert names == [m.name for m in catalog if m in BONDS]
 
 
 async def test_a_manifest_says_why_its_reader_may_not_call_the_tool(
-    kept: tuple[Door, str],
+    kept: tuple[ServedGateway, str],
 ) -> None:
-    door, key = kept
-    assert (await get(door, "/v1/tools/bond_zh_us_rate", key))["refused"] is None
-    refused = (await get(door, "/v1/tools/get_coin", key))["refused"]
+    served, key = kept
+    assert (await get(served, "/v1/tools/bond_zh_us_rate", key))["refused"] is None
+    refused = (await get(served, "/v1/tools/get_coin", key))["refused"]
     assert refused == "this client may use domain:bond only, which get_coin is not of"
 
 
 async def test_a_key_added_later_also_closes_the_descriptions_of_tools(
-    door: Door, tmp_path: Path
+    served: ServedGateway, tmp_path: Path
 ) -> None:
-    url = f"{door.url}/openapi.json?tools=names:get_coin"
-    assert await described(door, "?tools=names:get_coin") == {"get_coin"}
+    url = f"{served.url}/openapi.json?tools=names:get_coin"
+    assert await described(served, "?tools=names:get_coin") == {"get_coin"}
     key, _ = add(tmp_path / "clients.json", "late")
     status = 200
     async with asyncio.timeout(PATIENCE_S):
         while status == 200:
-            async with door.client.get(url) as got:
+            async with served.client.get(url) as got:
                 status = got.status
             await asyncio.sleep(0.02)
     assert status == 401
-    assert await described(door, "?tools=names:get_coin", key) == {"get_coin"}
-    document = await get(door, "/openapi.json")
+    assert await described(served, "?tools=names:get_coin", key) == {"get_coin"}
+    document = await get(served, "/openapi.json")
     assert "security" in document["paths"]["/v1/calls"]["post"]

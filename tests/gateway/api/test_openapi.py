@@ -1,4 +1,4 @@
-"""The description of the doors: valid by its own rules, and true of what they take and give."""
+"""The OpenAPI description: valid by its own rules, and true of what the API takes and gives."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from adapters.simulator import Faults
 from manifests import Catalog, Selection
 from tests.support.commands import serving
-from tests.support.gateways import Door, open_door
+from tests.support.gateways import ServedGateway, open_served_gateway
 from tests.support.mcp_messages import META, request
 
 HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
@@ -53,8 +53,8 @@ class Described:
         return self._validators[key]
 
 
-async def described(door: Door, query: str = "") -> Described:
-    async with door.client.get(f"{door.url}/openapi.json{query}") as got:
+async def described(served: ServedGateway, query: str = "") -> Described:
+    async with served.client.get(f"{served.url}/openapi.json{query}") as got:
         assert got.status == 200
         return Described(await got.json())
 
@@ -73,8 +73,10 @@ def every_schema(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("query", ["", "?tools=all", "?tools=domain:bond"])
-async def test_the_description_is_valid_openapi(catalog: Catalog, door: Door, query: str) -> None:
-    document = (await described(door, query)).document
+async def test_the_description_is_valid_openapi(
+    catalog: Catalog, served: ServedGateway, query: str
+) -> None:
+    document = (await described(served, query)).document
     errors = list(OPENAPI_31_VALIDATOR.iter_errors(document))
     assert errors == []
     checked = {json.dumps(schema, sort_keys=True) for schema in every_schema(document)}
@@ -95,7 +97,7 @@ async def test_the_description_is_valid_openapi(catalog: Catalog, door: Door, qu
         m.name for m in catalog
     }
     chosen = Selection.parse(query.partition("=")[2] or "names:none")
-    may_use = door.road.gateway.may_use
+    may_use = served.local.gateway.may_use
     assert tools == {
         m.name for m in catalog if m in chosen and m.unavailable is None and may_use(m, None)
     }
@@ -112,9 +114,9 @@ def every_object(value: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("query", ["", "?tools=all"])
-async def test_generators_of_clients_find_what_they_need(door: Door, query: str) -> None:
-    document = (await described(door, query)).document
-    assert document["servers"] == [{"url": door.url}]
+async def test_generators_of_clients_find_what_they_need(served: ServedGateway, query: str) -> None:
+    document = (await described(served, query)).document
+    assert document["servers"] == [{"url": served.url}]
     assert all("items" in one for one in every_object(document) if one.get("type") == "array")
     tags = {tag["name"] for tag in document["tags"]}
     for path, item in document["paths"].items():
@@ -129,9 +131,9 @@ async def test_generators_of_clients_find_what_they_need(door: Door, query: str)
 
 @pytest.mark.anyio
 async def test_what_is_said_of_a_tool_is_what_its_manifest_says(
-    catalog: Catalog, whole_door: Door
+    catalog: Catalog, served_whole: ServedGateway
 ) -> None:
-    document = (await described(whole_door, "?tools=all")).document
+    document = (await described(served_whole, "?tools=all")).document
     for manifest in catalog:
         if manifest.unavailable is not None:
             continue
@@ -189,31 +191,31 @@ ASKED: tuple[tuple[str, str, str, Any, int], ...] = (
 
 
 @pytest.mark.anyio
-async def test_every_route_answers_as_it_is_described(door: Door) -> None:
-    said = await described(door)
-    _, shortened = await door.call("stock_zh_a_hist?max_rows=2", HIST)
+async def test_every_route_answers_as_it_is_described(served: ServedGateway) -> None:
+    said = await described(served)
+    _, shortened = await served.call("stock_zh_a_hist?max_rows=2", HIST)
     for path, method, target, body, status in ASKED:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        url = door.url + target.replace("<h>", shortened["handle"])
+        url = served.url + target.replace("<h>", shortened["handle"])
         zipped = (
             {} if data is None else {"Content-Type": "application/json", "Content-Encoding": "gzip"}
         )
         data = data and gzip.compress(data)
-        async with door.client.request(method, url, data=data, headers=zipped) as got:
+        async with served.client.request(method, url, data=data, headers=zipped) as got:
             assert got.status == status, (method, target, await got.text())
             said.check(path, method, got.status, got.headers, await got.read())
     assert {path for path, *_ in ASKED} == said.document["paths"].keys()
 
 
 @pytest.mark.anyio
-async def test_errors_of_upstreams_are_described_as_well(door: Door) -> None:
-    said = await described(door)
+async def test_errors_of_upstreams_are_described_as_well(served: ServedGateway) -> None:
+    said = await described(served)
     rates = {"busy": 503, "key_refused": 401, "html": 200, "empty": 200, "quota_exhausted": 429}
     seen = set()
     for number, kind in enumerate(rates):
-        object.__setattr__(door.road.double, "faults", Faults(rates={kind: 1.0}))  # type: ignore[dict-item]
-        url = f"{door.url}/v1/tools/get_coin?timeout_s=60"
-        async with door.client.post(url, json={"uuid": f"c{number}"}) as got:
+        object.__setattr__(served.local.simulator, "faults", Faults(rates={kind: 1.0}))  # type: ignore[dict-item]
+        url = f"{served.url}/v1/tools/get_coin?timeout_s=60"
+        async with served.client.post(url, json={"uuid": f"c{number}"}) as got:
             said.check("/v1/tools/{name}", "POST", got.status, got.headers, await got.read())
             seen.add(got.status)
     assert len(seen) >= 3
@@ -222,8 +224,8 @@ async def test_errors_of_upstreams_are_described_as_well(door: Door) -> None:
 
 @pytest.mark.anyio
 async def test_keys_are_described_where_they_are_needed(catalog: Catalog, tmp_path: Path) -> None:
-    async with open_door(catalog, tmp_path, api_keys=("one-key-0123456789",)) as door:
-        said = await described(door)
+    async with open_served_gateway(catalog, tmp_path, api_keys=("one-key-0123456789",)) as served:
+        said = await described(served)
         schemes = said.document["components"]["securitySchemes"]
         assert schemes["key"]["scheme"] == "bearer"
         assert schemes["api_key"] == {"type": "apiKey", "in": "header", "name": "X-Api-Key"}
@@ -234,8 +236,8 @@ async def test_keys_are_described_where_they_are_needed(catalog: Catalog, tmp_pa
             ("/mcp", "POST", "/mcp"),
         ):
             for headers, status in (({}, 401), ({"Host": "evil.example"}, 403)):
-                url = door.url + target
-                async with door.client.request(method, url, headers=headers) as got:
+                url = served.url + target
+                async with served.client.request(method, url, headers=headers) as got:
                     assert got.status == status
                     said.check(path, method, got.status, got.headers, await got.read())
             security = said.document["paths"][path][method.lower()]["security"]
@@ -245,14 +247,14 @@ async def test_keys_are_described_where_they_are_needed(catalog: Catalog, tmp_pa
 
 
 @pytest.fixture
-async def whole_door(catalog: Catalog, tmp_path: Path) -> AsyncIterator[Door]:
-    """A door with all 760 tools."""
-    async with open_door(catalog, tmp_path, allow_transactional=True) as door:
-        yield door
+async def served_whole(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
+    """A served gateway with all 760 tools."""
+    async with open_served_gateway(catalog, tmp_path, allow_transactional=True) as served:
+        yield served
 
 
 @pytest.mark.anyio
-async def test_vendors_sdks_take_all_tools_that_can_be_called(whole_door: Door) -> None:
+async def test_vendors_sdks_take_all_tools_that_can_be_called(served_whole: ServedGateway) -> None:
     from anthropic.types import ToolParam
     from mcp.types import Tool
     from openai.types.chat import ChatCompletionFunctionToolParam
@@ -264,7 +266,7 @@ async def test_vendors_sdks_take_all_tools_that_can_be_called(whole_door: Door) 
         ("anthropic", TypeAdapter[Any](ToolParam)),
         ("mcp", TypeAdapter[Any](Tool)),
     ):
-        tools = await _schemas(whole_door, target)
+        tools = await _schemas(served_whole, target)
         assert len(tools) == 752
         for tool in tools:
             adapter.validate_python(tool)
@@ -273,12 +275,12 @@ async def test_vendors_sdks_take_all_tools_that_can_be_called(whole_door: Door) 
                 assert tool["function"]["strict"] is True
                 assert schema["required"] == list(schema["properties"])
                 assert schema["additionalProperties"] is False
-    for schema in await _schemas(whole_door, "jsonschema"):
+    for schema in await _schemas(served_whole, "jsonschema"):
         Draft202012Validator.check_schema(schema)
 
 
-async def _schemas(door: Door, target: str) -> list[dict[str, Any]]:
-    async with door.client.get(f"{door.url}/v1/schemas/{target}") as got:
+async def _schemas(served: ServedGateway, target: str) -> list[dict[str, Any]]:
+    async with served.client.get(f"{served.url}/v1/schemas/{target}") as got:
         tools: list[dict[str, Any]] = await got.json()
         return tools
 

@@ -1,5 +1,5 @@
-"""What a door turns away before it becomes a call leaves a record and is told to observers, through
-whichever door it came; what is no call does not.
+"""What the API refuses before it becomes a call is recorded and reported to observers, whichever
+interface it came through. What is no call is neither.
 """
 
 import json
@@ -15,7 +15,7 @@ from gateway.access.keys import add
 from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.support.gateways import Door, open_road
+from tests.support.gateways import ServedGateway, open_local_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -23,52 +23,56 @@ COIN = {"uuid": "Qwsogvtv82FCd"}
 
 
 @asynccontextmanager
-async def limited(catalog: Catalog, folder: Path) -> AsyncIterator[tuple[Door, dict[str, str]]]:
-    """A door, and the head of a client whose limit is used up."""
+async def limited(
+    catalog: Catalog, folder: Path
+) -> AsyncIterator[tuple[ServedGateway, dict[str, str]]]:
+    """A served gateway, and the head of a client whose limit is used up."""
     file = folder / "clients.json"
     head = {"Authorization": f"Bearer {add(file, 'rare', per_second=1 / 60)[0]}"}
     settings: dict[str, Any] = {"clients_file": file, "deadline_s": 0.2}
     async with (
         JsonLines.open(folder / "calls.jsonl") as trace,
-        open_road(catalog, folder, trace=trace, **settings) as road,
-        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        open_local_gateway(catalog, folder, trace=trace, **settings) as local,
+        http.serve(local.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession(headers=head) as client,
     ):
-        door = Door(url, road, client)
-        await door.call("get_coin", {})  # which takes the turn of this minute
-        yield door, head
+        served = ServedGateway(url, local, client)
+        await served.call("get_coin", {})  # which takes the turn of this minute
+        yield served, head
 
 
-async def ask_rest(door: Door) -> None:
-    status, refused = await door.call("get_coin", COIN)
+async def ask_rest(served: ServedGateway) -> None:
+    status, refused = await served.call("get_coin", COIN)
     assert (status, refused["error"]["code"]) == (429, "rate_limited")
 
 
-async def ask_batch(door: Door) -> None:
+async def ask_batch(served: ServedGateway) -> None:
     call = {"id": "one", "tool": "get_coin", "arguments": COIN}
-    async with door.client.post(f"{door.url}/v1/calls", data=json.dumps(call)) as answer:
+    async with served.client.post(f"{served.url}/v1/calls", data=json.dumps(call)) as answer:
         refused = json.loads(await answer.text())
     assert (refused["id"], refused["error"]["code"]) == ("one", "rate_limited")
 
 
-async def mcp(door: Door, query: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+async def mcp(
+    served: ServedGateway, query: str, name: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     call |= {"params": {"name": name, "arguments": arguments}}
-    async with door.client.post(f"{door.url}/mcp{query}", json=call) as answer:
+    async with served.client.post(f"{served.url}/mcp{query}", json=call) as answer:
         result = (await answer.json())["result"]
     assert result["isError"]
     said: dict[str, Any] = json.loads(result["content"][0]["text"])
     return said
 
 
-async def ask_mcp(door: Door) -> None:
-    refused = await mcp(door, "?tools=all", "get_coin", COIN)
+async def ask_mcp(served: ServedGateway) -> None:
+    refused = await mcp(served, "?tools=all", "get_coin", COIN)
     assert (refused["tool"], refused["error"]["code"]) == ("get_coin", "rate_limited")
 
 
-async def ask_mcp_by_call_tool(door: Door) -> None:
+async def ask_mcp_by_call_tool(served: ServedGateway) -> None:
     order = {"name": "get_coin", "arguments": COIN}
-    refused = await mcp(door, "", "call_tool", order)
+    refused = await mcp(served, "", "call_tool", order)
     assert (refused["tool"], refused["error"]["code"]) == ("get_coin", "rate_limited")
 
 
@@ -76,10 +80,10 @@ async def ask_mcp_by_call_tool(door: Door) -> None:
 async def test_a_call_that_a_client_s_limit_refuses_is_recorded_and_counted(
     catalog: Catalog, tmp_path: Path, ask: Any, json_lines: Any
 ) -> None:
-    async with limited(catalog, tmp_path) as (door, _):
-        await ask(door)
-        assert door.road.gateway.outcomes["rate_limited"] == 1
-        async with door.client.get(f"{door.url}/metrics") as answer:
+    async with limited(catalog, tmp_path) as (served, _):
+        await ask(served)
+        assert served.local.gateway.outcomes["rate_limited"] == 1
+        async with served.client.get(f"{served.url}/metrics") as answer:
             figures = await answer.text()
         assert 'code="rate_limited"' in figures
     last = json_lines("calls.jsonl")[-1]
@@ -91,22 +95,22 @@ async def test_a_call_by_mcp_that_can_t_be_made_is_recorded(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "calls.jsonl") as trace,
-        open_road(catalog, tmp_path, trace=trace) as road,
-        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        open_local_gateway(catalog, tmp_path, trace=trace) as local,
+        http.serve(local.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession() as client,
     ):
         order = {"name": "get_coin", "arguments": "Qwsogvtv82FCd"}
-        await mcp(Door(url, road, client), "", "call_tool", order)
+        await mcp(ServedGateway(url, local, client), "", "call_tool", order)
     (record,) = json_lines("calls.jsonl")
     assert (record["tool"], record["code"]) == ("get_coin", "invalid_arguments")
 
 
 async def test_a_search_that_a_limit_refuses_is_no_call(catalog: Catalog, tmp_path: Path) -> None:
-    async with limited(catalog, tmp_path) as (door, _):
-        before = door.road.gateway.outcomes.copy()
-        refused = await mcp(door, "", "search_tools", {"query": "gold"})
+    async with limited(catalog, tmp_path) as (served, _):
+        before = served.local.gateway.outcomes.copy()
+        refused = await mcp(served, "", "search_tools", {"query": "gold"})
         assert refused["error"]["code"] == "rate_limited"
-        assert door.road.gateway.outcomes == before
+        assert served.local.gateway.outcomes == before
 
 
 async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
@@ -114,8 +118,8 @@ async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "calls.jsonl") as trace,
-        open_road(catalog, tmp_path, trace=trace) as road,
-        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        open_local_gateway(catalog, tmp_path, trace=trace) as local,
+        http.serve(local.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession() as client,
     ):
         async with client.get(f"{url}/v1/tools/get_coinn") as answer:
@@ -123,5 +127,5 @@ async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
             error = (await answer.json())["error"]
         assert error["code"] == "unknown_tool"
         assert "get_coin" in error["details"]["nearest"]
-        assert road.gateway.outcomes == {}
+        assert local.gateway.outcomes == {}
     assert (tmp_path / "calls.jsonl").read_bytes() == b""

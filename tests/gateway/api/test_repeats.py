@@ -1,4 +1,4 @@
-"""A name that stands twice in one object: told through every door, and never taken for the last."""
+"""A name that stands twice in one object: every interface reports it, and takes neither value."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from gateway.bind import Binder, InvalidCall
 from gateway.cli.main import main
 from gateway.json_text import AT_ONCE, Repeating, read_json
 from manifests import Catalog
-from tests.support.gateways import Door
+from tests.support.gateways import ServedGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -27,21 +27,23 @@ def check(error: dict[str, Any]) -> None:
     assert error["details"]["problems"][0]["argument"] == "uuid"
 
 
-async def test_a_body_with_an_argument_twice_is_refused(door: Door) -> None:
-    url = f"{door.url}/v1/tools/get_coin"
+async def test_a_body_with_an_argument_twice_is_refused(served: ServedGateway) -> None:
+    url = f"{served.url}/v1/tools/get_coin"
     spellings = (TWICE, b' {"uuid" \n:\t"a" , "uuid":"b:"}', rb'{"uuid":"a","\u0075uid":1}')
     for body in (*spellings, b'{"uuid":"a","x":{"uuid":1},"uuid":"b"}'):
         for _ in range(2):  # also where the text is known already
-            async with door.client.post(url, data=body) as got:
+            async with served.client.post(url, data=body) as got:
                 assert got.status == 422
                 check((await got.json())["error"])
-    async with door.client.post(url, data=b'{"uuid":"a:b","x":{"uuid":1}}') as got:
+    async with served.client.post(url, data=b'{"uuid":"a:b","x":{"uuid":1}}') as got:
         assert "x: is no argument of this tool" in (await got.json())["error"]["message"]
-    async with door.client.post(f"{door.url}/v1/tools/get_conin", data=TWICE) as got:
+    async with served.client.post(f"{served.url}/v1/tools/get_conin", data=TWICE) as got:
         assert (await got.json())["error"]["code"] == "unknown_tool"
 
 
-async def test_a_call_of_a_batch_with_an_argument_twice_is_refused_alone(door: Door) -> None:
+async def test_a_call_of_a_batch_with_an_argument_twice_is_refused_alone(
+    served: ServedGateway,
+) -> None:
     calls = [
         b'{"id":1,"tool":"get_coin","arguments":%b}' % TWICE,
         b'{"id":2,"tool":"get_coin","arguments":{"uuid":"c"}}',
@@ -50,7 +52,7 @@ async def test_a_call_of_a_batch_with_an_argument_twice_is_refused_alone(door: D
     filling = b'{"id":4,"tool":"get_coin","arguments":{"uuid":"%b"}}' % (b"x" * AT_ONCE)
     bodies = (b"\n".join(calls), b"[%b]" % b",".join(calls))
     for body in (*bodies, b"[%b]" % b",".join((*calls, filling))):
-        async with door.client.post(f"{door.url}/v1/calls", data=body) as got:
+        async with served.client.post(f"{served.url}/v1/calls", data=body) as got:
             answers = {a["id"]: a for a in map(json.loads, (await got.text()).splitlines())}
         check(answers[1]["error"])
         assert answers[2]["ok"]
@@ -66,11 +68,11 @@ async def test_a_call_of_a_batch_with_an_argument_twice_is_refused_alone(door: D
     ],
 )
 async def test_an_mcp_call_with_an_argument_twice_is_refused(
-    door: Door, query: str, name: bytes, arguments: bytes
+    served: ServedGateway, query: str, name: bytes, arguments: bytes
 ) -> None:
     params = b'{"name":"%b","arguments":%b}' % (name, arguments)
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
-    async with door.client.post(f"{door.url}/mcp{query}", data=body) as got:
+    async with served.client.post(f"{served.url}/mcp{query}", data=body) as got:
         result = (await got.json())["result"]
     assert result["isError"]
     check(json.loads(result["content"][0]["text"])["error"])
@@ -90,28 +92,28 @@ async def test_an_mcp_call_with_an_argument_twice_is_refused(
     ],
 )
 async def test_a_name_twice_is_refused_wherever_it_stands_in_a_message(
-    door: Door, params: bytes, twice: str
+    served: ServedGateway, params: bytes, twice: str
 ) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{%b}}' % params
-    async with door.client.post(f"{door.url}/mcp", data=body) as got:
+    async with served.client.post(f"{served.url}/mcp", data=body) as got:
         answer = await got.json()
     said = answer["error"]["message"] if "error" in answer else str(answer["result"])
     assert "error" in answer or answer["result"]["isError"]
     assert f"{twice} is given more than once" in said or f"{twice}: is given more than once" in said
-    assert not door.road.gateway.outcomes["simulated"]
+    assert not served.local.gateway.outcomes["simulated"]
 
 
-async def test_a_message_that_has_a_name_twice_is_no_request(door: Door) -> None:
+async def test_a_message_that_has_a_name_twice_is_no_request(served: ServedGateway) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list"}'
-    async with door.client.post(f"{door.url}/mcp", data=body) as got:
+    async with served.client.post(f"{served.url}/mcp", data=body) as got:
         assert "id is given more than once" in (await got.json())["error"]["message"]
 
 
-async def test_a_long_message_with_colons_in_its_texts_is_read(door: Door) -> None:
+async def test_a_long_message_with_colons_in_its_texts_is_read(served: ServedGateway) -> None:
     arguments = {"query": '{"a": 1} ' * 3_000}
     params = {"name": "search_tools", "arguments": arguments}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    async with door.client.post(f"{door.url}/mcp", json=message) as got:
+    async with served.client.post(f"{served.url}/mcp", json=message) as got:
         assert (await got.json())["result"]["isError"] is False
 
 

@@ -1,4 +1,4 @@
-"""The REST door, over a real socket."""
+"""The REST API, over a real socket."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ import pytest
 from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.support.gateways import Door, open_road
+from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -23,9 +23,9 @@ DEEP = b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}"
 HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
 
 
-async def test_a_call_answers_with_the_envelope(door: Door) -> None:
-    status, first = await door.call("stock_zh_a_hist", HIST)
-    _, second = await door.call("stock_zh_a_hist", HIST)
+async def test_a_call_answers_with_the_envelope(served: ServedGateway) -> None:
+    status, first = await served.call("stock_zh_a_hist", HIST)
+    _, second = await served.call("stock_zh_a_hist", HIST)
     assert status == 200
     assert list(first) == [
         *("ok", "tool", "data", "columns", "rows", "truncated", "offset", "shown"),
@@ -52,11 +52,11 @@ async def test_a_call_answers_with_the_envelope(door: Door) -> None:
     ],
 )
 async def test_a_directive_that_means_nothing_is_refused(
-    door: Door, header: str, told: str
+    served: ServedGateway, header: str, told: str
 ) -> None:
     for path in ("/v1/tools/get_coin", "/v1/calls"):
         head = {"Cache-Control": header}
-        async with door.client.post(f"{door.url}{path}", data=b"{}", headers=head) as got:
+        async with served.client.post(f"{served.url}{path}", data=b"{}", headers=head) as got:
             error = (await got.json())["error"]
             assert (got.status, error["code"]) == (400, "invalid_request")
             assert told in error["message"]
@@ -73,10 +73,10 @@ async def test_a_directive_that_means_nothing_is_refused(
         "",
     ],
 )
-async def test_what_clients_and_proxies_send_is_taken(door: Door, header: str) -> None:
+async def test_what_clients_and_proxies_send_is_taken(served: ServedGateway, header: str) -> None:
     head = {"Cache-Control": header, "Pragma": "no-cache"}
-    url = f"{door.url}/v1/tools/get_coin"
-    async with door.client.post(url, data=b'{"uuid":"x"}', headers=head) as got:
+    url = f"{served.url}/v1/tools/get_coin"
+    async with served.client.post(url, data=b'{"uuid":"x"}', headers=head) as got:
         assert got.status == 200
 
 
@@ -90,23 +90,23 @@ async def test_what_clients_and_proxies_send_is_taken(door: Door, header: str) -
     ],
 )
 async def test_a_query_that_is_wrong_is_told_what_would_be_right(
-    door: Door, query: str, told: str
+    served: ServedGateway, query: str, told: str
 ) -> None:
-    async with door.client.get(f"{door.url}/v1/tools?{query}") as got:
+    async with served.client.get(f"{served.url}/v1/tools?{query}") as got:
         assert got.status == 400
         message = (await got.json())["error"]["message"]
     assert message.startswith(told)
     assert ("it takes" in message) == ("it takes" in told)
 
 
-async def test_the_query_asks_for_rows_and_a_deadline(door: Door) -> None:
-    _, envelope = await door.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
+async def test_the_query_asks_for_rows_and_a_deadline(served: ServedGateway) -> None:
+    _, envelope = await served.call("stock_zh_a_hist?max_rows=2&timeout_s=60", HIST)
     assert (len(envelope["data"]), envelope["truncated"]) == (2, True)
-    url = f"{door.url}/v1/results/{envelope['handle']}?offset=21&limit=10"
-    async with door.client.get(url) as response:
+    url = f"{served.url}/v1/results/{envelope['handle']}?offset=21&limit=10"
+    async with served.client.get(url) as response:
         page = await response.json()
     assert (page["rows"], page["offset"], len(page["data"])) == (23, 21, 2)
-    _, late = await door.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
+    _, late = await served.call("get_coin?timeout_s=0.000001", {"uuid": "x"})
     assert (late["error"]["code"], late["error"]["fault"]) == ("timeout", "agent")
     assert "the caller's own limit of 1e-06 s was too short" in late["error"]["message"]
 
@@ -142,9 +142,9 @@ async def test_the_query_asks_for_rows_and_a_deadline(door: Door) -> None:
     ],
 )
 async def test_bad_requests_get_a_typed_json_error(
-    door: Door, method: str, path: str, body: bytes, status: int, code: str
+    served: ServedGateway, method: str, path: str, body: bytes, status: int, code: str
 ) -> None:
-    async with door.client.request(method, door.url + path, data=BytesIO(body)) as response:
+    async with served.client.request(method, served.url + path, data=BytesIO(body)) as response:
         assert response.status == status
         assert response.content_type == "application/json"
         text = await response.text()
@@ -158,13 +158,13 @@ async def test_bad_requests_get_a_typed_json_error(
         assert response.headers["Allow"].startswith("GET, HEAD")
 
 
-async def test_what_fails_at_the_door_is_in_the_trace(
+async def test_what_fails_before_the_call_is_in_the_trace(
     catalog: Catalog, tmp_path: Path, json_lines: Callable[[str], list[dict[str, Any]]]
 ) -> None:
     async with (
         JsonLines.open(tmp_path / "trace.jsonl") as trace,
-        open_road(catalog, tmp_path, trace=trace) as road,
-        http.serve(road.gateway, "127.0.0.1", 0) as url,
+        open_local_gateway(catalog, tmp_path, trace=trace) as local,
+        http.serve(local.gateway, "127.0.0.1", 0) as url,
         aiohttp.ClientSession() as client,
     ):
         tool = f"{url}/v1/tools/get_coin"
@@ -180,35 +180,35 @@ async def test_what_fails_at_the_door_is_in_the_trace(
     ]
 
 
-async def test_the_catalogue_is_listed_in_pages(door: Door) -> None:
+async def test_the_catalogue_is_listed_in_pages(served: ServedGateway) -> None:
     names: list[str] = []
     cursor: str | None = "0"
     while cursor is not None:
-        url = f"{door.url}/v1/tools?limit=300&cursor={cursor}"
-        async with door.client.get(url) as response:
+        url = f"{served.url}/v1/tools?limit=300&cursor={cursor}"
+        async with served.client.get(url) as response:
             page = await response.json()
         names += [tool["name"] for tool in page["tools"]]
         cursor = page["next_cursor"]
     assert page["total"] == len(names) == len(set(names)) == 754, "760 less 6 without a grant"
-    async with door.client.get(f"{door.url}/v1/tools?domain=esg") as response:
+    async with served.client.get(f"{served.url}/v1/tools?domain=esg") as response:
         found = await response.json()
     assert [tool["name"] for tool in found["tools"]] == ["index_eri"]
 
 
-async def test_a_manifest_is_shown_with_a_sample_call_that_works(door: Door) -> None:
-    async with door.client.get(f"{door.url}/v1/tools/get_coin") as response:
+async def test_a_manifest_is_shown_with_a_sample_call_that_works(served: ServedGateway) -> None:
+    async with served.client.get(f"{served.url}/v1/tools/get_coin") as response:
         manifest: dict[str, Any] = await response.json()
     assert manifest["source"] == "rapidapi"
     assert manifest["binding"]["path"] == "/coin/{uuid}"
-    status, _ = await door.call("get_coin", manifest["sample"])
+    status, _ = await served.call("get_coin", manifest["sample"])
     assert status == 200
 
 
-async def test_health_counts_what_calls_ended_as(door: Door) -> None:
-    await door.call("get_coin", {"uuid": "x"})
-    await door.call("get_coin", {"uuid": "x"})
-    await door.call("get_coin", {})
-    async with door.client.get(f"{door.url}/healthz") as response:
+async def test_health_counts_what_calls_ended_as(served: ServedGateway) -> None:
+    await served.call("get_coin", {"uuid": "x"})
+    await served.call("get_coin", {"uuid": "x"})
+    await served.call("get_coin", {})
+    async with served.client.get(f"{served.url}/healthz") as response:
         health = await response.json()
     assert (health["status"], health["tools"]) == ("ok", 760)
     assert health["calls"] == {"live": 1, "cached": 1, "invalid_arguments": 1}
@@ -217,9 +217,11 @@ async def test_health_counts_what_calls_ended_as(door: Door) -> None:
     assert health["version"] == version("finport")
 
 
-async def test_a_client_that_goes_away_ends_its_call(door: Door) -> None:
-    object.__setattr__(door.road.double, "faults", type(door.road.double.faults)(hang_rate=1.0))
-    call = asyncio.create_task(door.call("get_coin", {"uuid": "x"}))
-    await until(lambda: door.road.gateway.answers.under_way)
+async def test_a_client_that_goes_away_ends_its_call(served: ServedGateway) -> None:
+    object.__setattr__(
+        served.local.simulator, "faults", type(served.local.simulator.faults)(hang_rate=1.0)
+    )
+    call = asyncio.create_task(served.call("get_coin", {"uuid": "x"}))
+    await until(lambda: served.local.gateway.answers.under_way)
     call.cancel()
-    await until(lambda: not door.road.gateway.answers.under_way)
+    await until(lambda: not served.local.gateway.answers.under_way)

@@ -15,7 +15,7 @@ from gateway.access.keys import add
 from gateway.rows import read as read_rows
 from manifests import Catalog
 from manifests.selection import Selection
-from tests.support.gateways import Door, open_door
+from tests.support.gateways import ServedGateway, open_served_gateway
 from tests.support.mcp_messages import post, request
 
 pytestmark = pytest.mark.anyio
@@ -25,73 +25,75 @@ TOOL = "stock_zh_a_hist"
 
 
 @asynccontextmanager
-async def keyed(catalog: Catalog, folder: Path) -> AsyncIterator[tuple[Door, dict[str, str]]]:
-    """A door, and the keys of those who come: with all tools, with one, with one call a minute."""
+async def keyed(
+    catalog: Catalog, folder: Path
+) -> AsyncIterator[tuple[ServedGateway, dict[str, str]]]:
+    """A served gateway, and keys of clients: with all tools, with one, with one call a minute."""
     file = folder / "clients.json"
     keys = {
         "all": add(file, "all")[0],
         "coins": add(file, "coins", tools=Selection.parse("names:get_coin"))[0],
         "rare": add(file, "rare", per_second=1 / 60)[0],
     }
-    async with open_door(catalog, folder, clients_file=file) as door:
-        yield door, keys
+    async with open_served_gateway(catalog, folder, clients_file=file) as served:
+        yield served, keys
 
 
-async def rows(door: Door, key: str, handle: str) -> tuple[int, dict[str, Any]]:
+async def rows(served: ServedGateway, key: str, handle: str) -> tuple[int, dict[str, Any]]:
     head = {"Authorization": f"Bearer {key}"}
-    url = f"{door.url}/v1/results/{handle}?offset=1&limit=2"
-    async with door.client.get(url, headers=head) as answer:
+    url = f"{served.url}/v1/results/{handle}?offset=1&limit=2"
+    async with served.client.get(url, headers=head) as answer:
         return answer.status, await answer.json()
 
 
-async def shortened(door: Door, key: str) -> str:
+async def shortened(served: ServedGateway, key: str) -> str:
     head = {"Authorization": f"Bearer {key}"}
-    url = f"{door.url}/v1/tools/{TOOL}?max_rows=2"
-    async with door.client.post(url, json=HIST, headers=head) as answer:
+    url = f"{served.url}/v1/tools/{TOOL}?max_rows=2"
+    async with served.client.post(url, json=HIST, headers=head) as answer:
         return str((await answer.json())["handle"])
 
 
 async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with keyed(catalog, tmp_path) as (door, keys):
-        handle = await shortened(door, keys["all"])
-        status, page = await rows(door, keys["all"], handle)
+    async with keyed(catalog, tmp_path) as (served, keys):
+        handle = await shortened(served, keys["all"])
+        status, page = await rows(served, keys["all"], handle)
         assert (status, len(page["data"]), page["handle"]) == (200, 2, handle)
-        status, refused = await rows(door, keys["coins"], handle)
+        status, refused = await rows(served, keys["coins"], handle)
         assert (status, refused["error"]["code"]) == (403, "forbidden")
         nothing = f"{TOOL}.{'0' * 32}-{'0' * 16}"
-        assert await rows(door, keys["coins"], nothing) == (403, refused), "kept or not"
+        assert await rows(served, keys["coins"], nothing) == (403, refused), "kept or not"
         under_another_name = handle.replace(TOOL, "get_coin")
         for key in ("all", "coins"):
-            assert (await rows(door, keys[key], under_another_name))[0] == 404
+            assert (await rows(served, keys[key], under_another_name))[0] == 404
         for unknown in (handle.partition(".")[2], handle.replace(TOOL, "nothing_like_it")):
-            assert (await rows(door, keys["all"], unknown))[0] == 404
+            assert (await rows(served, keys["all"], unknown))[0] == 404
 
 
 async def test_rows_count_against_the_limits_of_their_client(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with keyed(catalog, tmp_path) as (door, keys):
-        handle = await shortened(door, keys["all"])
-        assert (await rows(door, keys["rare"], handle))[0] == 200
-        status, refused = await rows(door, keys["rare"], handle)
+    async with keyed(catalog, tmp_path) as (served, keys):
+        handle = await shortened(served, keys["all"])
+        assert (await rows(served, keys["rare"], handle))[0] == 200
+        status, refused = await rows(served, keys["rare"], handle)
         assert (status, refused["error"]["code"]) == (429, "rate_limited")
         assert refused["error"]["details"] == {"limit": "per_second"}
 
 
 async def test_a_handle_outlives_the_gateway_that_gave_it(catalog: Catalog, tmp_path: Path) -> None:
     origins: dict[str, Any] = {}
-    async with keyed(catalog, tmp_path) as (door, keys):
-        handle = await shortened(door, keys["all"])
-        kept = await rows(door, keys["all"], handle)
-        settings = door.road.settings
+    async with keyed(catalog, tmp_path) as (served, keys):
+        handle = await shortened(served, keys["all"])
+        kept = await rows(served, keys["all"], handle)
+        settings = served.local.settings
         origins = {n: getattr(settings, n) for n in ("rapidapi_base_url", "akshare_base_url")}
     file = tmp_path / "clients.json"
-    async with open_door(catalog, tmp_path, clients_file=file, **origins) as door:
-        assert await rows(door, keys["all"], handle) == kept
-        assert (await rows(door, keys["coins"], handle))[0] == 403
-        assert (await rows(door, keys["all"], handle.replace(TOOL, "get_coin")))[0] == 404
+    async with open_served_gateway(catalog, tmp_path, clients_file=file, **origins) as served:
+        assert await rows(served, keys["all"], handle) == kept
+        assert (await rows(served, keys["coins"], handle))[0] == 403
+        assert (await rows(served, keys["all"], handle.replace(TOOL, "get_coin")))[0] == 404
 
 
 RATES = "bond_zh_us_rate"
@@ -99,64 +101,66 @@ SINCE = {"start_date": "20240101"}
 TEXT = "rows 491-500 of 500, from 2026-06-17 to 2026-06-30"
 
 
-async def cut(door: Door) -> dict[str, Any]:
+async def cut(served: ServedGateway) -> dict[str, Any]:
     """A series of 500 rows, with the oldest first, cut to ten."""
-    status, answer = await door.call(f"{RATES}?max_rows=10", SINCE)
+    status, answer = await served.call(f"{RATES}?max_rows=10", SINCE)
     assert status == 200
     return answer
 
 
-async def whole(door: Door) -> list[dict[str, Any]]:
-    _, answer = await door.call(f"{RATES}?max_rows=1000", SINCE)
+async def whole(served: ServedGateway) -> list[dict[str, Any]]:
+    _, answer = await served.call(f"{RATES}?max_rows=1000", SINCE)
     assert (answer["offset"], answer["shown"], answer["handle"]) == (0, None, None)
     rows: list[dict[str, Any]] = answer["data"]
     return rows
 
 
-async def test_of_a_series_the_newest_rows_are_given_through_every_door(door: Door) -> None:
-    rows = await whole(door)
-    answer = await cut(door)
+async def test_of_a_series_the_newest_rows_are_given_through_every_interface(
+    served: ServedGateway,
+) -> None:
+    rows = await whole(served)
+    answer = await cut(served)
     assert answer["data"] == rows[-10:]
     assert (answer["rows"], answer["offset"], answer["shown"]) == (500, 490, TEXT)
 
     call = {"tool": RATES, "arguments": SINCE}
-    url = f"{door.url}/v1/calls?max_rows=10"
-    async with door.client.post(url, data=json.dumps(call)) as got:
+    url = f"{served.url}/v1/calls?max_rows=10"
+    async with served.client.post(url, data=json.dumps(call)) as got:
         in_batch = json.loads(await got.read())
     order = {"name": "call_tool", "arguments": {"name": RATES, "arguments": SINCE, "max_rows": 10}}
-    _, message = await post(door, request("tools/call", order))
+    _, message = await post(served, request("tools/call", order))
     called = message["result"]
     told = json.loads(called["content"][0]["text"])
-    result = await door.road.gateway.call(RATES, SINCE, CallContext(max_rows=10))
+    result = await served.local.gateway.call(RATES, SINCE, CallContext(max_rows=10))
     in_python = json.loads(result.to_json())
     for other in (in_batch, called["structuredContent"], told, in_python):
         for field in ("data", "rows", "truncated", "offset", "shown", "handle"):
             assert other[field] == answer[field]
     assert (result.value, result.offset, result.shown) == (rows[-10:], 490, TEXT)
-    assert not (await door.road.gateway.call("get_coin", {"uuid": "x"})).shown
+    assert not (await served.local.gateway.call("get_coin", {"uuid": "x"})).shown
 
 
-async def test_views_that_show_other_rows_have_other_tags(door: Door) -> None:
+async def test_views_that_show_other_rows_have_other_tags(served: ServedGateway) -> None:
     tags = set()
     for most in (1, 2, 499, 500, 501):
-        url = f"{door.url}/v1/tools/{RATES}?max_rows={most}"
-        async with door.client.post(url, data=json.dumps(SINCE)) as got:
+        url = f"{served.url}/v1/tools/{RATES}?max_rows={most}"
+        async with served.client.post(url, data=json.dumps(SINCE)) as got:
             tags.add(got.headers["ETag"])
     assert len(tags) == 4, "500 rows and 501 are the whole"
 
 
-async def over_rest(door: Door, handle: str, asked: dict[str, Any]) -> dict[str, Any]:
+async def over_rest(served: ServedGateway, handle: str, asked: dict[str, Any]) -> dict[str, Any]:
     if "columns" in asked:
         asked = {**asked, "columns": json.dumps(asked["columns"])}
-    async with door.client.get(f"{door.url}/v1/results/{handle}", params=asked) as got:
+    async with served.client.get(f"{served.url}/v1/results/{handle}", params=asked) as got:
         answer: dict[str, Any] = await got.json()
         return answer.get("error") or answer
 
 
-async def over_mcp(door: Door, handle: str, asked: dict[str, Any]) -> dict[str, Any]:
+async def over_mcp(served: ServedGateway, handle: str, asked: dict[str, Any]) -> dict[str, Any]:
     call = {"name": "read_result", "arguments": {"handle": handle, **asked}}
     query = "?tools=domain:bond" if "columns" in asked else ""
-    _, message = await post(door, request("tools/call", call), query=query)
+    _, message = await post(served, request("tools/call", call), query=query)
     result = message["result"]
     told: dict[str, Any] = json.loads(result["content"][0]["text"])
     assert result["isError"] == ("error" in told)
@@ -164,8 +168,8 @@ async def over_mcp(door: Door, handle: str, asked: dict[str, Any]) -> dict[str, 
     return told.get("error") or told
 
 
-async def in_python(door: Door, handle: str, asked: dict[str, Any]) -> dict[str, Any]:
-    page = await door.road.gateway.read_result(handle, **asked)
+async def in_python(served: ServedGateway, handle: str, asked: dict[str, Any]) -> dict[str, Any]:
+    page = await served.local.gateway.read_result(handle, **asked)
     if isinstance(page, CallError):
         return page.to_dict()
     told: dict[str, Any] = json.loads(page.to_json())
@@ -173,13 +177,15 @@ async def in_python(door: Door, handle: str, asked: dict[str, Any]) -> dict[str,
     return told
 
 
-DOORS = pytest.mark.parametrize("read", [over_rest, over_mcp, in_python])
+EVERY_WAY = pytest.mark.parametrize("read", [over_rest, over_mcp, in_python])
 
 
-@DOORS
-async def test_rows_are_read_by_place_from_either_end_and_by_column(door: Door, read: Any) -> None:
-    rows = await whole(door)
-    handle = (await cut(door))["handle"]
+@EVERY_WAY
+async def test_rows_are_read_by_place_from_either_end_and_by_column(
+    served: ServedGateway, read: Any
+) -> None:
+    rows = await whole(served)
+    handle = (await cut(served))["handle"]
     columns = ["美国国债收益率10年", "日期"]
     cases: tuple[tuple[dict[str, Any], list[dict[str, Any]]], ...] = (
         ({"limit": 3}, rows[:3]),
@@ -195,7 +201,7 @@ async def test_rows_are_read_by_place_from_either_end_and_by_column(door: Door, 
         ({"limit": 2, "columns": []}, rows[:2]),
     )
     for asked, expected in cases:
-        page = await read(door, handle, asked)
+        page = await read(served, handle, asked)
         names = [*dict.fromkeys(asked.get("columns") or rows[0])]
         assert page["data"] == [{name: row[name] for name in names} for row in expected]
         assert [[*row] for row in page["data"]] == [names] * len(expected)
@@ -203,9 +209,9 @@ async def test_rows_are_read_by_place_from_either_end_and_by_column(door: Door, 
         assert page["offset"] == (rows.index(expected[0]) if expected else 500)
 
 
-@DOORS
-async def test_what_cannot_be_read_is_a_typed_error(door: Door, read: Any) -> None:
-    handle = (await cut(door))["handle"]
+@EVERY_WAY
+async def test_what_cannot_be_read_is_a_typed_error(served: ServedGateway, read: Any) -> None:
+    handle = (await cut(served))["handle"]
     for given, asked, code, word in (
         (
             handle,
@@ -219,39 +225,39 @@ async def test_what_cannot_be_read_is_a_typed_error(door: Door, read: Any) -> No
         (handle, {"limit": 0}, "invalid", "limit"),
         (handle, {"limit": 10_001}, "invalid", "limit"),
     ):
-        error = await read(door, given, asked)
+        error = await read(served, given, asked)
         assert error["code"].startswith(code)
         assert word in error["message"]
         assert error["fault"] == "agent"
-    error = await read(door, handle, {"columns": ["收益率"]})
+    error = await read(served, handle, {"columns": ["收益率"]})
     assert "日期" in error["details"]["allowed"]
 
 
 async def test_a_model_is_given_no_more_than_500_rows_and_may_write_columns_as_text(
-    door: Door,
+    served: ServedGateway,
 ) -> None:
-    handle = (await cut(door))["handle"]
-    assert len((await over_mcp(door, handle, {}))["data"]) == 50
-    assert len((await over_mcp(door, handle, {"limit": 500}))["data"]) == 500
-    assert (await over_mcp(door, handle, {"limit": 501}))["code"] == "invalid_arguments"
-    assert (await over_mcp(door, handle, {"rows": 5}))["details"]["allowed"][0] == "handle"
-    page = await over_mcp(door, handle, {"limit": 1, "columns": "日期, 中国国债收益率2年"})
+    handle = (await cut(served))["handle"]
+    assert len((await over_mcp(served, handle, {}))["data"]) == 50
+    assert len((await over_mcp(served, handle, {"limit": 500}))["data"]) == 500
+    assert (await over_mcp(served, handle, {"limit": 501}))["code"] == "invalid_arguments"
+    assert (await over_mcp(served, handle, {"rows": 5}))["details"]["allowed"][0] == "handle"
+    page = await over_mcp(served, handle, {"limit": 1, "columns": "日期, 中国国债收益率2年"})
     assert page["columns"] == ["日期", "中国国债收益率2年"]
-    url = f"{door.url}/v1/results/{handle}?columns=日期,中国国债收益率2年&limit=1"
-    async with door.client.get(url) as got:
+    url = f"{served.url}/v1/results/{handle}?columns=日期,中国国债收益率2年&limit=1"
+    async with served.client.get(url) as got:
         assert await got.json() == page
 
 
 async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_limits(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    async with keyed(catalog, tmp_path) as (door, keys):
-        handle = await shortened(door, keys["all"])
+    async with keyed(catalog, tmp_path) as (served, keys):
+        handle = await shortened(served, keys["all"])
         message = request("tools/call", {"name": "read_result", "arguments": {"handle": handle}})
 
         async def read(key: str) -> dict[str, Any]:
             head = {"Authorization": f"Bearer {keys[key]}"}
-            _, answer = await post(door, message, head, "?tools=names:get_coin")
+            _, answer = await post(served, message, head, "?tools=names:get_coin")
             told: dict[str, Any] = json.loads(answer["result"]["content"][0]["text"])
             return told
 
@@ -263,8 +269,8 @@ async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_lim
         assert catalog.get("read_result") is None
 
 
-async def test_what_python_code_gets_wrong_is_a_typed_error_too(door: Door) -> None:
-    gateway, handle = door.road.gateway, (await cut(door))["handle"]
+async def test_what_python_code_gets_wrong_is_a_typed_error_too(served: ServedGateway) -> None:
+    gateway, handle = served.local.gateway, (await cut(served))["handle"]
     for wrong in ({"offset": 1.5}, {"limit": True}, {"limit": "5"}, {"columns": [5, []]}):
         error = await gateway.read_result(handle, **wrong)
         assert isinstance(error, CallError)

@@ -13,7 +13,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from manifests import Catalog
-from tests.support.gateways import Door, open_door
+from tests.support.gateways import ServedGateway, open_served_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -23,16 +23,16 @@ ANY_HOST = {"Host": "gw.example", "X-Forwarded-Proto": "https"}
 
 
 @pytest.fixture
-async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[Door]:
+async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
     given = {"api_keys": ("one-key-0123456789",), "allowed_hosts": ("gw.example",)}
-    async with open_door(catalog, tmp_path, **given) as door:
-        yield door
+    async with open_served_gateway(catalog, tmp_path, **given) as served:
+        yield served
 
 
 async def ask(
-    door: Door, path: str, headers: dict[str, str] | None = None, method: str = "GET"
+    served: ServedGateway, path: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, str, Any]:
-    async with door.client.request(method, door.url + path, headers=headers) as got:
+    async with served.client.request(method, served.url + path, headers=headers) as got:
         return got.status, got.headers.get("WWW-Authenticate", ""), await got.json()
 
 
@@ -44,18 +44,20 @@ async def ask(
         "ai-plugin.json",
     ],
 )
-async def test_where_nothing_is_it_says_so_without_a_key(door: Door, kept: Door, path: str) -> None:
-    for one in (door, kept):
+async def test_where_nothing_is_it_says_so_without_a_key(
+    served: ServedGateway, kept: ServedGateway, path: str
+) -> None:
+    for one in (served, kept):
         status, challenge, said = await ask(one, f"/.well-known/{path}")
         assert (status, said["error"]["code"], challenge) == (404, "not_found", "")
 
 
-async def test_a_gateway_without_keys_has_no_metadata(door: Door) -> None:
+async def test_a_gateway_without_keys_has_no_metadata(served: ServedGateway) -> None:
     for path in ("", "/mcp"):
-        assert (await ask(door, PROTECTED + path))[0] == 404
+        assert (await ask(served, PROTECTED + path))[0] == 404
 
 
-async def test_metadata_names_the_url_that_its_client_used(kept: Door) -> None:
+async def test_metadata_names_the_url_that_its_client_used(kept: ServedGateway) -> None:
     for path in ("", "/mcp"):
         status, _, said = await ask(kept, PROTECTED + path)
         assert status == 200
@@ -69,7 +71,7 @@ async def test_metadata_names_the_url_that_its_client_used(kept: Door) -> None:
         assert said["resource"] == f"https://gw.example{path}"
 
 
-async def test_a_challenge_leads_to_the_metadata(kept: Door) -> None:
+async def test_a_challenge_leads_to_the_metadata(kept: ServedGateway) -> None:
     for path, metadata in (("/mcp", "/mcp"), ("/mcp?tools=all", "/mcp"), ("/v1/tools", "")):
         status, challenge, _ = await ask(kept, path)
         where = f"{kept.url}{PROTECTED}{metadata}"
@@ -88,7 +90,7 @@ async def test_a_challenge_leads_to_the_metadata(kept: Door) -> None:
     ],
 )
 async def test_what_a_proxy_does_not_say_is_not_guessed(
-    kept: Door, headers: dict[str, str]
+    kept: ServedGateway, headers: dict[str, str]
 ) -> None:
     assert (await ask(kept, "/mcp", headers))[1] == 'Bearer realm="finport"'
     assert (await ask(kept, f"{PROTECTED}/mcp", headers))[0] == 404
@@ -99,8 +101,8 @@ async def test_what_a_proxy_does_not_say_is_not_guessed(
 async def test_any_name_may_be_no_name(catalog: Catalog, tmp_path: Path) -> None:
     given = {"api_keys": ("one-key-0123456789",), "allowed_hosts": ("*",)}
     head = {"Host": 'a"b', "X-Forwarded-Proto": "https"}
-    async with open_door(catalog, tmp_path, **given) as door:
-        assert (await ask(door, "/mcp", head))[1] == 'Bearer realm="finport"'
+    async with open_served_gateway(catalog, tmp_path, **given) as served:
+        assert (await ask(served, "/mcp", head))[1] == 'Bearer realm="finport"'
 
 
 class Nothing(TokenStorage):
@@ -124,7 +126,7 @@ def told(error: BaseException) -> str:
     return " | ".join([str(error), *map(told, (*parts, *cause))])
 
 
-async def test_a_client_that_would_log_in_shows_how_a_key_is_sent(kept: Door) -> None:
+async def test_a_client_that_would_log_in_shows_how_a_key_is_sent(kept: ServedGateway) -> None:
     metadata = OAuthClientMetadata(redirect_uris=[AnyUrl("http://localhost:1/callback")])
     url = f"{kept.url}/mcp"
     async with httpx2.AsyncClient(auth=OAuthClientProvider(url, metadata, Nothing())) as http:

@@ -18,7 +18,7 @@ from gateway.server import http
 from gateway.telemetry.logs import ACCESS, set_up
 from gateway.telemetry.request_path import MAX_PATH, shown_path
 from manifests import Catalog
-from tests.support.gateways import Door, open_road
+from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.servers import answer
 from tests.support.waiting import until
 
@@ -29,20 +29,24 @@ CALLER = {"Authorization": f"Bearer {KEY}"}
 
 
 @asynccontextmanager
-async def open_door(catalog: Catalog, folder: Path, **settings: Any) -> AsyncIterator[Door]:
+async def open_served_gateway(
+    catalog: Catalog, folder: Path, **settings: Any
+) -> AsyncIterator[ServedGateway]:
     async with (
-        open_road(catalog, folder, access_log=True, **settings) as road,
-        http.serve(road.gateway) as url,
+        open_local_gateway(catalog, folder, access_log=True, **settings) as local,
+        http.serve(local.gateway) as url,
         aiohttp.ClientSession() as client,
     ):
-        yield Door(url, road, client)
+        yield ServedGateway(url, local, client)
 
 
 @pytest.fixture
-async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[Door]:
+async def kept(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
     keys = (SecretStr(f"desk={KEY}"),)
-    async with open_door(catalog, tmp_path, api_keys=keys, metrics_key=SecretStr("m1")) as door:
-        yield door
+    async with open_served_gateway(
+        catalog, tmp_path, api_keys=keys, metrics_key=SecretStr("m1")
+    ) as served:
+        yield served
 
 
 @pytest.fixture
@@ -58,7 +62,7 @@ def lines(stream: io.BytesIO) -> list[dict[str, Any]]:
 
 
 async def test_a_line_says_who_asked_for_what_and_how_it_ended(
-    kept: Door, stream: io.BytesIO
+    kept: ServedGateway, stream: io.BytesIO
 ) -> None:
     sent = {**CALLER, "X-Request-Id": "r-1"}
     url = f"{kept.url}/v1/tools/get_coin?max_rows=5"
@@ -82,7 +86,9 @@ async def test_a_line_says_who_asked_for_what_and_how_it_ended(
         }
 
 
-async def test_every_door_and_every_refusal_has_its_line(kept: Door, stream: io.BytesIO) -> None:
+async def test_every_interface_and_every_refusal_has_its_line(
+    kept: ServedGateway, stream: io.BytesIO
+) -> None:
     asked = [
         ("GET", "/v1/tools?limit=1", CALLER, 200, "desk"),
         ("POST", "/mcp", CALLER, 400, "desk"),
@@ -110,7 +116,7 @@ async def test_every_door_and_every_refusal_has_its_line(kept: Door, stream: io.
 
 @pytest.mark.parametrize("format_", ["text", "json"])
 async def test_no_secret_and_no_line_of_its_own_comes_from_a_request(
-    kept: Door, format_: Any
+    kept: ServedGateway, format_: Any
 ) -> None:
     stream = io.BytesIO()
     targets = (f"/v1/tools?key={KEY}", f"/{KEY}", f"/v1/results/{KEY}?{KEY}", '/a"%0a2026', "/%00")
@@ -140,7 +146,7 @@ def test_a_path_is_shown_as_far_as_it_is_known(catalog: Catalog) -> None:
 
 
 async def test_a_flood_of_strangers_is_bounded_and_the_rest_is_counted(
-    kept: Door, stream: io.BytesIO, monkeypatch: pytest.MonkeyPatch
+    kept: ServedGateway, stream: io.BytesIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "STRANGERS", 3)
     monkeypatch.setattr(access, "WINDOW_S", 0.2)
@@ -165,9 +171,9 @@ async def test_what_was_left_out_is_told_at_the_end(
 ) -> None:
     monkeypatch.setattr(access, "STRANGERS", 2)
     monkeypatch.setattr(access, "WINDOW_S", 3_600)
-    async with open_door(catalog, tmp_path, api_keys=(SecretStr(KEY),)) as door:
+    async with open_served_gateway(catalog, tmp_path, api_keys=(SecretStr(KEY),)) as served:
         for _ in range(5):
-            async with door.client.get(f"{door.url}/v1/tools") as got:
+            async with served.client.get(f"{served.url}/v1/tools") as got:
                 assert got.status == 401
     await until(lambda: len(lines(stream)) == 3)
     assert lines(stream)[-1]["message"].startswith("3 requests of callers who may not call")
@@ -176,10 +182,12 @@ async def test_what_was_left_out_is_told_at_the_end(
 async def test_a_client_that_goes_away_has_its_line(
     catalog: Catalog, tmp_path: Path, stream: io.BytesIO
 ) -> None:
-    async with open_door(catalog, tmp_path) as door:
-        object.__setattr__(door.road.double, "faults", type(door.road.double.faults)(hang_rate=1.0))
-        call = asyncio.create_task(door.call("get_coin", {"uuid": "x"}))
-        await until(door.road.double.requests.total)
+    async with open_served_gateway(catalog, tmp_path) as served:
+        object.__setattr__(
+            served.local.simulator, "faults", type(served.local.simulator.faults)(hang_rate=1.0)
+        )
+        call = asyncio.create_task(served.call("get_coin", {"uuid": "x"}))
+        await until(served.local.simulator.requests.total)
         call.cancel()
         await until(lambda: lines(stream))
     (line,) = lines(stream)
@@ -187,8 +195,8 @@ async def test_a_client_that_goes_away_has_its_line(
 
 
 async def test_nothing_is_written_unless_it_is_asked_for(
-    door: Door, caplog: pytest.LogCaptureFixture
+    served: ServedGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        await door.call("get_coin", {"uuid": "x"})
+        await served.call("get_coin", {"uuid": "x"})
     assert not [record for record in caplog.records if record.name == ACCESS]

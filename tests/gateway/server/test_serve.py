@@ -22,7 +22,7 @@ from gateway.server import sockets as listening_socket
 from gateway.settings import GatewaySettings, HostSettings
 from gateway.upstreams.hosts import Hosts
 from manifests import Catalog
-from tests.support.gateways import Road, open_road
+from tests.support.gateways import LocalGateway, open_local_gateway
 from tests.support.servers import answer, coin, is_listening, refusal, server, start
 from tests.support.waiting import EARLY_S, PATIENCE_S, until
 
@@ -100,13 +100,13 @@ async def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def ending(road: Road) -> AsyncIterator[tuple[int, asyncio.Event]]:
+async def ending(local: LocalGateway) -> AsyncIterator[tuple[int, asyncio.Event]]:
     """The port of a server within this process, and the event upon which serving ends."""
     loop, end = asyncio.get_running_loop(), asyncio.Event()
     port: asyncio.Future[int] = loop.create_future()
 
     async def serve() -> None:
-        async with http.serve(road.gateway) as url:
+        async with http.serve(local.gateway) as url:
             port.set_result(int(url.rpartition(":")[2]))
             await end.wait()
 
@@ -134,7 +134,10 @@ async def test_connections_in_the_queue_are_answered_and_later_ones_refused(
 
     monkeypatch.setattr(http, "turn_away", turn_away)
     settings: dict[str, Any] = {"faults": Faults(latency_s=0.3), "drain_s": PATIENCE_S}
-    async with open_road(catalog, tmp_path, **settings) as road, ending(road) as (port, end):
+    async with (
+        open_local_gateway(catalog, tmp_path, **settings) as local,
+        ending(local) as (port, end),
+    ):
         # Nothing is awaited: all of these wait in the queue when serving begins to end.
         queued = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
         for number, connection in enumerate(queued):
@@ -171,12 +174,12 @@ async def test_a_slow_reader_gets_its_whole_answer_though_serving_ends(tmp_path:
 
 
 async def test_one_of_several_processes_gives_its_connections_back_to_all(
-    road: Road, monkeypatch: pytest.MonkeyPatch
+    local: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "REQUESTS", 3)
     for workers, expected in ((2, [False, False, True]), (1, [False] * 4)):
         told = []
-        async with http.serve(road.gateway, worker=http.Worker(0, workers)) as url:
+        async with http.serve(local.gateway, worker=http.Worker(0, workers)) as url:
             port = int(url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for _ in expected:

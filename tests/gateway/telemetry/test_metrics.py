@@ -53,10 +53,10 @@ Families = dict[str, Metric]
 
 @dataclass
 class Scraped:
-    """A gateway whose live upstreams are the double, and what it says of itself."""
+    """A gateway whose live upstreams are simulated, and its metrics."""
 
     gateway: Gateway
-    double: SimulatedUpstream
+    simulator: SimulatedUpstream
     metrics: Metrics
 
     async def families(self) -> Families:
@@ -72,12 +72,12 @@ async def open_scraped(
     **settings: Any,
 ) -> AsyncIterator[Scraped]:
     async with AsyncExitStack() as parts:
-        double = await parts.enter_async_context(SimulatedUpstream.open(catalog))
+        simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog))
         given = {"retries": 0, "rapidapi_keys": (SecretStr(PLANTED_KEY),), **settings}
         chosen = GatewaySettings(
             cache_dir=tmp_path / "cache",
-            rapidapi_base_url=double.base_url,
-            akshare_base_url=double.base_url,
+            rapidapi_base_url=simulator.base_url,
+            akshare_base_url=simulator.base_url,
             **given,
         )
         calls = CallMetrics(name_of)
@@ -85,7 +85,7 @@ async def open_scraped(
         gateway = await parts.enter_async_context(opened)
         vitals = await parts.enter_async_context(Vitals.watch())
         metrics = await parts.enter_async_context(Metrics.open(gateway, vitals, calls, folder, 0))
-        yield Scraped(gateway, double, metrics)
+        yield Scraped(gateway, simulator, metrics)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_calls_are_counted_as_they_ended(scraped: Scraped) -> None:
         await gateway.call(*COIN)
     await gateway.call("get_coin", {})
     await gateway.call("no_such_tool", {})
-    scraped.double.play("*", Fault.SERVER_ERROR)
+    scraped.simulator.play("*", Fault.SERVER_ERROR)
     await gateway.call(*COIN, CallContext(cache=CacheControl(no_cache=True)))
     await gateway.refuse("x", CallError(ErrorCode.TOO_LARGE, "too large"))
     families = await scraped.families()
@@ -178,7 +178,7 @@ async def test_the_state_of_hosts_quotas_and_tiers_is_told(
     plan = {HOST: {"per_month": 500}}
     async with open_scraped(catalog, tmp_path, hosts=plan, breaker_attempts=3) as scraped:
         await scraped.gateway.call(*COIN)
-        scraped.double.play("*", Fault.HANG)
+        scraped.simulator.play("*", Fault.HANG)
         hanging = asyncio.create_task(scraped.gateway.call("get_reference_currencies", {}))
         await until(lambda: scraped.gateway.answers.hosts.state()[HOST]["in_flight"])
         await asyncio.sleep(2 * PERIOD_S)  # then the loop's lag has been sampled
@@ -236,7 +236,7 @@ async def test_promtool_finds_nothing_to_mend(catalog: Catalog, tmp_path: Path) 
 
 async def test_an_open_breaker_is_told(catalog: Catalog, tmp_path: Path) -> None:
     async with open_scraped(catalog, tmp_path, breaker_attempts=3) as scraped:
-        scraped.double.play("*", *[Fault.SERVER_ERROR] * 3)
+        scraped.simulator.play("*", *[Fault.SERVER_ERROR] * 3)
         for _ in range(4):
             await scraped.gateway.call(*COIN)
         families = await scraped.families()

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from gateway.server import http
 from gateway.telemetry.spans import ToolSpans
 from manifests import Catalog
-from tests.support.gateways import Door, open_road
+from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.mcp_messages import request
 from tests.support.waiting import until
 
@@ -35,30 +35,32 @@ def exporter() -> InMemorySpanExporter:
     return InMemorySpanExporter()
 
 
-async def opened(catalog: Catalog, folder: Path, processor: SpanProcessor) -> AsyncIterator[Door]:
+async def opened(
+    catalog: Catalog, folder: Path, processor: SpanProcessor
+) -> AsyncIterator[ServedGateway]:
     async with (
-        open_road(catalog, folder, api_keys=(SecretStr(KEY),)) as road,
-        ToolSpans.open(road.settings, processor) as spans,
+        open_local_gateway(catalog, folder, api_keys=(SecretStr(KEY),)) as local,
+        ToolSpans.open(local.settings, processor) as spans,
         aiohttp.ClientSession() as client,
     ):
-        with road.gateway.observed(spans):
-            async with http.serve(road.gateway, spans=spans) as url:
-                yield Door(url, road, client)
+        with local.gateway.observed(spans):
+            async with http.serve(local.gateway, spans=spans) as url:
+                yield ServedGateway(url, local, client)
 
 
 @pytest.fixture
-async def door(
+async def served(
     catalog: Catalog, tmp_path: Path, exporter: InMemorySpanExporter
-) -> AsyncIterator[Door]:
-    async for door in opened(catalog, tmp_path, SimpleSpanProcessor(exporter)):
-        yield door
+) -> AsyncIterator[ServedGateway]:
+    async for served in opened(catalog, tmp_path, SimpleSpanProcessor(exporter)):
+        yield served
 
 
 async def send(
-    door: Door, method: str, path: str, body: bytes | None = None, **headers: str
+    served: ServedGateway, method: str, path: str, body: bytes | None = None, **headers: str
 ) -> int:
     sent = CALLER | headers
-    async with door.client.request(method, door.url + path, data=body, headers=sent) as got:
+    async with served.client.request(method, served.url + path, data=body, headers=sent) as got:
         await got.read()
         return got.status
 
@@ -82,13 +84,13 @@ def parent_of(span: ReadableSpan) -> tuple[str, str] | None:
 
 
 async def test_a_request_is_one_span_with_the_names_of_the_conventions(
-    door: Door, exporter: InMemorySpanExporter
+    served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
     path = f"/v1/tools/get_coin?max_rows=5&key={KEY}"
-    assert await send(door, "POST", path, COIN, **{"User-Agent": KEY}) == 400
-    assert await send(door, "POST", "/v1/tools/get_coin?max_rows=5", COIN) == 200
+    assert await send(served, "POST", path, COIN, **{"User-Agent": KEY}) == 400
+    assert await send(served, "POST", "/v1/tools/get_coin?max_rows=5", COIN) == 200
     (_, span), _ = spans_of(exporter)
-    host, port = door.url[7:].split(":")
+    host, port = served.url[7:].split(":")
     assert span.name == "POST /v1/tools/{name}"
     assert dict(span.attributes or {}) == {
         "http.request.method": "POST",
@@ -107,7 +109,7 @@ async def test_a_request_is_one_span_with_the_names_of_the_conventions(
 
 
 async def test_calls_are_children_of_their_request(
-    door: Door, exporter: InMemorySpanExporter
+    served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
     parent = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
     line = b'{"tool":"get_coin","arguments":{"uuid":"x"}}\n'
@@ -119,31 +121,33 @@ async def test_calls_are_children_of_their_request(
     ):
         for headers in ({}, parent):
             exporter.clear()
-            assert await send(door, "POST", path, body, **headers) == 200
-            (served,), made = spans_of(exporter)
-            assert served.name == f"POST {path.partition('?')[0]}".replace("get_coin", "{name}")
-            assert parent_of(served) == ((TRACE, PARENT) if headers else None)
-            assert [parent_of(span) for span in made] == [ids(served)] * calls
+            assert await send(served, "POST", path, body, **headers) == 200
+            (parent_span,), made = spans_of(exporter)
+            assert parent_span.name == f"POST {path.partition('?')[0]}".replace(
+                "get_coin", "{name}"
+            )
+            assert parent_of(parent_span) == ((TRACE, PARENT) if headers else None)
+            assert [parent_of(span) for span in made] == [ids(parent_span)] * calls
             assert [span.name for span in made] == ["execute_tool get_coin"] * calls
 
 
 async def test_a_message_that_names_another_trace_is_answered_there_with_a_link(
-    door: Door, exporter: InMemorySpanExporter
+    served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
     meta = {"traceparent": f"00-{OTHER_TRACE}-{PARENT}-01"}
     params = {"name": "get_coin", "arguments": {"uuid": "x"}, "_meta": meta}
     body = json.dumps(request("tools/call", params)).encode()
-    await send(door, "POST", "/mcp?tools=all", body, traceparent=f"00-{TRACE}-{PARENT}-01")
-    (served,), (made,) = spans_of(exporter)
+    await send(served, "POST", "/mcp?tools=all", body, traceparent=f"00-{TRACE}-{PARENT}-01")
+    (parent_span,), (made,) = spans_of(exporter)
     assert parent_of(made) == (OTHER_TRACE, PARENT)
-    assert [f"{link.context.span_id:016x}" for link in made.links] == [ids(served)[1]]
+    assert [f"{link.context.span_id:016x}" for link in made.links] == [ids(parent_span)[1]]
 
 
 async def test_a_request_that_is_not_sampled_leaves_no_span(
-    door: Door, exporter: InMemorySpanExporter
+    served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
     unsampled = f"00-{TRACE}-{PARENT}-00"
-    assert await send(door, "POST", "/v1/tools/get_coin", COIN, traceparent=unsampled) == 200
+    assert await send(served, "POST", "/v1/tools/get_coin", COIN, traceparent=unsampled) == 200
     assert exporter.get_finished_spans() == ()
 
 
@@ -159,9 +163,14 @@ async def test_a_request_that_is_not_sampled_leaves_no_span(
     ],
 )
 async def test_a_span_is_named_by_its_route_and_not_by_what_was_asked(
-    door: Door, exporter: InMemorySpanExporter, method: str, path: str, status: int, name: str
+    served: ServedGateway,
+    exporter: InMemorySpanExporter,
+    method: str,
+    path: str,
+    status: int,
+    name: str,
 ) -> None:
-    assert await send(door, method, path) == status
+    assert await send(served, method, path) == status
     (span,), _ = spans_of(exporter)
     assert span.name == name
     assert span.attributes is not None
@@ -172,10 +181,12 @@ async def test_a_span_is_named_by_its_route_and_not_by_what_was_asked(
 
 
 async def test_a_failure_is_the_type_and_the_status_of_its_span(
-    door: Door, exporter: InMemorySpanExporter
+    served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
-    object.__setattr__(door.road.double, "faults", type(door.road.double.faults)(failure_rate=1.0))
-    assert await send(door, "POST", "/v1/tools/get_coin", COIN) == 502
+    object.__setattr__(
+        served.local.simulator, "faults", type(served.local.simulator.faults)(failure_rate=1.0)
+    )
+    assert await send(served, "POST", "/v1/tools/get_coin", COIN) == 502
     (span,), _ = spans_of(exporter)
     assert span.attributes is not None
     assert span.attributes["error.type"] == "502"
@@ -183,11 +194,13 @@ async def test_a_failure_is_the_type_and_the_status_of_its_span(
 
 
 async def test_a_client_that_goes_away_leaves_a_span_that_failed(
-    door: Door, exporter: InMemorySpanExporter
+    served: ServedGateway, exporter: InMemorySpanExporter
 ) -> None:
-    object.__setattr__(door.road.double, "faults", type(door.road.double.faults)(hang_rate=1.0))
-    call = asyncio.create_task(send(door, "POST", "/v1/tools/get_coin", COIN))
-    await until(door.road.double.requests.total)
+    object.__setattr__(
+        served.local.simulator, "faults", type(served.local.simulator.faults)(hang_rate=1.0)
+    )
+    call = asyncio.create_task(send(served, "POST", "/v1/tools/get_coin", COIN))
+    await until(served.local.simulator.requests.total)
     call.cancel()
     await until(lambda: len(exporter.get_finished_spans()) == 2)
     (span,), (made,) = spans_of(exporter)
@@ -197,15 +210,19 @@ async def test_a_client_that_goes_away_leaves_a_span_that_failed(
     assert parent_of(made) == ids(span)
 
 
-async def test_who_may_not_call_leaves_no_span(door: Door, exporter: InMemorySpanExporter) -> None:
-    assert await send(door, "GET", "/v1/tools", Authorization="Bearer wrong") == 401
-    assert await send(door, "GET", "/docs", Origin="https://elsewhere.example") == 403
+async def test_who_may_not_call_leaves_no_span(
+    served: ServedGateway, exporter: InMemorySpanExporter
+) -> None:
+    assert await send(served, "GET", "/v1/tools", Authorization="Bearer wrong") == 401
+    assert await send(served, "GET", "/docs", Origin="https://elsewhere.example") == 403
     assert exporter.get_finished_spans() == ()
 
 
-async def test_health_and_figures_have_no_span(door: Door, exporter: InMemorySpanExporter) -> None:
+async def test_health_and_figures_have_no_span(
+    served: ServedGateway, exporter: InMemorySpanExporter
+) -> None:
     for path in ("/healthz", "/readyz?x=1", "/metrics"):
-        await send(door, "GET", path)
+        await send(served, "GET", path)
     assert exporter.get_finished_spans() == ()
 
 
@@ -220,6 +237,6 @@ class Broken(SpanProcessor):
 async def test_nothing_that_goes_wrong_reaches_the_request(
     catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async for door in opened(catalog, tmp_path, Broken()):
-        assert await send(door, "POST", "/v1/tools/get_coin", COIN) == 200
+    async for served in opened(catalog, tmp_path, Broken()):
+        assert await send(served, "POST", "/v1/tools/get_coin", COIN) == 200
     assert "the span of a request could not be made" in caplog.text

@@ -42,17 +42,17 @@ async def open_gateway(
     catalog: Catalog, folder: Path, processor: SpanProcessor
 ) -> AsyncIterator[tuple[Gateway, SimulatedUpstream]]:
     async with AsyncExitStack() as parts:
-        double = await parts.enter_async_context(SimulatedUpstream.open(catalog))
+        simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog))
         settings = GatewaySettings(
             cache_dir=folder / "cache",
             rapidapi_keys=(SecretStr(PLANTED_KEY),),
-            rapidapi_base_url=double.base_url,
-            akshare_base_url=double.base_url,
+            rapidapi_base_url=simulator.base_url,
+            akshare_base_url=simulator.base_url,
             retries=1,
         )
         spans = await parts.enter_async_context(ToolSpans.open(settings, processor))
         opened = Gateway.open(settings, catalog=catalog, observers=(spans,))
-        yield await parts.enter_async_context(opened), double
+        yield await parts.enter_async_context(opened), simulator
 
 
 @pytest.fixture
@@ -100,8 +100,11 @@ async def test_a_call_is_one_span_with_the_names_of_the_conventions(
 async def test_an_error_is_the_type_and_the_status_of_its_span(
     catalog: Catalog, tmp_path: Path, exporter: InMemorySpanExporter
 ) -> None:
-    async with open_gateway(catalog, tmp_path, SimpleSpanProcessor(exporter)) as (gateway, double):
-        double.play("*", Fault.SERVER_ERROR, Fault.SERVER_ERROR)
+    async with open_gateway(catalog, tmp_path, SimpleSpanProcessor(exporter)) as (
+        gateway,
+        simulator,
+    ):
+        simulator.play("*", Fault.SERVER_ERROR, Fault.SERVER_ERROR)
         await gateway.call(*COIN)
         span = only(exporter)
     assert span.attributes is not None
@@ -136,10 +139,13 @@ async def test_no_argument_no_answer_and_no_key_is_in_a_span(
 async def test_a_cancelled_call_has_its_span(
     catalog: Catalog, tmp_path: Path, exporter: InMemorySpanExporter
 ) -> None:
-    async with open_gateway(catalog, tmp_path, SimpleSpanProcessor(exporter)) as (gateway, double):
-        double.play("*", Fault.HANG)
+    async with open_gateway(catalog, tmp_path, SimpleSpanProcessor(exporter)) as (
+        gateway,
+        simulator,
+    ):
+        simulator.play("*", Fault.HANG)
         call = asyncio.create_task(gateway.call(*COIN))
-        await until(double.requests.total)
+        await until(simulator.requests.total)
         call.cancel()
         await asyncio.wait([call])
         span = only(exporter)

@@ -20,7 +20,7 @@ from gateway.settings import GatewaySettings, SettingsError
 from gateway.upstreams.hosts import RETRY_REFILL_S, RETRY_RESERVE
 from gateway.upstreams.quota import standings
 from manifests import Catalog
-from tests.support.gateways import PLANTED_KEY, Door, open_road
+from tests.support.gateways import PLANTED_KEY, ServedGateway, open_local_gateway
 from tests.support.upstreams import Closing, upstream
 from tests.support.waiting import PATIENCE_S, Held, until
 
@@ -71,11 +71,11 @@ async def test_the_fault_matrix(catalog: Catalog, tmp_path: Path) -> None:
     async def end(fault: Fault) -> tuple[str, str, int]:
         faults = Faults(rates={fault: 1.0})
         hasty: dict[str, Any] = {"attempt_timeout_s": 0.5} if fault in SLOW else {}
-        async with open_road(catalog, tmp_path / fault, faults, **hasty) as road:
-            result = await coin(road.gateway, "x")
+        async with open_local_gateway(catalog, tmp_path / fault, faults, **hasty) as local:
+            result = await coin(local.gateway, "x")
             assert result.error is not None, fault
             # An attempt that is over so soon may not have been sent.
-            sent = road.double.requests.total()
+            sent = local.simulator.requests.total()
             assert sent <= result.attempts if fault in SLOW else sent == result.attempts
             assert PLANTED_KEY.encode() not in result.to_json()
         ended = (result.error.code.value, result.error.fault, result.attempts)
@@ -87,14 +87,14 @@ async def test_the_fault_matrix(catalog: Catalog, tmp_path: Path) -> None:
 
 
 async def test_once_bad_then_fine_is_healed(catalog: Catalog, tmp_path: Path) -> None:
-    async with open_road(catalog, tmp_path) as road:
+    async with open_local_gateway(catalog, tmp_path) as local:
         for fault in (Fault.BAD_GATEWAY, Fault.RESET, Fault.EMPTY):
-            road.double.play(HOST, fault)
-            result = await coin(road.gateway, fault)
+            local.simulator.play(HOST, fault)
+            result = await coin(local.gateway, fault)
             assert (result.ok, result.attempts) == (True, 2), fault
-    async with open_road(catalog, tmp_path, attempt_timeout_s=1.0, retries=9) as road:
-        road.double.play(HOST, Fault.HANG)
-        result = await coin(road.gateway, Fault.HANG)
+    async with open_local_gateway(catalog, tmp_path, attempt_timeout_s=1.0, retries=9) as local:
+        local.simulator.play(HOST, Fault.HANG)
+        result = await coin(local.gateway, Fault.HANG)
         assert result.ok
         assert result.attempts >= 2
 
@@ -103,18 +103,18 @@ async def test_what_may_set_something_off_is_asked_once(catalog: Catalog, tmp_pa
     wallet = catalog.get("generate_wallet")
     assert wallet is not None
     faults = Faults(failure_rate=1.0)
-    async with open_road(catalog, tmp_path, faults, allow_transactional=True) as road:
-        result = await road.gateway.call(wallet.name, wallet.sample())
+    async with open_local_gateway(catalog, tmp_path, faults, allow_transactional=True) as local:
+        result = await local.gateway.call(wallet.name, wallet.sample())
         assert result.error is not None
         assert (result.error.code, result.attempts) == ("upstream_error", 1)
-        assert road.double.requests.total() == 1
+        assert local.simulator.requests.total() == 1
 
 
 async def test_nobody_listens_and_no_such_name(catalog: Catalog, tmp_path: Path) -> None:
     for url, text in (("http://127.0.0.1:9", "refuses"), ("http://nowhere.invalid", "no address")):
         settings: dict[str, Any] = {"rapidapi_base_url": url, "retries": 1}
-        async with open_road(catalog, tmp_path, **settings) as road:
-            result = await coin(road.gateway, "x")
+        async with open_local_gateway(catalog, tmp_path, **settings) as local:
+            result = await coin(local.gateway, "x")
             assert result.error is not None
             assert (result.error.code, result.attempts) == ("upstream_error", 2)
             assert text in result.error.message
@@ -123,32 +123,32 @@ async def test_nobody_listens_and_no_such_name(catalog: Catalog, tmp_path: Path)
 async def test_a_used_up_key_gives_way_to_another(catalog: Catalog, tmp_path: Path) -> None:
     keys = (SecretStr("first-key"), SecretStr("second-key"))
     for fault in (Fault.QUOTA_EXHAUSTED, Fault.NOT_SUBSCRIBED):
-        async with open_road(catalog, tmp_path / fault, rapidapi_keys=keys) as road:
-            road.double.play(HOST, fault)
-            result = await coin(road.gateway, "x")
+        async with open_local_gateway(catalog, tmp_path / fault, rapidapi_keys=keys) as local:
+            local.simulator.play(HOST, fault)
+            result = await coin(local.gateway, "x")
             assert (result.ok, result.attempts) == (True, 2), fault
-            assert (await coin(road.gateway, "y")).attempts == 1
+            assert (await coin(local.gateway, "y")).attempts == 1
 
 
 async def test_no_quota_is_left(catalog: Catalog, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"hosts": {HOST: {"per_month": 2}}}
     demands = CacheControl(no_cache=True)
-    async with open_road(catalog, tmp_path, **settings) as road:
-        assert (await coin(road.gateway, 1)).ok
-        assert (await coin(road.gateway, 2)).ok
-        refused = await coin(road.gateway, 3)
+    async with open_local_gateway(catalog, tmp_path, **settings) as local:
+        assert (await coin(local.gateway, 1)).ok
+        assert (await coin(local.gateway, 2)).ok
+        refused = await coin(local.gateway, 3)
         assert refused.error is not None
         assert (refused.error.code, refused.error.fault) == ("quota_exhausted", "quota")
-        assert (refused.attempts, road.double.requests.total()) == (0, 2)
+        assert (refused.attempts, local.simulator.requests.total()) == (0, 2)
         assert refused.error.details["host"] == HOST
         assert refused.error.retry_after_s is not None
         asked = CacheControl(max_stale_s=float("inf"), max_age_s=0)
-        stale = await coin(road.gateway, 1, cache=asked)
+        stale = await coin(local.gateway, 1, cache=asked)
         assert (stale.ok, stale.attempts) == (True, 0), "what is kept stands in where allowed"
-        assert not (await coin(road.gateway, 1, cache=demands)).ok
-    async with open_road(catalog, tmp_path, **settings) as road:
-        assert not (await coin(road.gateway, 4)).ok, "the next run knows it too"
-        assert road.double.requests.total() == 0
+        assert not (await coin(local.gateway, 1, cache=demands)).ok
+    async with open_local_gateway(catalog, tmp_path, **settings) as local:
+        assert not (await coin(local.gateway, 4)).ok, "the next run knows it too"
+        assert local.simulator.requests.total() == 0
 
 
 async def test_what_was_never_asked_is_not_recorded(catalog: Catalog, tmp_path: Path) -> None:
@@ -157,9 +157,9 @@ async def test_what_was_never_asked_is_not_recorded(catalog: Catalog, tmp_path: 
         "snapshot": tmp_path / "s.snap",
         "hosts": {HOST: {"per_month": 1}},
     }
-    async with open_road(catalog, tmp_path, **settings) as road:
-        assert (await coin(road.gateway, 1)).ok
-        assert not (await coin(road.gateway, 2)).ok
+    async with open_local_gateway(catalog, tmp_path, **settings) as local:
+        assert (await coin(local.gateway, 1)).ok
+        assert not (await coin(local.gateway, 2)).ok
     with Snapshot(tmp_path / "s.snap") as snapshot:
         assert snapshot.summary.rows == 1
 
@@ -174,11 +174,11 @@ async def test_two_runs_share_a_rate_fairly(catalog: Catalog, tmp_path: Path) ->
     settings: dict[str, Any] = {"hosts": {HOST: {"per_second": 50}}, "max_concurrency_per_host": 4}
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as local,
     ):
         began = time.monotonic()
         calls = [
-            asyncio.create_task(coin(road.gateway, f"{run}{number}", client=run))
+            asyncio.create_task(coin(local.gateway, f"{run}{number}", client=run))
             for run, number in (
                 *(("big", n) for n in range(200)),
                 *(("small", n) for n in range(12)),
@@ -198,19 +198,19 @@ async def test_who_gets_no_turn_in_time_is_told_so(catalog: Catalog, tmp_path: P
     held = Held()
     async with (
         upstream(held.handle) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as local,
     ):
-        first = asyncio.create_task(coin(road.gateway, 1))
+        first = asyncio.create_task(coin(local.gateway, 1))
         await until(lambda: held.asked)
-        waits = [asyncio.create_task(coin(road.gateway, n)) for n in (2, 3)]
-        await until(lambda: waiting(road.gateway) == 2)
-        full = await coin(road.gateway, 4)
+        waits = [asyncio.create_task(coin(local.gateway, n)) for n in (2, 3)]
+        await until(lambda: waiting(local.gateway) == 2)
+        full = await coin(local.gateway, 4)
         assert full.error is not None
         assert full.error.code == "overloaded"
         for wait in waits:
             wait.cancel()
         await asyncio.wait(waits)
-        lates = (coin(road.gateway, n, deadline_s=1.5) for n in (2, 3))
+        lates = (coin(local.gateway, n, deadline_s=1.5) for n in (2, 3))
         for late in await asyncio.gather(*lates):
             assert late.error is not None
             assert (late.error.code, late.error.fault) == ("rate_limited", "quota")
@@ -226,13 +226,13 @@ async def test_a_caller_who_joins_lengthens_the_wait(catalog: Catalog, tmp_path:
     held = Held()
     async with (
         upstream(held.handle) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as local,
     ):
-        first = asyncio.create_task(coin(road.gateway, 1))
+        first = asyncio.create_task(coin(local.gateway, 1))
         await until(lambda: held.asked)
-        hasty = asyncio.create_task(coin(road.gateway, 2, deadline_s=0.5))
-        await until(lambda: waiting(road.gateway) == 1 or hasty.done())
-        patient = asyncio.create_task(coin(road.gateway, 2))
+        hasty = asyncio.create_task(coin(local.gateway, 2, deadline_s=0.5))
+        await until(lambda: waiting(local.gateway) == 1 or hasty.done())
+        patient = asyncio.create_task(coin(local.gateway, 2))
         assert not (await hasty).ok
         held.released.set()
         assert (await patient).ok
@@ -240,23 +240,23 @@ async def test_a_caller_who_joins_lengthens_the_wait(catalog: Catalog, tmp_path:
         assert held.asked == 2
 
 
-async def test_a_failing_host_is_left_alone_and_others_are_not(door: Door) -> None:
-    gateway, double = door.road.gateway, door.road.double
-    door.road.settings.breaker_open_s = PATIENCE_S
-    double.play(HOST, *[Fault.UNAVAILABLE] * 60)
+async def test_a_failing_host_is_left_alone_and_others_are_not(served: ServedGateway) -> None:
+    gateway, simulator = served.local.gateway, served.local.simulator
+    served.local.settings.breaker_open_s = PATIENCE_S
+    simulator.play(HOST, *[Fault.UNAVAILABLE] * 60)
     codes = Counter[str]()
     for number in range(40):
         result = await coin(gateway, number)
         codes[result.error.code.value if result.error else "ok"] += 1
-    asked = double.requests.total()
+    asked = simulator.requests.total()
     assert codes["circuit_open"] > 15
     assert asked < 60, "the script was not played to its end"
-    status, body = await door.call("get_coin", {"uuid": "z"})
+    status, body = await served.call("get_coin", {"uuid": "z"})
     assert (status, body["error"]["code"], body["error"]["fault"]) == (503, "circuit_open", "tool")
     assert 0 < body["error"]["retry_after_s"] <= PATIENCE_S
-    assert double.requests.total() == asked, "a refusal costs nothing upstream"
+    assert simulator.requests.total() == asked, "a refusal costs nothing upstream"
     assert (await gateway.call("stock_zh_a_hist", {"symbol": "600519"})).ok
-    async with door.client.get(f"{door.url}/healthz") as response:
+    async with served.client.get(f"{served.url}/healthz") as response:
         hosts = (await response.json())["hosts"]
     assert hosts[HOST]["breaker"] == "open"
     assert hosts["eastmoney.com"]["breaker"] == "closed"
@@ -268,17 +268,17 @@ async def test_a_host_that_is_well_again_is_asked_again(
     now = 1e6
     monkeypatch.setattr("gateway.upstreams.hosts.time", SimpleNamespace(monotonic=lambda: now))
     settings: dict[str, Any] = {"breaker_attempts": 2, "breaker_open_s": 20.0, "retries": 0}
-    async with open_road(catalog, tmp_path, **settings) as road:
-        road.double.play(HOST, Fault.UNAVAILABLE, Fault.UNAVAILABLE, Fault.UNAVAILABLE)
-        assert not (await coin(road.gateway, 1)).ok
-        assert not (await coin(road.gateway, 2)).ok
+    async with open_local_gateway(catalog, tmp_path, **settings) as local:
+        local.simulator.play(HOST, Fault.UNAVAILABLE, Fault.UNAVAILABLE, Fault.UNAVAILABLE)
+        assert not (await coin(local.gateway, 1)).ok
+        assert not (await coin(local.gateway, 2)).ok
         now += 25
-        probes = await asyncio.gather(*(coin(road.gateway, n) for n in range(10)))
-        assert road.double.requests.total() == 3, "one probe"
+        probes = await asyncio.gather(*(coin(local.gateway, n) for n in range(10)))
+        assert local.simulator.requests.total() == 3, "one probe"
         assert {p.error.code.value for p in probes if p.error} == {"upstream_error", "circuit_open"}
         now += 45
-        assert (await coin(road.gateway, 3)).ok
-        assert (await coin(road.gateway, 4)).ok
+        assert (await coin(local.gateway, 3)).ok
+        assert (await coin(local.gateway, 4)).ok
 
 
 async def test_a_breaker_believes_its_probe_and_nobody_from_before(
@@ -298,34 +298,34 @@ async def test_a_breaker_believes_its_probe_and_nobody_from_before(
     settings: dict[str, Any] = {"breaker_attempts": 1, "breaker_open_s": 0.05, "retries": 0}
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as local,
     ):
-        calls = {name: asyncio.create_task(coin(road.gateway, name)) for name in ("early", "late")}
+        calls = {name: asyncio.create_task(coin(local.gateway, name)) for name in ("early", "late")}
         await asyncio.gather(*(arrived[name].wait() for name in calls))
-        assert not (await coin(road.gateway, "fails")).ok
-        while road.gateway.answers.hosts.state()[HOST]["breaker"] != "half_open":
+        assert not (await coin(local.gateway, "fails")).ok
+        while local.gateway.answers.hosts.state()[HOST]["breaker"] != "half_open":
             await asyncio.sleep(0.01)
-        probe = asyncio.create_task(coin(road.gateway, "probe"))
+        probe = asyncio.create_task(coin(local.gateway, "probe"))
         await arrived["probe"].wait()
         may_answer["early"].set()
         assert not (await calls["early"]).ok
         may_answer["probe"].set()
         assert (await probe).ok
-        assert road.gateway.answers.hosts.state()[HOST]["breaker"] == "closed"
+        assert local.gateway.answers.hosts.state()[HOST]["breaker"] == "closed"
         may_answer["late"].set()
         assert not (await calls["late"]).ok
-        state = road.gateway.answers.hosts.state()[HOST]
+        state = local.gateway.answers.hosts.state()[HOST]
         assert (state["breaker"], state["breaker_opened"]) == ("closed", 1)
-        assert (await coin(road.gateway, "then")).ok
+        assert (await coin(local.gateway, "then")).ok
 
 
 async def test_an_outage_is_not_multiplied(catalog: Catalog, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"breaker_attempts": 10_000, "max_concurrency_per_host": 64}
-    async with open_road(catalog, tmp_path, Faults(failure_rate=1.0), **settings) as road:
+    async with open_local_gateway(catalog, tmp_path, Faults(failure_rate=1.0), **settings) as local:
         began = time.monotonic()
-        await asyncio.gather(*(coin(road.gateway, n) for n in range(300)))
+        await asyncio.gather(*(coin(local.gateway, n) for n in range(300)))
         refilled = (time.monotonic() - began) / RETRY_REFILL_S
-        assert road.double.requests.total() <= 300 * 1.1 + RETRY_RESERVE + refilled
+        assert local.simulator.requests.total() <= 300 * 1.1 + RETRY_RESERVE + refilled
 
 
 async def test_beyond_its_bounds_the_gateway_says_so_at_once(
@@ -334,26 +334,26 @@ async def test_beyond_its_bounds_the_gateway_says_so_at_once(
     held = Held()
     async with (
         upstream(held.handle) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, max_pending_calls=5) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, max_pending_calls=5) as local,
     ):
-        calls = [asyncio.create_task(coin(road.gateway, n)) for n in range(50)]
+        calls = [asyncio.create_task(coin(local.gateway, n)) for n in range(50)]
         await until(lambda: sum(call.done() for call in calls) == 45)
         held.released.set()
         results = await asyncio.gather(*calls)
         refused = [r for r in results if r.error and r.error.code == "overloaded"]
         assert (len(refused), held.asked) == (45, 5)
         assert {r.error.retry_after_s for r in refused if r.error} == {1.0}
-        assert (await coin(road.gateway, 1)).source == "cached", "memory answers all the same"
-        assert road.gateway.answers.pending == 0
+        assert (await coin(local.gateway, 1)).source == "cached", "memory answers all the same"
+        assert local.gateway.answers.pending == 0
 
 
-async def test_overload_over_http_is_503_with_retry_after(door: Door) -> None:
-    door.road.settings.max_pending_calls = 1
-    door.road.double.play(HOST, Fault.HANG)
-    hangs = asyncio.create_task(door.call("get_coin", {"uuid": "a"}))
-    await until(lambda: door.road.gateway.answers.pending)
-    url = f"{door.url}/v1/tools/get_coin"
-    async with door.client.post(url, json={"uuid": "b"}) as response:
+async def test_overload_over_http_is_503_with_retry_after(served: ServedGateway) -> None:
+    served.local.settings.max_pending_calls = 1
+    served.local.simulator.play(HOST, Fault.HANG)
+    hangs = asyncio.create_task(served.call("get_coin", {"uuid": "a"}))
+    await until(lambda: served.local.gateway.answers.pending)
+    url = f"{served.url}/v1/tools/get_coin"
+    async with served.client.post(url, json={"uuid": "b"}) as response:
         assert (response.status, response.headers["Retry-After"]) == (503, "1")
     hangs.cancel()
     await asyncio.gather(hangs, return_exceptions=True)
@@ -372,10 +372,10 @@ async def test_a_pause_that_a_host_asks_for_holds_for_all_calls(
         for status, host in ((429, "the key's"), (503, "the host's")):
             asked.clear()
             folder = tmp_path / str(status)
-            async with open_road(catalog, folder, rapidapi_base_url=url) as road:
-                first = await coin(road.gateway, status, deadline_s=5)
+            async with open_local_gateway(catalog, folder, rapidapi_base_url=url) as local:
+                first = await coin(local.gateway, status, deadline_s=5)
                 assert first.attempts == 1
-                more = await asyncio.gather(*(coin(road.gateway, n) for n in range(30)))
+                more = await asyncio.gather(*(coin(local.gateway, n) for n in range(30)))
                 for result in more:
                     assert result.error is not None
                     assert (result.error.code, result.error.fault) == ("rate_limited", "quota")
@@ -395,13 +395,13 @@ async def test_a_short_pause_is_waited_for(catalog: Catalog, tmp_path: Path) -> 
 
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, retries=0) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, retries=0) as local,
     ):
-        assert not (await coin(road.gateway, 1)).ok
-        hasty = await coin(road.gateway, 2, deadline_s=0.05)
+        assert not (await coin(local.gateway, 1)).ok
+        hasty = await coin(local.gateway, 2, deadline_s=0.05)
         assert hasty.error is not None
         assert (hasty.error.code, hasty.attempts) == ("rate_limited", 0)
-        assert (await coin(road.gateway, 3)).ok
+        assert (await coin(local.gateway, 3)).ok
     assert asked[1] - asked[0] >= 1.49
 
 
@@ -419,9 +419,9 @@ async def test_a_key_that_is_to_slow_down_gives_way_to_another(
     keys = (SecretStr("first-key"), SecretStr("second-key"))
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, rapidapi_keys=keys) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, rapidapi_keys=keys) as local,
     ):
-        results = [await coin(road.gateway, n) for n in range(5)]
+        results = [await coin(local.gateway, n) for n in range(5)]
     assert [result.attempts for result in results] == [2, 1, 1, 1, 1]
     assert len(set(asked)) == 2
     assert asked[0] not in asked[1:]
@@ -458,10 +458,10 @@ async def test_no_upstream_gets_itself_left_alone_for_long(
 
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, retries=0) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, retries=0) as local,
     ):
         for number in range(2):
-            result = await coin(road.gateway, number)
+            result = await coin(local.gateway, number)
             assert result.error is not None
             assert (result.error.retry_after_s or 0.0) <= LONGEST_PAUSE_S
 
@@ -473,9 +473,9 @@ async def test_an_upstream_that_closes_after_each_answer_is_well(
     settings: dict[str, Any] = {"breaker_attempts": 1, "retries": 0, "max_concurrency_per_host": 4}
     async with (
         closing.open() as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as local,
     ):
-        results = await asyncio.gather(*(coin(road.gateway, n) for n in range(40)))
+        results = await asyncio.gather(*(coin(local.gateway, n) for n in range(40)))
         assert all(result.ok for result in results)
     (month,) = standings(ledger, (), {}, time.time())
     sent = sum(result.attempts for result in results)
@@ -492,11 +492,11 @@ async def test_what_may_set_something_off_is_not_sent_again_when_its_connection_
     settings: dict[str, Any] = {"allow_transactional": True}
     async with (
         closing.open() as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url, **settings) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url, **settings) as local,
     ):
-        assert (await road.gateway.call(wallet.name, wallet.sample())).ok
+        assert (await local.gateway.call(wallet.name, wallet.sample())).ok
         no_cache = CallContext(cache=CacheControl(no_cache=True))
-        again = await road.gateway.call(wallet.name, wallet.sample(), no_cache)
+        again = await local.gateway.call(wallet.name, wallet.sample(), no_cache)
         assert again.ok, "its connection is its own"
         assert closing.read == closing.connections == 2
 
@@ -513,9 +513,9 @@ async def test_a_date_in_retry_after_is_honoured(catalog: Catalog, tmp_path: Pat
 
     async with (
         upstream(handler) as url,
-        open_road(catalog, tmp_path, rapidapi_base_url=url) as road,
+        open_local_gateway(catalog, tmp_path, rapidapi_base_url=url) as local,
     ):
-        assert (await coin(road.gateway, 1)).ok
+        assert (await coin(local.gateway, 1)).ok
     assert 0.9 < asked[1] - asked[0] < PATIENCE_S
 
 
