@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from finport.exports import HOMES, __all__
-from finport.rooms import check_rooms
+from finport.packages import check_packages
 
 # Python sets this while it locates a module to run; `python -m finport` makes the check itself.
 if sys.argv[:1] != ["-m"]:
-    check_rooms()
+    check_packages()
 
 if TYPE_CHECKING:
     from finport.exports import *  # noqa: F403 - `__all__` says what
@@ -28,7 +28,7 @@ else:  # a type checker that saw this function would accept any name
             return version("finport")
         if name not in HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        check_rooms()
+        check_packages()
         return getattr(import_module(HOMES[name]), name)
 
 

@@ -2,12 +2,12 @@
 
 import sys
 
-from finport.rooms import check_rooms
+from finport.packages import check_packages
 
 
 def main() -> None:
     try:
-        check_rooms()
+        check_packages()
     except ImportError as error:
         sys.exit(f"finport: {error}")
     from gateway.cli.main import main as command

@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 VERSION = version("finport")
-ROOMS = ("adapters", "bench", "cache", "gateway", "manifests")
+PACKAGES = ("adapters", "bench", "cache", "gateway", "manifests")
 
 SCRIPT = """
 import asyncio
@@ -126,10 +126,10 @@ def beside(kind: str, name: str) -> Path:
 
 def test_every_package_is_in_the_wheel_with_its_types(installed: Installed) -> None:
     code = "import finport; print(finport.__version__, finport.__file__)"
-    code += "".join(f"; import {room}; print({room}.__file__)" for room in ROOMS)
+    code += "".join(f"; import {package}; print({package}.__file__)" for package in PACKAGES)
     told, *files = installed.run("python", "-c", code).stdout.split()
     assert told == VERSION
-    for name, file in zip(("finport", *ROOMS), files, strict=True):
+    for name, file in zip(("finport", *PACKAGES), files, strict=True):
         assert Path(file) == installed.packages / name / "__init__.py"
         assert (installed.packages / name / "py.typed").is_file()
 
@@ -149,13 +149,13 @@ def test_every_public_name_can_be_imported_and_nothing_is_before(installed: Inst
     done = installed.run("python", "-c", code)
     assert done.stderr == ""
     imported, missing = done.stdout.splitlines()
-    assert not {*ROOMS, "aiohttp", "pydantic", "orjson", "click"} & {*imported.split()}
+    assert not {*PACKAGES, "aiohttp", "pydantic", "orjson", "click"} & {*imported.split()}
     assert missing == "module 'finport' has no attribute 'missing'"
 
 
 def test_a_script_runs_also_beside_folders_that_hide_nothing(installed: Installed) -> None:
-    for room in ROOMS:
-        beside("folder", room)
+    for package in PACKAGES:
+        beside("folder", package)
     Path("script.py").write_text(SCRIPT)
     done = installed.run("python", "script.py")
     assert (done.stdout, done.stderr) == ("True simulated\n", "")
@@ -165,8 +165,8 @@ def test_an_agent_of_ones_own_runs_beside_packages_with_the_names_of_ours(
     installed: Installed,
 ) -> None:
     save_agent()
-    for room in ROOMS:
-        beside("package", room)
+    for package in PACKAGES:
+        beside("package", package)
     run = ("run", "starter", "--agent", "mine:FirstTool", "--upstream", "simulated")
     done = installed.run("finbench", *run, "--episodes", "3", "--out", "out")
     assert done.returncode == 0, done.stderr
@@ -175,13 +175,15 @@ def test_an_agent_of_ones_own_runs_beside_packages_with_the_names_of_ours(
 
 
 @pytest.mark.parametrize("kind", ["package", "module"])
-@pytest.mark.parametrize("room", ROOMS)
-def test_what_hides_a_package_of_ours_is_named(installed: Installed, kind: str, room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_hides_a_package_of_ours_is_named(
+    installed: Installed, kind: str, package: str
+) -> None:
     Path("script.py").write_text(SCRIPT)
-    hiding = beside(kind, room)
+    hiding = beside(kind, package)
     told = (
-        f"{hiding} hides Finport's package '{room}': rename it, or run `python -P`, which does not "
-        "search the script's folder or the working directory\n"
+        f"{hiding} hides Finport's package '{package}': rename it, or run `python -P`, which does "
+        "not search the script's folder or the working directory\n"
     )
     script = installed.run("python", "script.py")
     assert script.returncode == 1
@@ -209,8 +211,8 @@ def test_a_package_run_as_a_module_is_told_as_well(installed: Installed) -> None
 
 
 def test_safe_path_and_commands_are_not_disturbed(installed: Installed) -> None:
-    for room in ROOMS:
-        beside("package", room)
+    for package in PACKAGES:
+        beside("package", package)
     Path("script.py").write_text(SCRIPT)
     assert installed.run("python", "-P", "script.py").stdout == "True simulated\n"
     said = f"version {VERSION}\n"
