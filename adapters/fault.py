@@ -69,7 +69,7 @@ class UpstreamFault(Exception):
         self.other_key = other_key
 
     @property
-    def told(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The arguments of `UpstreamFault`, for sending it to another process."""
         return {
             "kind": self.kind,
@@ -121,11 +121,11 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
     milliseconds, and ignored if it is still too long. A value that is not a number is ignored. A
     limit of -1 means that there is no quota.
     """
-    told: dict[str, dict[str, float]] = {}
+    reported: dict[str, dict[str, float]] = {}
     for header, text in headers.items():
         found = _limit_in(header)
         if found is not None and (number := _number(text.strip())) is not None:
-            told.setdefault(found[0], {}).setdefault(found[1], number)
+            reported.setdefault(found[0], {}).setdefault(found[1], number)
     return [
         Limit(
             name,
@@ -133,7 +133,7 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
             int(said["remaining"]) if "remaining" in said else None,
             _reset_s(said["reset"]) if "reset" in said else None,
         )
-        for name, said in told.items()
+        for name, said in reported.items()
         if said.get("limit") != UNLIMITED
     ]
 
@@ -145,7 +145,7 @@ def _limit_in(header: str) -> tuple[str, str] | None:
     return found and (found[1] or "requests", found[2])
 
 
-def told(text: str, secrets: Iterable[str] = (), most: int = 200) -> str:
+def fit_for_message(text: str, secrets: Iterable[str] = (), most: int = 200) -> str:
     """Make an upstream's text fit for a message: printable, at most `most` long, no secret."""
     mask = mask_of(frozenset(secrets))
     start = mask.text(text[:_READ_OF_TEXT])

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from adapters.fault import UpstreamFault, told
+from adapters.fault import UpstreamFault, fit_for_message
 from adapters.mask import Mask
 
 MAX_BYTES = 16 * 2**20
@@ -101,7 +101,7 @@ def read_json(
             return orjson.loads(body)
     text = _decoded(body, charset)
     if body[:READ_OF_PAGE].lstrip().startswith(b"<"):
-        title = told(_title(text or body.decode(errors="replace")), secrets, most=80)
+        title = fit_for_message(_title(text or body.decode(errors="replace")), secrets, most=80)
         named = f" with the title {title!r}" if title else ""
         raise UpstreamFault("invalid", f"an HTML or XML page{named} came instead of JSON")
     if text is None:
@@ -111,7 +111,7 @@ def read_json(
     except RecursionError:
         raise UpstreamFault("invalid", "the upstream's JSON is nested too deeply") from None
     except ValueError as error:
-        start = told(text, secrets, most=40)
+        start = fit_for_message(text, secrets, most=40)
         raise UpstreamFault("invalid", f"the upstream sent no JSON ({error}): {start!r}") from None
 
 

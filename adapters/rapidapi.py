@@ -23,9 +23,9 @@ from adapters.fault import (
     LONGEST_RESET_S,
     UpstreamFault,
     fault_of_status,
+    fit_for_message,
     limits_of,
     seconds_until,
-    told,
 )
 from adapters.http import Reply, Session, get, open_session
 from adapters.keys import Key, Keys
@@ -117,7 +117,7 @@ class RapidApiAdapter:
             raise UpstreamFault("unread", text, retryable=True) from None
         if isinstance(outcome, Answer):
             return outcome
-        words = told(outcome.text, secrets)
+        words = fit_for_message(outcome.text, secrets)
         raise self._fault(host, key, reply, outcome.status, words)
 
     def _secrets_with(self, key: Key) -> list[str]:

@@ -38,7 +38,7 @@ class Reader:
     """Reads bodies. Made by `Reader.open`."""
 
     def __init__(self) -> None:
-        self._turns = Shares(PROCESSES)
+        self._processes = Shares(PROCESSES)
         self._idle: list[Process] = []
 
     @classmethod
@@ -72,17 +72,17 @@ class Reader:
             "said": said,
         }
         async with asyncio.timeout_at(until):
-            head, data = await self._in_turn(host, job, reply.body)
+            head, data = await self._in_queue(host, job, reply.body)
         return cast(_Outcome, _outcome_of(head, data))
 
-    async def _in_turn(
+    async def _in_queue(
         self, host: str, job: dict[str, Any], body: bytes | bytearray
     ) -> tuple[dict[str, Any], bytes]:
-        await self._turns.take(host)
+        await self._processes.take(host)
         try:
             return await self._exchange(job, body)
         finally:
-            self._turns.give_back(host)
+            self._processes.give_back(host)
 
     async def _exchange(
         self, job: dict[str, Any], body: bytes | bytearray

@@ -27,13 +27,13 @@ def _outcome(job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
     try:
         outcome = compute(reply, *job["said"])
     except UpstreamFault as fault:
-        return {"fault": fault.told}, b""
+        return {"fault": fault.arguments}, b""
     except MemoryError:
         text = "reading the answer takes more memory than there is for it"
-        return {"fault": UpstreamFault("too_large", text).told}, b""
+        return {"fault": UpstreamFault("too_large", text).arguments}, b""
     except Exception as error:  # noqa: BLE001 - a bad body fails its own call, not the process
         text = f"the answer can't be read: {type(error).__name__}"
-        return {"fault": UpstreamFault("invalid", text).told}, b""
+        return {"fault": UpstreamFault("invalid", text).arguments}, b""
     if isinstance(outcome, Answer):
         return {"answer": {"columns": outcome.columns, "rows": outcome.rows}}, outcome.data
     return {"refusal": {"text": outcome.text, "status": outcome.status}}, b""

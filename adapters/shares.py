@@ -19,18 +19,18 @@ class Shares:
         self._free = threads
         self._kept = max(threads // 4, 1)
         self._held: Counter[str] = Counter()
-        self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def take(self, host: str) -> None:
         """Wait for a thread; the caller must return it with `give_back`."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(host, deque()).append(turn)
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(host, deque()).append(place)
         self._hand_out()
         try:
-            await turn
+            await place
         except asyncio.CancelledError:
-            if turn.cancelled():
-                self._leave(host, turn)
+            if place.cancelled():
+                self._leave(host, place)
             else:  # the thread came while its caller was leaving
                 self.give_back(host)
             raise
@@ -44,23 +44,23 @@ class Shares:
 
     def _hand_out(self) -> None:
         while self._free and (host := self._next()) is not None:
-            turn = self._lines[host].popleft()
-            self._lines.move_to_end(host)
-            if not self._lines[host]:
-                del self._lines[host]
-            if not turn.done():  # its caller may be about to leave
+            place = self._queues[host].popleft()
+            self._queues.move_to_end(host)
+            if not self._queues[host]:
+                del self._queues[host]
+            if not place.done():  # its caller may be about to leave
                 self._free -= 1
                 self._held[host] += 1
-                turn.set_result(None)
+                place.set_result(None)
 
     def _next(self) -> str | None:
         """Return the waiting host that may get a thread and whose last one is longest ago."""
         most = max(EAGERNESS * (self._free - self._kept), 1)
-        return next((host for host in self._lines if self._held[host] < most), None)
+        return next((host for host in self._queues if self._held[host] < most), None)
 
-    def _leave(self, host: str, turn: asyncio.Future[None]) -> None:
-        line = self._lines.get(host)
-        if line is not None and turn in line:
-            line.remove(turn)
-            if not line:
-                del self._lines[host]
+    def _leave(self, host: str, place: asyncio.Future[None]) -> None:
+        queue = self._queues.get(host)
+        if queue is not None and place in queue:
+            queue.remove(place)
+            if not queue:
+                del self._queues[host]

@@ -158,8 +158,10 @@ class HttpClient:
             hosts = (await self.health()).get("hosts")
         except GatewayUnreachableError:
             return {}
-        told = hosts.items() if isinstance(hosts, dict) else ()
-        return {name: of for name, of in told if isinstance(of, dict) and of.keys() >= _OF_A_HOST}
+        reported = hosts.items() if isinstance(hosts, dict) else ()
+        return {
+            name: of for name, of in reported if isinstance(of, dict) and of.keys() >= _OF_A_HOST
+        }
 
     async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
         at, started = time.time(), time.perf_counter()

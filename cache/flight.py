@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 class Late(TimeoutError):
     """A caller's deadline passed before the work ended. `attempts` says how often the work had
-    tried by then, and `in_line` whether it was waiting in the fair queue.
+    tried by then, and `in_queue` whether it was waiting in the fair queue.
     """
 
-    def __init__(self, attempts: int, in_line: bool) -> None:
+    def __init__(self, attempts: int, in_queue: bool) -> None:
         super().__init__(f"late after {attempts} attempts")
         self.attempts = attempts
-        self.in_line = in_line
+        self.in_queue = in_queue
 
 
 class Shut(Exception):
@@ -36,7 +36,7 @@ class Flight(Generic[T]):
     `deadline` is loop time and may become later as callers join. The work counts its `attempts`.
     """
 
-    __slots__ = ("_ended_in_line", "_limit", "attempts", "deadline", "task", "waiters")
+    __slots__ = ("_ended_in_queue", "_limit", "attempts", "deadline", "task", "waiters")
 
     def __init__(self, deadline: float) -> None:
         self.attempts = 0
@@ -44,22 +44,22 @@ class Flight(Generic[T]):
         self.task: asyncio.Task[T]
         self.waiters = 0
         self._limit: asyncio.Timeout | None = None
-        self._ended_in_line = False
+        self._ended_in_queue = False
 
     @asynccontextmanager
-    async def wait_in_line(self) -> AsyncIterator[None]:
+    async def wait_in_queue(self) -> AsyncIterator[None]:
         """A wait in the context ends with a `TimeoutError` at the deadline, even if that moves."""
         limit = asyncio.timeout_at(self.deadline)
         try:
             async with limit as self._limit:
                 yield
         finally:
-            self._limit, self._ended_in_line = None, limit.expired()
+            self._limit, self._ended_in_queue = None, limit.expired()
 
     @property
-    def in_line(self) -> bool:
+    def in_queue(self) -> bool:
         """Whether the work waits in the fair queue, or did so when its time ended."""
-        return self._limit is not None or self._ended_in_line
+        return self._limit is not None or self._ended_in_queue
 
     def extend(self, deadline: float) -> None:
         self.deadline = max(self.deadline, deadline)
@@ -95,7 +95,7 @@ class Flights(Generic[T]):
             async with asyncio.timeout_at(deadline):
                 return await asyncio.shield(flight.task)
         except TimeoutError:
-            raise Late(flight.attempts, flight.in_line) from None
+            raise Late(flight.attempts, flight.in_queue) from None
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if self._closed and flight.task.cancelled() and caller and not caller.cancelling():

@@ -201,8 +201,8 @@ class Snapshot:
         if not problems and self.id != id_of(digests[key][0] for key in sorted(digests)):
             problems.append("the id is not that of the rows")
         span = (min(times, default=None), max(times, default=None))
-        told = {**counts, "recorded_from": span[0], "recorded_to": span[1]}
-        wrong = [name for name, value in told.items() if getattr(self.summary, name) != value]
+        actual = {**counts, "recorded_from": span[0], "recorded_to": span[1]}
+        wrong = [name for name, value in actual.items() if getattr(self.summary, name) != value]
         if not problems and (wrong or starts != self._starts):
             problems.append(f"the footer is wrong about {', '.join(wrong) or 'where tools begin'}")
         return problems

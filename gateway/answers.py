@@ -149,8 +149,8 @@ class Answers:
         except Late as late:
             text = f"no answer within the call's {limit_s:g} s"
             error = hurry or CallError(ErrorCode.TIMEOUT, text)
-            if late.in_line and not late.attempts:
-                error = self.hosts.of(bound.plan.manifest).no_turn(limit_s)
+            if late.in_queue and not late.attempts:
+                error = self.hosts.of(bound.plan.manifest).not_admitted(limit_s)
             if self.recorder is not None and late.attempts and not bound.plan.transactional:
                 await self._record_error(bound, error, started, self.recorder)
             return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)

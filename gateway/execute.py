@@ -62,13 +62,13 @@ async def execute(
 
     async def attempt() -> Answer:
         nonlocal last
-        turn = host.turn_now()
-        if turn is None:
+        slot = host.take_slot_now()
+        if slot is None:
             try:
-                async with flight.wait_in_line():
-                    turn = await host.take_turn(client, flight.deadline - loop.time())
+                async with flight.wait_in_queue():
+                    slot = await host.take_slot(client, flight.deadline - loop.time())
             except TimeoutError:
-                raise NotAdmitted(host.no_turn(loop.time() - started)) from None
+                raise NotAdmitted(host.not_admitted(loop.time() - started)) from None
         flight.attempts += 1
         if flight.attempts == 1:
             host.first_attempt()
@@ -91,7 +91,7 @@ async def execute(
             flight.attempts -= 1
             raise
         finally:
-            host.end_turn(turn, good, loop.time() - began)
+            host.end_slot(slot, good, loop.time() - began)
         return answer
 
     try:

@@ -72,7 +72,7 @@ class KeptAnswers:
             if is_newer and age_s >= -CLOCK_SKEW_S:  # else its age is unknown
                 return self._remember(bound, entry, age_s)
         if loop.time() >= deadline:
-            raise Late(0, in_line=False)
+            raise Late(0, in_queue=False)
         return kept
 
     def keep(self, bound: BoundCall, entry: Entry, *, for_its_handle: bool) -> Kept:

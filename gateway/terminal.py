@@ -36,16 +36,16 @@ class Commands(click.Group):
     """Commands whose error messages are printed as `echo` prints text."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _told_plainly():
+        with _plain_errors():
             return super().invoke(ctx)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _told_plainly():
+        with _plain_errors():
             return super().make_context(*args, **extra)
 
 
 @contextmanager
-def _told_plainly() -> Iterator[None]:
+def _plain_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:

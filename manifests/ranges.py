@@ -47,8 +47,8 @@ class Range(NamedTuple):
         if self.form is _PAGE:
             return int(end) < int(start)
         start, end = _NO_DIGITS.sub("", start), _NO_DIGITS.sub("", end)
-        told = min(len(start), len(end))  # for 2024-05-01 and 2024-05-01 09:30, compare the day
-        return end[:told] < start[:told]
+        length = min(len(start), len(end))  # for 2024-05-01 and 2024-05-01 09:30, compare the day
+        return end[:length] < start[:length]
 
 
 def ranges(parameters: Sequence[Parameter]) -> tuple[Range, ...]:

@@ -117,9 +117,9 @@ class Signature:
                 given = {n: v for n, v in arguments.items() if v is not None or n in aliases}
                 return self.bind({aliases.get(name, name): v for name, v in given.items()})
             problems.extend(self._foreign(name) for name in arguments if name not in self.names)
-        for told in self.ranges:
-            if told.is_reversed(bound):
-                problems += [_end_first(told, bound, arguments)]
+        for range_ in self.ranges:
+            if range_.is_reversed(bound):
+                problems += [_end_first(range_, bound, arguments)]
         if problems:
             raise ArgumentError(problems)
         return bound
@@ -160,14 +160,14 @@ class Signature:
         return Problem(short(name)[1:-1], "is no argument of this tool", f"allowed: {allowed}")
 
 
-def _end_first(told: Range, bound: Mapping[str, Scalar], given: Mapping[str, object]) -> Problem:
+def _end_first(range_: Range, bound: Mapping[str, Scalar], given: Mapping[str, object]) -> Problem:
     """The problem of a range whose end is before its start; either may be a default."""
     start, end = (
         f"{short(bound[name])}{'' if given.get(name) is not None else ' (its default)'}"
-        for name in (told.start, told.end)
+        for name in (range_.start, range_.end)
     )
-    text = f"{end} is before {told.start} {start}"
-    return Problem(told.end, text, f"expected {told.start} <= {told.end}")
+    text = f"{end} is before {range_.start} {start}"
+    return Problem(range_.end, text, f"expected {range_.start} <= {range_.end}")
 
 
 def _slot(p: Parameter, in_path: bool) -> _Slot:

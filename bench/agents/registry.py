@@ -93,12 +93,12 @@ class AgentSettings:
 
     def about(self) -> dict[str, Any]:
         """The settings that must be equal in a comparable run, for `run.json`."""
-        told = TypeAdapter(self.type.options).dump_python(self.options, mode="json")
+        options = TypeAdapter(self.type.options).dump_python(self.options, mode="json")
         model = self.model.about() if self.model else {}
-        if told and is_own(self.name):
-            told = {"agent_options": masked(told)}
+        if options and is_own(self.name):
+            options = {"agent_options": masked(options)}
         head = {"agent": self.name, "agent_is_simulated": self.type.is_simulated}
-        return {**head, **model, **told, "seed": self.seed}
+        return {**head, **model, **options, "seed": self.seed}
 
 
 @asynccontextmanager

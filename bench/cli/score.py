@@ -94,22 +94,22 @@ async def _score(order: _Order, as_json: bool) -> int:
 
     faults = (RunDirectoryError, SuiteError, JudgeSettingsError)
     try:
-        metrics, told = await _measure(order)
+        metrics, facts = await _measure(order)
         about, digest = await _about(order)
     except (*faults, TraceFormatError, TraceError, OSError) as error:
         raise click.ClickException(str(error)) from error
     if order.is_run:
-        told |= {"digest": digest, "snapshot": about.snapshot}
-    if told.get("filled") == 0:
+        facts |= {"digest": digest, "snapshot": about.snapshot}
+    if facts.get("filled") == 0:
         echo(f"finbench: no episode is of a task of {order.name}", err=True)
     if as_json:
-        echo_json({**metrics, **told})
+        echo_json({**metrics, **facts})
     else:
         _show(order.suite, metrics, about.suite or order.name)
-        if told.get("outcome") == "text":
+        if facts.get("outcome") == "text":
             echo(order.suite.untyped_note)
         if order.is_run:
-            echo(f"run digest: {told['digest']}")
+            echo(f"run digest: {facts['digest']}")
     if about.content.get("digest", digest) != digest:
         raise click.ClickException(
             f"the files are not those that the run left: run.json has digest {about.digest}"
@@ -166,12 +166,12 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
             gold=order.gold,
             out=lines,
         )
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     if episodes is not None:
-        told["outcome"] = "typed" if episodes.typed else "text"
+        facts["outcome"] = "typed" if episodes.typed else "text"
     if order.gold is not None:
-        told["filled"] = order.gold.filled
-    return metrics.result(), told
+        facts["filled"] = order.gold.filled
+    return metrics.result(), facts
 
 
 async def _about(order: _Order) -> tuple["RunInfo", str]:

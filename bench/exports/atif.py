@@ -68,7 +68,7 @@ def file_name(episode: str) -> str:
 def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
     """The trajectory of one episode, as written to a file."""
     steps = _steps(run, episode)
-    told = ("id", "repeat", "source_dataset", "category", "ground_truth", "labelled_tools")
+    known = ("id", "repeat", "source_dataset", "category", "ground_truth", "labelled_tools")
     ended = ("ending", "error", "judgement")
     asked = episode.model_calls
     return {
@@ -95,7 +95,7 @@ def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
             "suite": run.about.suite or None,
             "run": run.about.digest or None,
             "upstream": run.about.upstream,
-            **{name: getattr(episode, name) for name in (*told, *ended)},
+            **{name: getattr(episode, name) for name in (*known, *ended)},
         },
     }
 

@@ -166,8 +166,8 @@ def _tool(call: ToolCallRecord) -> Span:
 
 
 def _message(call: ToolCallRecord) -> str:
-    told = call.output.get("error") if isinstance(call.output, dict) else call.output
-    return str(told or call.code)
+    reported = call.output.get("error") if isinstance(call.output, dict) else call.output
+    return str(reported or call.code)
 
 
 def _evaluations(judgement: Judgement) -> dict[str, str | float]:

@@ -21,7 +21,7 @@ from anyio import to_thread
 from yarl import URL
 
 from adapters.connector import Connector
-from adapters.fault import told
+from adapters.fault import fit_for_message
 from adapters.mask import mask_of
 from bench.models.completion import (
     MAX_BYTES,
@@ -157,7 +157,7 @@ class ModelClient:
             body = self._body(messages, tools, tool_choice)
             completion, usage = await self._persist(body, record)
         except ModelError as error:
-            record.error = told(str(error), self._secrets, most=300)
+            record.error = fit_for_message(str(error), self._secrets, most=300)
             raise ModelError(record.error) from None
         except asyncio.CancelledError:
             record.error = "broken off: it was no longer waited for"
@@ -167,7 +167,7 @@ class ModelClient:
         record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
         record.cached_tokens = usage.cached_tokens
         if completion.finish not in _KNOWN_FINISHES and completion.finish is not None:
-            finish = told(completion.finish, self._secrets, most=40)
+            finish = fit_for_message(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)
         record.finish = completion.finish
         completion = self._masked(completion)

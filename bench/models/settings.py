@@ -35,8 +35,8 @@ class ModelSettings:
     def about(self) -> dict[str, Any]:
         """The settings that must be equal in a comparable run, for `run.json`."""
         names = ("model", "base_url", "temperature", "max_tokens", "stream")
-        told = {name: getattr(self, name) for name in names}
-        return {**told, "base_url": self.base_url.rstrip("/"), "model_key": self.key.source}
+        settings = {name: getattr(self, name) for name in names}
+        return {**settings, "base_url": self.base_url.rstrip("/"), "model_key": self.key.source}
 
     @asynccontextmanager
     async def open(self, seed: int) -> AsyncIterator["ModelClient"]:

@@ -203,11 +203,11 @@ class Live:
         def rank(state: dict[str, Any]) -> tuple[bool, int]:
             return state["breaker"] == "closed", -state["waiting"] - state["in_flight"]
 
-        told = [(n, s) for n, s in self._states.items() if rank(s) != (True, 0)]
-        if not told:
+        notable = [(n, s) for n, s in self._states.items() if rank(s) != (True, 0)]
+        if not notable:
             return f"  {len(self._states)} hosts asked so far, all idle and in order"
         table = _table(f"of {len(self._states)} hosts", "in flight", "waiting", "breaker")
-        for name, state in sorted(told, key=lambda item: rank(item[1]))[:SHOWN]:
+        for name, state in sorted(notable, key=lambda item: rank(item[1]))[:SHOWN]:
             in_flight, waiting = str(state["in_flight"]), str(state["waiting"])
             style = None if state["breaker"] == "closed" else "bold red"
             table.add_row(name, in_flight, waiting, str(state["breaker"]), style=style)

@@ -79,8 +79,8 @@ def settle(path: Path, *, failed_too: bool) -> Settled:
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
     made = Counter(record.episode for record, _ in records(calls, _CALL))
     for record, _ in records(episodes, _EPISODE):
-        told = sum(bool(call.call_id) for call in record.tool_calls)
-        if made[record.episode] >= told and not (failed_too and _is_infrastructure(record)):
+        recorded = sum(bool(call.call_id) for call in record.tool_calls)
+        if made[record.episode] >= recorded and not (failed_too and _is_infrastructure(record)):
             settled.finished.add(record.episode)
     settled.abandoned += _keep(calls, _CALL, settled.finished)
     settled.abandoned += _keep(episodes, _EPISODE, settled.finished)

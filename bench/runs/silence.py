@@ -19,7 +19,9 @@ def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> I
     yield from of_model("judge", plan.judge.base_url, usage["judge"], errors.get(JUDGE))
     calls = about.gateway_calls
     if calls and calls["made"] and calls["unanswered"] == calls["made"]:
-        yield _told("the gateway", plan.gateway, f"{calls['made']} calls", calls["first_silence"])
+        yield _sentence(
+            "the gateway", plan.gateway, f"{calls['made']} calls", calls["first_silence"]
+        )
 
 
 def of_model(
@@ -28,9 +30,9 @@ def of_model(
     """The line for one model, if it answered none of its requests."""
     asked = usage["model_calls"]
     if asked["calls"] and asked["failed"] == asked["calls"]:
-        yield _told(f"the {whose}'s model", url, f"{asked['calls']} requests", error)
+        yield _sentence(f"the {whose}'s model", url, f"{asked['calls']} requests", error)
 
 
-def _told(who: str, url: str | None, asked: str, error: str | None) -> str:
+def _sentence(who: str, url: str | None, asked: str, error: str | None) -> str:
     where = f" at {url}" if url else ""
     return f"{who}{where} answered none of {asked}{f'; the first: {error}' if error else ''}"

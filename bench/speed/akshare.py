@@ -94,12 +94,12 @@ async def _beside(folder: Path, load: "_Load", scheme: str, origin: str) -> Figu
     is_made = (folder / TRUSTED).exists()
     trust = dict.fromkeys(names, str(folder / TRUSTED)) if is_made else {}
     serve = (*_OURS, "gateway.cli.main", "serve", "--port", "0", "--until-stdin-closes")
-    told = {
+    settings = {
         "FINPORT_CACHE_DIR": str(folder / "cache"),
         "FINPORT_AKSHARE_BASE_URL": origin,
         "FINPORT_MAX_CONCURRENCY_PER_HOST": str(load.clients),
     }
-    async with server(folder, *serve, **trust, **told) as url:
+    async with server(folder, *serve, **trust, **settings) as url:
         log.info("Finport, %s, up to about %g s", scheme, load.seconds)
         finport = await load.put_on(url, _ask_finport)
     figures: Figures = {f"{scheme}_finport_{name}": value for name, value in finport.items()}

@@ -103,17 +103,19 @@ class _Rounds:
 async def scripted(sizes: Sizes) -> Figures:
     """1,000 episodes at once, without pauses, beside Inspect AI."""
     python = os.environ.get(INSPECT_PYTHON)
-    rounds, told = _Rounds(), {"episodes": sizes.episodes, "concurrency": sizes.concurrency}
+    rounds, settings = _Rounds(), {"episodes": sizes.episodes, "concurrency": sizes.concurrency}
     figures: Figures = {}
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         script = Path(__file__).parent / "baselines" / "inspect_ai.py"
         if python is not None:
-            sheet = Path(folder) / "told.json"
-            sheet.write_bytes(orjson.dumps(await _inspect_told(sizes)))
+            sheet = Path(folder) / "settings.json"
+            sheet.write_bytes(orjson.dumps(await _inspect_settings(sizes)))
         for number in range(1, sizes.rounds + 1):
             log.info("scripted episodes, round %d of %d", number, sizes.rounds)
-            rounds.add("scripted", await _part(*_SCRIPTED, "flat-out", told | {"judge": "none"}))
-            rounds.add("judged", await _part(*_SCRIPTED, "flat-out", told | {"judge": "rules"}))
+            rounds.add(
+                "scripted", await _part(*_SCRIPTED, "flat-out", settings | {"judge": "none"})
+            )
+            rounds.add("judged", await _part(*_SCRIPTED, "flat-out", settings | {"judge": "rules"}))
             if python is not None:
                 log.info("the same in Inspect AI, round %d of %d", number, sizes.rounds)
                 theirs = await _part(python, "-P", str(script), str(sheet))
@@ -132,7 +134,7 @@ async def scripted(sizes: Sizes) -> Figures:
     return figures | ratios
 
 
-async def _inspect_told(sizes: Sizes) -> dict[str, Any]:
+async def _inspect_settings(sizes: Sizes) -> dict[str, Any]:
     """The input of Inspect AI's tool and model: our calls, and our answers as text."""
     outputs = {}
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
@@ -154,9 +156,9 @@ async def _inspect_told(sizes: Sizes) -> dict[str, Any]:
 
 async def many(sizes: Sizes) -> Figures:
     """Ten thousand episodes at once with thinking time, in process and over HTTP."""
-    told: dict[str, Any] = {"concurrency": sizes.many}
-    embedded = told | {"episodes": sizes.many_episodes, "think_s": sizes.think_s}
-    http = told | {"episodes": sizes.http_episodes, "think_s": sizes.http_think_s}
+    settings: dict[str, Any] = {"concurrency": sizes.many}
+    embedded = settings | {"episodes": sizes.many_episodes, "think_s": sizes.think_s}
+    http = settings | {"episodes": sizes.http_episodes, "think_s": sizes.http_think_s}
     log.info("%d episodes at once that think, in process", sizes.many)
     figures = _named("many", await _part(*_SCRIPTED, "thinking", embedded))
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
@@ -192,22 +194,22 @@ async def flat(sizes: Sizes) -> Figures:
 
 async def model_driven(sizes: Sizes) -> Figures:
     """Our agent beside a loop around the official client, with either of its transports."""
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "concurrency": sizes.model_concurrency,
         "episodes": sizes.model_episodes,
     }
     rounds = _Rounds()
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         async with server(Path(folder), *_MODEL, "endpoint") as url:
-            await _part(*_MODEL, "ours", told | {"url": url, "episodes": 1})
+            await _part(*_MODEL, "ours", settings | {"url": url, "episodes": 1})
             asked = (await _seen(url))["last"]
             sides: dict[str, tuple[str, Mapping[str, Any]]] = {
-                "model": ("ours", told | {"url": url})
+                "model": ("ours", settings | {"url": url})
             }
             if find_spec("openai") is not None:
                 for transport in ("aiohttp", "default"):
                     extra = {"url": url, "transport": transport, "asked": asked}
-                    sides[f"official_{transport}"] = ("official", told | extra)
+                    sides[f"official_{transport}"] = ("official", settings | extra)
             for number in range(1, sizes.rounds + 1):
                 for side, (part, given) in sides.items():
                     log.info("model-driven: %s, round %d of %d", side, number, sizes.rounds)
@@ -252,8 +254,8 @@ async def _part(*command: str | Mapping[str, Any]) -> dict[str, Any]:
 @asynccontextmanager
 async def _on_request(sizes: Sizes) -> AsyncIterator[Process]:
     """A process that repeatedly makes the number of calls that it is given."""
-    told = {"concurrency": sizes.concurrency}
-    async with _process(*_SCRIPTED, "on-request", told) as process:
+    settings = {"concurrency": sizes.concurrency}
+    async with _process(*_SCRIPTED, "on-request", settings) as process:
         yield process
         assert process.stdin is not None  # noqa: S101 - a pipe was asked for
         process.stdin.close()

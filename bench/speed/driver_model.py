@@ -158,8 +158,8 @@ async def _serve() -> None:
         return web.Response(body=ready[outputs], content_type="application/json")
 
     async def tell(_: web.Request) -> web.Response:
-        told = b'{"requests":%d,"bytes":%d,"last":%b}' % (requests, bytes_read, last)
-        return web.Response(body=told, content_type="application/json")
+        counts = b'{"requests":%d,"bytes":%d,"last":%b}' % (requests, bytes_read, last)
+        return web.Response(body=counts, content_type="application/json")
 
     routes = [web.post("/chat/completions", complete), web.get("/", tell)]
     await serve("endpoint", routes, backlog=2_048)

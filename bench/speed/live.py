@@ -79,7 +79,7 @@ async def live(seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures:
 
 def _gateway(folder: Path, upstream: str) -> AbstractAsyncContextManager[str]:
     """A gateway process in front of the upstream; as a context it gives its URL."""
-    told = {
+    settings = {
         "RAPIDAPI_BASE_URL": upstream,
         "RAPIDAPI_KEYS": "made-for-the-measurement",
         "MAX_CONCURRENCY_PER_HOST": str(CONNECTIONS),
@@ -87,7 +87,7 @@ def _gateway(folder: Path, upstream: str) -> AbstractAsyncContextManager[str]:
         "CLIENTS_FILE": str(folder / "clients.json"),
     }
     command = (sys.executable, "-P", "-m", "gateway.cli.main", "serve", "--port", "0")
-    variables = {f"FINPORT_{name}": value for name, value in told.items()}
+    variables = {f"FINPORT_{name}": value for name, value in settings.items()}
     return server(folder, *command, "--until-stdin-closes", **variables)
 
 

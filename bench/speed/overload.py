@@ -66,8 +66,8 @@ async def overload(seconds: float = SECONDS) -> Figures:
                     log.info("%g times as many calls as at the peak", times)
                     seen = await _open(calls, times * max(peaks), seconds)
                     share = seen["answered_per_s"] / max(peaks)
-                    told = {"goodput_share": share, **seen}
-                    figures |= {f"at_{times}x_{name}": value for name, value in told.items()}
+                    measured = {"goodput_share": share, **seen}
+                    figures |= {f"at_{times}x_{name}": value for name, value in measured.items()}
                 return figures
 
 

@@ -20,11 +20,11 @@ class ServerNotReadyError(Exception):
 
 
 @asynccontextmanager
-async def server(folder: Path, *command: str, **told: str) -> AsyncIterator[str]:
+async def server(folder: Path, *command: str, **variables: str) -> AsyncIterator[str]:
     """Start a process that announces its URL on its first line; gives that URL.
 
-    It runs in `folder` with the variables `told` added to this process's environment, without its
-    Finport settings and proxies. Ends with the context. Raises `ServerNotReadyError`.
+    It runs in `folder` with `variables` added to this process's environment, without its Finport
+    settings and proxies. Ends with the context. Raises `ServerNotReadyError`.
     """
     kept = {
         name: value
@@ -34,7 +34,7 @@ async def server(folder: Path, *command: str, **told: str) -> AsyncIterator[str]
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
-        env=kept | told,
+        env=kept | variables,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # a Ctrl-C reaches only this process, which then ends the server
@@ -63,8 +63,8 @@ async def served_gateway(
     )
     command = (sys.executable, "-P", "-m", *serve, *simulated, "--until-stdin-closes")
     own = {"CACHE_DIR": "cache", "CLIENTS_FILE": "clients.json"}
-    told = {f"FINPORT_{name}": str(folder / place) for name, place in own.items()}
-    async with server(folder, *command, **told) as url:
+    variables = {f"FINPORT_{name}": str(folder / place) for name, place in own.items()}
+    async with server(folder, *command, **variables) as url:
         yield url
 
 

@@ -63,9 +63,9 @@ async def strangers(
                 idle, flooded, answered = [], [], []
                 for _ in range(rounds):
                     idle.append(await _p99_ms(url, seconds))
-                    async with _flood(folder, url, kind) as told:
+                    async with _flood(folder, url, kind) as answers_per_s:
                         flooded.append(await _p99_ms(url, seconds))
-                    answered.append(told[0])
+                    answered.append(answers_per_s[0])
                 figures |= {
                     f"{kind}_idle_p99_ms": statistics.median(idle),
                     f"{kind}_p99_ms": statistics.median(flooded),

@@ -34,7 +34,7 @@ class Strangers:
     """The slots of these requests, for one event loop."""
 
     def __init__(self) -> None:
-        self._turns = FairQueue(1, sys.maxsize)  # each connection waits for one at most
+        self._queue = FairQueue(1, sys.maxsize)  # each connection waits for one at most
         self._due = 0.0
 
     @asynccontextmanager
@@ -43,7 +43,7 @@ class Strangers:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(WAIT_S):
-                await self._turns.take(address)
+                await self._queue.take(address)
         except TimeoutError:
             text = "too many requests without a key are waiting"
             raise RequestRejected(CallError(ErrorCode.OVERLOADED, text, 1.0)) from None
@@ -54,4 +54,4 @@ class Strangers:
             now = loop.time()
             turn_s = min(max((now - began) / SHARE, LEAST_S), MOST_S)
             self._due = max(self._due, now) + turn_s
-            loop.call_at(max(self._due - BURST_S, now), self._turns.give_back)
+            loop.call_at(max(self._due - BURST_S, now), self._queue.give_back)

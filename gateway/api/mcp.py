@@ -249,7 +249,7 @@ def refused(id_: bytes, why: CallError) -> bytes:
     return error(id_, McpError(REFUSED, why.message, why.to_dict()))
 
 
-async def told_while(
+async def progress_while(
     answering: "asyncio.Future[bytes]", token: str | float | None
 ) -> AsyncGenerator[bytes]:
     """Yield a notification every `PROGRESS_S` until a request is answered.

@@ -221,8 +221,8 @@ class McpHttp:
         place = _place(request.headers, caller, asked.id)
         if place in self._under_way:
             self._under_way[place] = answering  # cancel the call, not the stream
-        async with aclosing(mcp.told_while(answering, asked.progress_token)) as told:
-            async for event in told:
+        async with aclosing(mcp.progress_while(answering, asked.progress_token)) as events:
+            async for event in events:
                 await response.write(_EVENT % event)
         if not answering.cancelled():
             try:

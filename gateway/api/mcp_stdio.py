@@ -122,8 +122,8 @@ class McpStdio:
         try:
             token = asked.progress_token
             await asyncio.wait({answering}, timeout=None if token is None else mcp.PROGRESS_S)
-            async with aclosing(mcp.told_while(answering, token)) as told:
-                async for note in told:
+            async with aclosing(mcp.progress_while(answering, token)) as notes:
+                async for note in notes:
                     await self._said.put(note)
             text = answering.result()
         except McpError as fault:

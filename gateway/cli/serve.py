@@ -147,7 +147,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from gateway.trace import AGAIN_S, JsonLines, TraceError
 
     raise_file_limit()
-    stop = _stop_when_told(given.is_supervised)
+    stop = _stop_on_signal(given.is_supervised)
     listening = None
     if given.listening_fd is not None:
         listening = socket.socket(fileno=given.listening_fd)
@@ -195,13 +195,13 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     return 0
 
 
-def _stop_when_told(is_supervised: bool) -> asyncio.Event:
+def _stop_on_signal(is_supervised: bool) -> asyncio.Event:
     """Return an event that the first signal sets. A second signal ends the process, except under a
     supervisor, which decides itself: a service manager may send each signal to both.
     """
     stop, signals = asyncio.Event(), 0
 
-    def told() -> None:
+    def on_signal() -> None:
         nonlocal signals
         signals += 1
         if signals == 2 and not is_supervised:
@@ -210,7 +210,7 @@ def _stop_when_told(is_supervised: bool) -> asyncio.Event:
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
     return stop
 
 

@@ -190,7 +190,7 @@ def show(file: Path, tool: str | None, as_json: bool) -> None:
     """What FILE holds."""
     from cache import Snapshot
 
-    with _told(), Snapshot(file) as opened:
+    with _reported_errors(), Snapshot(file) as opened:
         rows = [_line(row) for row in opened.rows(tool)] if tool else []
         if tool and not rows:
             raise click.ClickException(f"{file} holds no call of {tool}")
@@ -251,7 +251,7 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
     from manifests import Catalog
 
     without = _transactional(Catalog.load())
-    with _told():
+    with _reported_errors():
         _echo(merge_files(files, out, salvage=salvage, without=without), out, as_json)
 
 
@@ -269,7 +269,7 @@ def export(file: Path, form: str, out: Path | None) -> None:
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out")
     without = _transactional(Catalog.load())
-    with _told(), Snapshot(file) as opened:
+    with _reported_errors(), Snapshot(file) as opened:
         if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
             echo(f"{withheld} rows of transactional tools are left out", err=True)
         if out is None:
@@ -292,7 +292,7 @@ class _Stdout(BytesIO):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _reported_errors() -> Iterator[None]:
     """Report a file that can't be read or written, and exit with code 1."""
     from cache import SnapshotError
 

@@ -86,7 +86,7 @@ class Supervisor:
         """Run until all workers have ended; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._told)
+            loop.add_signal_handler(number, self._on_signal)
         if self._plan.until_stdin_closes:
             when_stdin_closes(self._stop.set)
         keepers = [asyncio.create_task(self._keep(n)) for n in range(self._plan.workers)]
@@ -177,7 +177,7 @@ class Supervisor:
                 f"no worker could be started, {self._failed_starts} times in a row: {reason}"
             )
 
-    def _told(self) -> None:
+    def _on_signal(self) -> None:
         self._signals += 1
         if self._signals == 2:
             self._fail("told twice to end: calls under way are lost")

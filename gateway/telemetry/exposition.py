@@ -217,7 +217,7 @@ def _sums(gateway: Gateway, calls: list[Row]) -> Figures:
 
 def _quotas(gateway: Gateway) -> Figures:
     """The accounts of the ledger, which all workers share."""
-    settings, told = gateway.settings, Counter[tuple[str, str]]()
+    settings, reported = gateway.settings, Counter[tuple[str, str]]()
     used: list[Row] = []
     limits: list[Row] = []
     if settings.mode == "offline":
@@ -230,8 +230,8 @@ def _quotas(gateway: Gateway) -> Figures:
         log.warning("quotas are left out of the metrics: %s", error)
         return {}
     for s in every:
-        told[s.host, s.key] += s.learned
-        if not s.learned or told[s.host, s.key] <= LEARNED:
+        reported[s.host, s.key] += s.learned
+        if not s.learned or reported[s.host, s.key] <= LEARNED:
             labels = [s.host, s.key, s.span, "upstream" if s.learned else "plan"]
             used.append((labels, [s.used]))
             if s.quota is not None:

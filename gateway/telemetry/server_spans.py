@@ -93,9 +93,9 @@ class ServerSpans:
         }
         if request.remote:
             attributes["client.address"] = request.remote
-        told = self._spans.told(request.headers.get("traceparent"))
+        parent = self._spans.caller_context(request.headers.get("traceparent"))
         return self._spans.tracer.start_span(
-            _name(method, None), told or Context(), SpanKind.SERVER, attributes
+            _name(method, None), parent or Context(), SpanKind.SERVER, attributes
         )
 
     def _end(

@@ -116,15 +116,18 @@ class ToolSpans:
         """The context that a call's span belongs to, and the links of the span."""
         from opentelemetry.trace import Link, get_current_span, set_span_in_context
 
-        told, request = self.told(traceparent), REQUEST_SPAN.get()
+        theirs, request = self.caller_context(traceparent), REQUEST_SPAN.get()
         if request is None:
-            return told, ()
+            return theirs, ()
         within = request.get_span_context()
-        if told is None or get_current_span(told).get_span_context().trace_id == within.trace_id:
+        if (
+            theirs is None
+            or get_current_span(theirs).get_span_context().trace_id == within.trace_id
+        ):
             return set_span_in_context(request), ()
-        return told, (Link(within),)
+        return theirs, (Link(within),)
 
-    def told(self, traceparent: str | None) -> "Context | None":
+    def caller_context(self, traceparent: str | None) -> "Context | None":
         """The context that a caller's `traceparent` gives; None if it can't be read or is not
         given.
         """
@@ -133,8 +136,8 @@ class ToolSpans:
 
         if traceparent is None or len(traceparent) > MAX_TRACEPARENT:
             return None
-        told = self._propagator.extract({"traceparent": traceparent}, Context())
-        return told if get_current_span(told).get_span_context().is_valid else None
+        theirs = self._propagator.extract({"traceparent": traceparent}, Context())
+        return theirs if get_current_span(theirs).get_span_context().is_valid else None
 
 
 def _otlp() -> "SpanProcessor":

@@ -24,7 +24,7 @@ AGAIN_S = 0.01
 SPANS = 4
 """How many spans of one account are kept."""
 
-TOLD = 16
+MOST_REPORTED = 16
 """How many accounts of one key at one host an upstream may report."""
 
 STEPPED_S = 1.0
@@ -57,7 +57,9 @@ DELETE FROM account WHERE key = ? AND host = ? AND span = ? AND learned = 0 AND 
         ORDER BY span_end DESC LIMIT ?
     )
 """
-_FORGET_TOLD = "DELETE FROM account WHERE key = ? AND host = ? AND learned = 1 AND resets_at <= ?"
+_FORGET_REPORTED = (
+    "DELETE FROM account WHERE key = ? AND host = ? AND learned = 1 AND resets_at <= ?"
+)
 
 
 @dataclass(slots=True)
@@ -173,10 +175,10 @@ class Accounts:
         """
         names = {s.span for s in known if s.learned}
         if standing.span not in names:
-            if len(names) >= TOLD:
+            if len(names) >= MOST_REPORTED:
                 return
-            told = (standing.key, standing.host, standing.noted_at)
-            self._store.execute(_FORGET_TOLD, told)
+            values = (standing.key, standing.host, standing.noted_at)
+            self._store.execute(_FORGET_REPORTED, values)
         self._write(standing, standing.noted_at)
 
     def _write(self, s: Standing, now: float, where_known: str = _INSTEAD) -> None:

@@ -15,16 +15,16 @@ LONGEST_GAP_S = 32 * 86_400.0
 TIMER_S = 0.001  # event loops keep time to a millisecond
 
 
-class LineFull(Exception):
+class QueueFull(Exception):
     """The queue is full and takes no more callers."""
 
 
 class FairQueue:
-    """`at_once` slots, and a queue of at most `line` callers that wait for one."""
+    """`at_once` slots, and a queue of at most `longest` callers that wait for one."""
 
-    def __init__(self, at_once: int, line: int) -> None:
+    def __init__(self, at_once: int, longest: int) -> None:
         self._free = at_once
-        self._line = line
+        self._longest = longest
         self._waiting: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
         self.taken = 0
         self.waiting = 0
@@ -37,45 +37,45 @@ class FairQueue:
         return True
 
     async def take(self, client: str) -> None:
-        """Wait for a slot; the caller gives it back. Raises `LineFull`."""
+        """Wait for a slot; the caller gives it back. Raises `QueueFull`."""
         if self.take_now():
             return
-        if self.waiting >= self._line:
-            raise LineFull
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(client, OrderedDict())[turn] = None
+        if self.waiting >= self._longest:
+            raise QueueFull
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, OrderedDict())[place] = None
         self.waiting += 1
         try:
-            await turn
+            await place
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if not place.cancelled():
                 self.give_back()  # it was given while its caller was leaving
-            elif turn in self._waiting.get(client, ()):
-                self._leave(client, turn)
+            elif place in self._waiting.get(client, ()):
+                self._leave(client, place)
             raise
 
     def give_back(self) -> None:
         self.taken -= 1
         self._free += 1
         while self._free and self._waiting:
-            client, line = self._waiting.popitem(last=False)
-            turn, _ = line.popitem(last=False)
-            if line:
-                self._waiting[client] = line  # behind the other clients
+            client, queue = self._waiting.popitem(last=False)
+            place, _ = queue.popitem(last=False)
+            if queue:
+                self._waiting[client] = queue  # behind the other clients
             self.waiting -= 1
-            if not turn.done():  # its caller may be about to leave
+            if not place.done():  # its caller may be about to leave
                 self._hand_out()
-                turn.set_result(None)
+                place.set_result(None)
 
     def _hand_out(self) -> None:
         self._free -= 1
         self.taken += 1
 
-    def _leave(self, client: str, turn: asyncio.Future[None]) -> None:
-        line = self._waiting[client]
-        del line[turn]
+    def _leave(self, client: str, place: asyncio.Future[None]) -> None:
+        queue = self._waiting[client]
+        del queue[place]
         self.waiting -= 1
-        if not line:
+        if not queue:
             del self._waiting[client]
 
 

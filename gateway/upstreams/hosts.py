@@ -13,7 +13,7 @@ from adapters.host import registrable_domain
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
 from gateway.upstreams.breaker import Breaker
-from gateway.upstreams.fair_queue import FairQueue, LineFull, Pace
+from gateway.upstreams.fair_queue import FairQueue, Pace, QueueFull
 from manifests import Catalog, Manifest
 from manifests.nearest import did_you_mean
 
@@ -46,7 +46,7 @@ class UpstreamHost:
         self, name: str, at_once: int, per_second: float | None, settings: GatewaySettings
     ) -> None:
         self.name = name
-        self._turns = FairQueue(at_once, settings.max_queue_per_host)
+        self._queue = FairQueue(at_once, settings.max_queue_per_host)
         self._pace = Pace(per_second) if per_second else None
         self._breaker = Breaker(
             settings.breaker_failure_rate,
@@ -62,25 +62,25 @@ class UpstreamHost:
 
     def state(self) -> dict[str, Any]:
         return {
-            "in_flight": self._turns.taken,
-            "waiting": self._turns.waiting,
+            "in_flight": self._queue.taken,
+            "waiting": self._queue.waiting,
             "breaker": self._breaker.state(time.monotonic()),
             "breaker_opened": self._breaker.opened,
             "retry_tokens": round(self._retries, 1),
         }
 
-    def turn_now(self) -> int | None:
+    def take_slot_now(self) -> int | None:
         """Take a slot for one attempt if nothing has to be waited for; else returns None."""
         now = time.monotonic()
-        if now < self._paused_until or self._breaker.wait_s(now) > 0 or not self._turns.take_now():
+        if now < self._paused_until or self._breaker.wait_s(now) > 0 or not self._queue.take_now():
             return None
         if self._pace is not None and not self._pace.start_now():
-            self._turns.give_back()
+            self._queue.give_back()
             return None
         return self._breaker.begin(now, self._attempt_timeout_s)
 
-    async def take_turn(self, client: str, within_s: float) -> int:
-        """Wait for a slot for one attempt; `end_turn` gives it back by its number.
+    async def take_slot(self, client: str, within_s: float) -> int:
+        """Wait for a slot for one attempt; `end_slot` gives it back by its number.
 
         Raises `NotAdmitted`, at once if a pause that the host asked for lasts longer than
         `within_s`.
@@ -88,10 +88,10 @@ class UpstreamHost:
         until = time.monotonic() + within_s
         self._check(until)
         try:
-            await self._turns.take(client)
-        except LineFull:
-            text = f"{self._turns.waiting} calls already wait for {self.name}"
-            raise NotAdmitted(CallError(ErrorCode.OVERLOADED, text, self._line_s())) from None
+            await self._queue.take(client)
+        except QueueFull:
+            text = f"{self._queue.waiting} calls already wait for {self.name}"
+            raise NotAdmitted(CallError(ErrorCode.OVERLOADED, text, self._queue_s())) from None
         try:
             self._check(until)  # the host's state may have changed during the wait
             await self.next_start()
@@ -101,7 +101,7 @@ class UpstreamHost:
                 await self.next_start()
             self._check(until)
         except BaseException:
-            self._turns.give_back()
+            self._queue.give_back()
             raise
         return self._breaker.begin(time.monotonic(), self._attempt_timeout_s)
 
@@ -110,9 +110,9 @@ class UpstreamHost:
         if self._pace is not None:
             await self._pace.start()
 
-    def end_turn(self, attempt: int, good: bool | None, took_s: float) -> None:
+    def end_slot(self, attempt: int, good: bool | None, took_s: float) -> None:
         """Give a slot back. `good` says how the attempt ended; None says nothing about the host."""
-        self._turns.give_back()
+        self._queue.give_back()
         self._breaker.end(attempt, good=good, now=time.monotonic())
         self._mean_s += _NEWEST * (took_s - self._mean_s)
 
@@ -133,10 +133,10 @@ class UpstreamHost:
         self._retries -= 1
         return True
 
-    def no_turn(self, waited_s: float) -> CallError:
+    def not_admitted(self, waited_s: float) -> CallError:
         """The error for a caller whose time passed before it had a slot."""
         text = f"no turn at {self.name} within {waited_s:.3g} s; the gateway limits calls to it"
-        return CallError(ErrorCode.RATE_LIMITED, text, self._line_s())
+        return CallError(ErrorCode.RATE_LIMITED, text, self._queue_s())
 
     def _paused_s(self) -> float:
         return self._paused_until - time.monotonic()
@@ -151,12 +151,12 @@ class UpstreamHost:
             text = f"most of the last calls to {self.name} failed; it is left alone for a while"
             raise NotAdmitted(CallError(ErrorCode.CIRCUIT_OPEN, text, round(wait_s, 3)))
 
-    def _line_s(self) -> float:
+    def _queue_s(self) -> float:
         """About how many seconds until the queue has moved up."""
-        each_s = self._mean_s / max(self._turns.taken, 1)
+        each_s = self._mean_s / max(self._queue.taken, 1)
         if self._pace is not None:
             each_s = max(each_s, self._pace.gap_s)
-        return max(1.0, round(each_s * self._turns.waiting, 1))
+        return max(1.0, round(each_s * self._queue.waiting, 1))
 
 
 def asked_to_wait(host: str, wait_s: float) -> NotAdmitted:

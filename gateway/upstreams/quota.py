@@ -109,7 +109,7 @@ class Ledger:
         self._accounts: Accounts
         self._asked = asyncio.Event()
         self._work: list[_Take | _Lease] = []
-        self._told: dict[tuple[str, str], _Learn] = {}
+        self._reported: dict[tuple[str, str], _Learn] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._leases: dict[str, _Lease] = {}
         self._closing = False
@@ -189,9 +189,9 @@ class Ledger:
         }
         if not limits:
             return
-        told = self._told.setdefault((host, key.id), _Learn(host, key, {}))
+        reported = self._reported.setdefault((host, key.id), _Learn(host, key, {}))
         for name, limit in limits.items():
-            told.limits[name] = _tighter(told.limits.get(name, limit), limit)
+            reported.limits[name] = _tighter(reported.limits.get(name, limit), limit)
         least = min(limit.remaining or 0 for limit in limits.values())
         lease = self._leases.get(host)
         if least <= 0 and lease is not None and lease.key == key:
@@ -255,22 +255,22 @@ class Ledger:
 
     async def _keep(self) -> None:
         """Enter all pending work in one transaction, again and again, until the ledger closes."""
-        while self._work or self._told or not self._closing:
+        while self._work or self._reported or not self._closing:
             await self._asked.wait()
             self._asked.clear()
             if self._telling is not None:
                 self._telling.cancel()
                 self._telling = None
-            told, self._told = self._told, {}
+            reported, self._reported = self._reported, {}
             came, self._work = self._work, []
             ended = [item for item in came if isinstance(item, _Lease)]
             takes = [item for item in came if isinstance(item, _Take) and not self._is_served(item)]
             busy = self._busy(takes)
-            for said in told.values():
+            for said in reported.values():
                 running = self._leases.get(said.host)
                 if running is not None and running.key == said.key:
                     said.lease, said.unsent = running, running.left
-            work = [*ended, *told.values(), *takes]
+            work = [*ended, *reported.values(), *takes]
             try:
                 given = await run_in(self._thread, self._enter, work, busy)
             except Exception as error:  # noqa: BLE001 - whoever asks next is to be answered too

@@ -23,7 +23,7 @@ ANSWER = "3 of 3 calls answered"
 MEMORY = runpy.run_path(str(Path(__file__).parents[3] / "gateway" / "memory.py"))
 
 
-def task(told: dict[str, Any]) -> Any:
+def task(settings: dict[str, Any]) -> Any:
     """Samples in the given number, each solved by a model that may use the tool."""
     inspect_ai = import_module("inspect_ai")
     dataset, solver = import_module("inspect_ai.dataset"), import_module("inspect_ai.solver")
@@ -37,20 +37,22 @@ def task(told: dict[str, Any]) -> Any:
                 start_date: The first day.
                 end_date: The last day.
             """
-            return str(told["outputs"][start_date])
+            return str(settings["outputs"][start_date])
 
         return execute
 
     tool = import_module("inspect_ai.tool").tool(price_history)
     samples = [
-        dataset.Sample(id=f"speed_{number}", input=told["question"].format(number), target=ANSWER)
-        for number in range(told["episodes"])
+        dataset.Sample(
+            id=f"speed_{number}", input=settings["question"].format(number), target=ANSWER
+        )
+        for number in range(settings["episodes"])
     ]
     steps = [solver.use_tools(tool()), solver.generate()]
     return inspect_ai.Task(dataset=dataset.MemoryDataset(samples), solver=steps)
 
 
-def model(told: dict[str, Any]) -> Any:
+def model(settings: dict[str, Any]) -> Any:
     """The mock model, which acts by the number of outputs it was given. It reports its usage;
     otherwise Inspect AI would count tokens with a vocabulary from the network.
     """
@@ -58,8 +60,8 @@ def model(told: dict[str, Any]) -> Any:
 
     def complete(messages: Any, *_: Any) -> Any:
         made = sum(message.role == "tool" for message in messages)
-        if made < len(told["arguments"]):
-            arguments = told["arguments"][made]
+        if made < len(settings["arguments"]):
+            arguments = settings["arguments"][made]
             output = models.ModelOutput.for_tool_call("mockllm", "price_history", arguments)
         else:
             output = models.ModelOutput.from_content("mockllm", ANSWER)
@@ -69,23 +71,23 @@ def model(told: dict[str, Any]) -> Any:
     return models.get_model("mockllm/model", custom_outputs=complete)
 
 
-def wrong(log: Any, told: dict[str, Any]) -> int:
+def wrong(log: Any, settings: dict[str, Any]) -> int:
     """How many samples did not end as they should."""
-    outputs = list(told["outputs"].values())
+    outputs = list(settings["outputs"].values())
     right: int = sum(
         sample.output.completion == ANSWER
         and [message.text for message in sample.messages if message.role == "tool"] == outputs
         for sample in log.samples or []
     )
-    episodes: int = told["episodes"]
+    episodes: int = settings["episodes"]
     return episodes - right
 
 
-def main(told: dict[str, Any]) -> dict[str, float | str]:
+def main(settings: dict[str, Any]) -> dict[str, float | str]:
     inspect_ai = import_module("inspect_ai")
-    episodes, concurrency = told["episodes"], min(told["concurrency"], told["episodes"])
+    episodes, concurrency = settings["episodes"], min(settings["concurrency"], settings["episodes"])
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
-        played = {"tasks": task(told), "model": model(told)}
+        played = {"tasks": task(settings), "model": model(settings)}
         MEMORY["forget_peak"]()
         before, cpu, started = MEMORY["rss_bytes"](), time.process_time(), time.perf_counter()
         (log,) = inspect_ai.eval(
@@ -98,7 +100,7 @@ def main(told: dict[str, Any]) -> dict[str, float | str]:
         wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
         memory = MEMORY["peak_rss_bytes"]() - before
         written = sum(file.stat().st_size for file in Path(folder).iterdir())
-        missed = wrong(log, told)  # reads the log, which is deleted with the folder
+        missed = wrong(log, settings)  # reads the log, which is deleted with the folder
     if log.status != "success" or missed:
         raise SystemExit(f"Inspect AI: {log.status}, {missed} wrong samples; {log.error}")
     return {

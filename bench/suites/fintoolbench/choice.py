@@ -65,8 +65,8 @@ def chosen(text: str, question: str = "") -> str | None:
 
 def _by_words(texts: tuple[str | None, ...], question: str) -> str | None:
     options = _OPTION.findall(unicodedata.normalize("NFKC", question))
-    told = {text.strip().rstrip(".。") for text in texts if text} - {""}
-    named = [letter for letter, words in options if words.strip().rstrip(".。") in told]
+    answers = {text.strip().rstrip(".。") for text in texts if text} - {""}
+    named = [letter for letter, words in options if words.strip().rstrip(".。") in answers]
     return named[0] if len(named) == 1 else None
 
 

@@ -62,8 +62,8 @@ class LlmJudge:
         if not tools:
             return []
         fields = ("name", "description", "timeliness", "intent_type", "regulatory_domains")
-        told = [{field: getattr(tool, field) for field in fields} for tool in tools]
-        text = await self._ask(TOOLS, {"question": record.question, "tools": told}, asked)
+        described = [{field: getattr(tool, field) for field in fields} for tool in tools]
+        text = await self._ask(TOOLS, {"question": record.question, "tools": described}, asked)
         return [] if text is None else read_verdicts(text, [tool.name for tool in tools])
 
     async def _ask(

@@ -9,36 +9,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.upstreams.breaker import Breaker
-from gateway.upstreams.fair_queue import LATE_S, FairQueue, LineFull, Pace
+from gateway.upstreams.fair_queue import LATE_S, FairQueue, Pace, QueueFull
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_clients_are_served_in_turn_and_each_in_order() -> None:
-    turns, served = FairQueue(1, 1000), list[str]()
+    queue, served = FairQueue(1, 1000), list[str]()
 
     async def call(client: str, number: int) -> None:
-        await turns.take(client)
+        await queue.take(client)
         served.append(f"{client}{number}")
         await asyncio.sleep(0)
-        turns.give_back()
+        queue.give_back()
 
     big = [call("a", n) for n in range(100)]
     small = [call("b", n) for n in range(3)]
     await asyncio.gather(*big, *small)
     assert served[:8] == ["a0", "a1", "b0", "a2", "b1", "a3", "b2", "a4"]
     assert [name for name in served if name[0] == "a"] == [f"a{n}" for n in range(100)]
-    assert (turns.taken, turns.waiting) == (0, 0)
+    assert (queue.taken, queue.waiting) == (0, 0)
 
 
 async def test_a_full_line_lets_nobody_in() -> None:
-    turns = FairQueue(1, 1)
-    await turns.take("a")
-    waits = asyncio.create_task(turns.take("a"))
+    queue = FairQueue(1, 1)
+    await queue.take("a")
+    waits = asyncio.create_task(queue.take("a"))
     await asyncio.sleep(0)
-    with pytest.raises(LineFull):
-        await turns.take("b")
-    turns.give_back()
+    with pytest.raises(QueueFull):
+        await queue.take("b")
+    queue.give_back()
     await waits
 
 
@@ -50,31 +50,31 @@ async def test_a_full_line_lets_nobody_in() -> None:
 )
 def test_no_turn_is_lost_or_given_twice(steps: list[tuple[str, str]], at_once: int) -> None:
     async def play() -> None:
-        turns, held, tasks = FairQueue(at_once, 20), Counter[str](), list[asyncio.Task[None]]()
+        queue, held, tasks = FairQueue(at_once, 20), Counter[str](), list[asyncio.Task[None]]()
 
         async def call(client: str) -> None:
-            await turns.take(client)
+            await queue.take(client)
             held[client] += 1
 
         for client, step in steps:
-            if step == "take" and turns.waiting < 20:
+            if step == "take" and queue.waiting < 20:
                 tasks.append(asyncio.create_task(call(client)))
             elif step == "leave" and tasks:
                 tasks[len(held) % len(tasks)].cancel()
             elif step == "end" and held.total():
                 held -= Counter([next(iter(held.elements()))])
-                turns.give_back()
+                queue.give_back()
             if len(tasks) % 2:
                 await asyncio.sleep(0)
-            assert turns.taken <= at_once
+            assert queue.taken <= at_once
         await asyncio.sleep(0)  # then every call has begun
-        while turns.waiting:
+        while queue.waiting:
             if held.total():  # else a turn has been given that nobody has taken yet
                 held -= Counter([next(iter(held.elements()))])
-                turns.give_back()
+                queue.give_back()
             await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert turns.taken == held.total() <= at_once
+        assert queue.taken == held.total() <= at_once
 
     asyncio.run(play())
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from adapters.fault import UpstreamFault
 from adapters.keys import Key
 from gateway.cli.main import main
-from gateway.upstreams.accounts import SPANS, TOLD, Accounts, Standing, planned
+from gateway.upstreams.accounts import MOST_REPORTED, SPANS, Accounts, Standing, planned
 from gateway.upstreams.hosts import NotAdmitted
 from gateway.upstreams.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
 from manifests import PlanLimits
@@ -178,7 +178,7 @@ async def test_an_upstream_tells_of_so_many_quotas_and_no_more(tmp_path: Path) -
             headers = {f"{name}-remaining": "9", f"{name}-reset": "3600"}
             ledger.learn(HOST, Key.of("k"), 200, headers)
         await ledger.take(HOST, 1)
-    assert sum(s.learned for s in standings(path, ["k"], {}, time.time())) == TOLD
+    assert sum(s.learned for s in standings(path, ["k"], {}, time.time())) == MOST_REPORTED
 
 
 INSERT = {
