@@ -17,6 +17,9 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	$(BIN)/finbench demo
 
+# Tests start hundreds of processes, and each starts in half the time if its modules are compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests mostly wait, so there is one process more than cores.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: lint
@@ -33,6 +36,7 @@ bench: install
 
 soak: install
 	$(BIN)/pytest -m soak -s
+	$(BIN)/pytest -m "hypothesis and not soak" --hypothesis-profile soak
 
 # Chooses the newest versions that pyproject.toml, or a list of clients that tests run, allows, with
 # the hashes of all their files.

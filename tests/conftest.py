@@ -22,9 +22,13 @@ from tests.support.waiting import PATIENCE_S
 # A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-hypothesis_settings.register_profile(
-    "finport", deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
-)
+for profile, examples in (("finport", 100), ("soak", 2_000)):
+    hypothesis_settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 hypothesis_settings.load_profile("finport")
 
 

@@ -33,7 +33,7 @@ pytest.importorskip("akshare", reason="the akshare extra is not installed")
 
 LIBRARY = """
 import ctypes, http.client, os, resource, signal, ssl, sys, threading, time, urllib.request
-import pandas, requests, urllib3
+import requests, urllib3
 __version__ = "made for tests"
 kept = []
 
@@ -44,7 +44,9 @@ def surrogate(): raise ValueError("\\ud800")
 class Odd(Exception):
     def __str__(self): raise RuntimeError
 def odd(): raise Odd
-def lone(): return pandas.DataFrame({"a": ["\\ud800"], "b": [1]}, dtype=object)
+def lone():
+    import pandas
+    return pandas.DataFrame({"a": ["\\ud800"], "b": [1]}, dtype=object)
 def leaves(): sys.exit(3)
 def prints(): print("x" * 100_000); sys.stderr.write("y" * 100_000); return 1
 def reads(): return sys.stdin.read(10)
@@ -113,7 +115,9 @@ def waits_and_crashes(file):
 def waits_and_takes_all(file):
     while not os.path.exists(file): time.sleep(0.01)
     takes_all()
-def frame(): return pandas.DataFrame({"a": range(50_000), "b": 1.5})
+def frame():
+    import pandas
+    return pandas.DataFrame({"a": range(50_000), "b": 1.5})
 def takes_all():
     blocks = []
     while True: blocks.append(bytearray(2**24))

@@ -11,13 +11,13 @@ from bench.speed.akshare import akshare
 
 pytestmark = pytest.mark.anyio
 
-CLIENTS = 8
+CLIENTS = 4
 FIGURES = ("calls", "errors", "requests_a_call", "calls_per_s", "p50_ms", "p99_ms")
 
 
 async def test_every_call_is_answered_from_its_own_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(AKTOOLS_PYTHON, raising=False)
-    figures = await akshare(seconds=0.5, clients=CLIENTS)
+    figures = await akshare(seconds=0.2, clients=CLIENTS)
     schemes = ("clear", "tls") if shutil.which("openssl") else ("clear",)
     measured = [key for key in figures if key.startswith(("clear_", "tls_"))]
     assert measured == [f"{scheme}_finport_{name}" for scheme in schemes for name in FIGURES]
