@@ -6,7 +6,7 @@ name and the reason. No two tools have the same name.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,11 +44,14 @@ class Catalog:
             self._by_name[manifest.name] = manifest
 
     @classmethod
-    def load(cls, path: Path = DATA) -> "Catalog":
-        """Read one manifest file, or every `*.json` below a folder.
+    def load(cls, path: Path | None = None) -> "Catalog":
+        """Read one manifest file, or every `*.json` below a folder. Without a path it is the
+        project's catalogue, which a process reads once.
 
         Raises `CatalogError`.
         """
+        if path is None:
+            return _shipped()
         files = [path] if path.is_file() else sorted(path.rglob("*.json"))
         if not files:
             raise CatalogError(f"{path}: no manifest files (*.json) here")
@@ -97,6 +100,11 @@ class Catalog:
         """A hash over the revisions of all tools, independent of their order."""
         lines = sorted(f"{m.name} {m.revision}" for m in self)
         return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
+@cache
+def _shipped() -> Catalog:
+    return Catalog.load(DATA)
 
 
 def read(file: Path) -> list[Manifest]:

@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 
 import orjson
 from aiohttp import web
@@ -37,11 +38,10 @@ class SimulatedUpstream:
         self.base_url = ""
         self._scripts: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         self._luck = random.Random(seed)  # noqa: S311 - simulation
-        self._routes: defaultdict[str, list[tuple[re.Pattern[str], Manifest]]] = defaultdict(list)
+        self._tools: defaultdict[str, list[tuple[RapidApiBinding, Manifest]]] = defaultdict(list)
         for manifest in catalog:
             if isinstance(manifest.binding, RapidApiBinding):
-                pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(manifest.binding.path))
-                self._routes[manifest.binding.host].append((re.compile(pattern), manifest))
+                self._tools[manifest.binding.host].append((manifest.binding, manifest))
 
     @classmethod
     @asynccontextmanager
@@ -97,16 +97,22 @@ class SimulatedUpstream:
             manifest = self.catalog.get(path.removeprefix("/tables/"))
             if manifest is not None:
                 return _json(columns.table(manifest, query, rng))
-        elif host in self._routes:
+        elif host in self._tools:
             if not request.headers.get("X-RapidAPI-Key"):
                 return web.json_response({"message": "Invalid API key"}, status=401)
-            for pattern, manifest in self._routes[host]:
-                if pattern.fullmatch(path):
+            for binding, manifest in self._tools[host]:
+                if _pattern(binding.path).fullmatch(path):
                     return _json(rapidapi.document(manifest, path, query, rng))
         elif (payload := akshare.PAYLOADS.get((host, path))) is not None:
             reply = payload(query, rng)
             return web.Response(body=reply.body, headers={"Content-Type": reply.content_type})
         return web.Response(status=404, text=f"the simulated upstream has nothing for {host}{path}")
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    """What a manifest's path matches, with any text in place of each parameter."""
+    return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)))
 
 
 def _json(value: object) -> web.Response:

@@ -31,11 +31,10 @@ def validate(path: Path | None, as_json: bool) -> None:
     import time
 
     from manifests import Catalog, CatalogError
-    from manifests.catalog import DATA
 
     started = time.perf_counter()
     try:
-        catalog = Catalog.load(path or DATA)
+        catalog = Catalog.load(path)
     except CatalogError as error:
         raise click.ClickException(str(error)) from error
     took_ms = (time.perf_counter() - started) * 1e3

@@ -20,15 +20,21 @@ def calm_collector(young: int = 50_000) -> None:
     cached answer and every open connection, and blocks the event loop meanwhile.
     """
     gc.collect()
+    _freeze(young)
+
+
+def _freeze(young: int) -> None:
     gc.freeze()
     gc.set_threshold(young, 20, 50)
 
 
 @contextmanager
 def calmed_collector(young: int) -> Iterator[None]:
-    """Do as `calm_collector` does while the context is open."""
+    """Do as `calm_collector` does while the context is open. Cycles that are garbage already stay
+    until it closes: in a large process, collecting them first would take longer than a short run.
+    """
     before = gc.get_threshold()
-    calm_collector(young)
+    _freeze(young)
     try:
         yield
     finally:

@@ -203,17 +203,17 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
 
     Raises `SettingsError` for a host that no tool asks.
     """
-    plans: dict[str, dict[str, Any]] = {host_of(manifest): {} for manifest in catalog}
+    plans: dict[str, dict[str, Any]] = {}
+    for manifest in catalog:
+        plan = plans.setdefault(host_of(manifest), {})
+        for name, limit in manifest.limits or ():
+            if limit is not None:
+                plan[name] = min(limit, plan.get(name, limit))
     unknown = settings.hosts.keys() - plans
     if unknown:
         host = min(unknown)
         near = did_you_mean(host, plans, own=_own_part)
         raise SettingsError(f"setting hosts: no tool asks {host!r}{near}")
-    for manifest in catalog:
-        plan = plans[host_of(manifest)]
-        for name, limit in manifest.limits or ():
-            if limit is not None:
-                plan[name] = min(limit, plan.get(name, limit))
     for host, own in settings.hosts.items():
         plans[host] |= own.model_dump(exclude_none=True)
     return {host: HostSettings(**plan) for host, plan in plans.items() if plan}
