@@ -1,5 +1,6 @@
 """Fixtures that tests share: the catalogue, and a gateway with simulated upstreams and its API."""
 
+import gc
 import json
 import os
 import signal
@@ -52,6 +53,11 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest test starts first, so that no process works alone at the end."""
     items.sort(key=lambda item: item.path.name != "test_docs.py")
+
+
+def pytest_collection_finish() -> None:
+    """Full collections need not walk through 3,000 tests and the libraries that they import."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

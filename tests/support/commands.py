@@ -12,6 +12,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from bench.cli.main import main
+from gateway.cli.main import main as gateway_main
 
 FINPORT = (sys.executable, "-m", "gateway.cli.main")
 
@@ -21,7 +22,15 @@ FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
 def finport(
     *arguments: str, cache: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "FINPORT_CACHE_DIR": str(cache or "unused"), **environment}
+    """The command in this process, which saves its start."""
+    env = {"FINPORT_CACHE_DIR": str(cache or "unused"), **environment}
+    done = CliRunner(env=env).invoke(gateway_main, arguments, catch_exceptions=False)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def finport_process(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command as a process, where that matters."""
+    env = {**os.environ, "FINPORT_CACHE_DIR": str(cache or "unused")}
     return subprocess.run(
         [*FINPORT, *arguments], env=env, capture_output=True, text=True, timeout=60, check=False
     )

@@ -1,4 +1,4 @@
-"""`finport` as a user runs it: a process, its output, its exit code."""
+"""`finport` as a user runs it: its output, its exit code, and where it matters its process."""
 
 import json
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import finport, post, served
+from tests.support.commands import finport, finport_process, post, served
 from tests.support.waiting import PATIENCE_S, block_until
 
 
@@ -43,7 +43,7 @@ def test_tools_lists_and_shows() -> None:
 
 def test_call_prints_the_envelope_and_its_exit_code_says_whether_it_worked(tmp_path: Path) -> None:
     arguments = ("call", "get_coin", "uuid=x", "--upstream", "simulated")
-    done = finport(*arguments, cache=tmp_path)
+    done = finport_process(*arguments, cache=tmp_path)
     assert done.returncode == 0
     assert json.loads(done.stdout)["provenance"]["source"] == "simulated"
     assert (
@@ -122,7 +122,7 @@ def test_a_killed_gateway_leaves_no_worker_behind(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = finport("serve", "--port", port, "--upstream", "simulated", cache=tmp_path)
+        done = finport_process("serve", "--port", port, "--upstream", "simulated", cache=tmp_path)
     assert done.returncode == 1
     assert port in done.stderr
     assert "address already in use" in done.stderr

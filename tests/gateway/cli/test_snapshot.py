@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cache import Snapshot, merge
-from tests.support.commands import FINPORT, finport, post, served
+from tests.support.commands import FINPORT, finport, finport_process, post, served
 from tests.support.waiting import block_until
 
 
@@ -25,7 +25,7 @@ def calls(path: Path, numbers: list[int]) -> Path:
 
 
 def record(out: str, of: Path, *options: str) -> dict[str, Any]:
-    done = finport(
+    done = finport_process(
         *("snapshot", "record", "--out", out, "--calls", str(of), "--upstream", "simulated"),
         *("--json", *options),
         cache=Path(f"cache-of-{out}"),
