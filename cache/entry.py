@@ -152,6 +152,10 @@ class Entry:
         page = b"[%b]" % self.data[start:end]
         return page if columns is None else picked(page, columns)
 
+    def pieces(self) -> Iterator[bytes]:
+        """The table as arrays of about `PIECE` bytes, with one record a line."""
+        return _pieces(self.data)
+
     def _place(self, offset: int, limit: int) -> tuple[int, int]:
         """Where those records begin and end, found from the nearer end of the table."""
         rows, end = self.rows or 0, len(self.data) + 1  # as if a separator followed the table
@@ -235,7 +239,7 @@ class Entry:
         if self.rows is None:
             _parsed(self.data)
         elif self.rows or self.data != b"[]":
-            found = sum(_records_in(piece, lines) for piece in _pieces(self.data))
+            found = sum(_records_in(piece, lines) for piece in self.pieces())
             if found != self.rows:
                 raise FrameError(f"the table has {found} records, not {self.rows}")
 

@@ -10,6 +10,7 @@ makes no task.
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import re
 import time
@@ -17,12 +18,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from cache import Clock, Entry, Kept
 from gateway import rows
 from gateway.answers import Answers
 from gateway.bind import Binder, BoundCall, InvalidCall, printable
+from gateway.compress.budget import Budget
+from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
@@ -72,6 +75,7 @@ class Gateway:
         self._observers = [*observers]
         self._grant = Grant(transactional=settings.transactional)
         self._binder = Binder(catalog)
+        self._shortener = Shortener()
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._call_numbers = count(1)
 
@@ -143,12 +147,16 @@ class Gateway:
             if kept is not None and now < kept.fresh_until and context.cache is None:
                 result.source = "cached" if kept.snapshot is None else "replayed"
                 self._answer(result, bound, kept, now, context)
+                if context.is_shortened:
+                    await self._shorten(result, bound, kept, context, started)
             else:
                 outcome = await self.answers.obtain(bound, context)
                 result.source, result.attempts = outcome.source, outcome.attempts
                 result.error, result.snapshot = outcome.error, outcome.snapshot
                 if outcome.kept is not None:
                     self._answer(result, bound, outcome.kept, self._passed(), context)
+                    if context.is_shortened:
+                        await self._shorten(result, bound, outcome.kept, context, started)
         except InvalidCall as refused:
             result.tool = printable(tool)
             result.error, given = refused.error, refused.arguments
@@ -212,16 +220,18 @@ class Gateway:
         limit: int = 100,
         columns: Sequence[str] | None = None,
         grant: Grant | None = None,
+        *,
+        where: str | None = None,
     ) -> rows.Page | CallError:
         """Rows of the whole table behind a result's handle, by the rules of `recall`.
 
         A negative offset counts from the end. The rows have `columns` in the given order, or all
-        columns.
+        columns. With `where` (`gateway.compress.filter`) they are those that pass it.
         """
         entry = await self.recall(handle, grant)
         if isinstance(entry, CallError):
             return entry
-        return await rows.read(handle, entry, offset, limit, columns)
+        return await rows.read(handle, entry, offset, limit, columns, where)
 
     def _check_grant(self, bound: BoundCall, context: CallContext) -> None:
         refusal = self.refusal(bound.plan.manifest, context.grant)
@@ -278,11 +288,36 @@ class Gateway:
         result.view = entry.view(context.max_rows or self._max_rows)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
         result.digest = entry.digest
-        if result.view.truncated and kept.stored and entry.tool:
-            result.handle = f"{entry.tool}.{bound.key}-{entry.version}"
+        if result.view.truncated:
+            result.handle = self._handle(bound, kept)
         result.aliases = bound.aliases
         result.age_s = max(int((now - kept.since) * 1e3), 0) / 1e3
         result.fresh_s = kept.fresh_until - kept.since
+
+    def _handle(self, bound: BoundCall, kept: Kept) -> str | None:
+        """The name under which the whole answer can be read, if it is kept."""
+        entry = kept.entry
+        is_named = kept.stored and entry.tool
+        return f"{entry.tool}.{bound.key}-{entry.version}" if is_named else None
+
+    async def _shorten(
+        self, result: Result, bound: BoundCall, kept: Kept, context: CallContext, started: float
+    ) -> None:
+        """Replace the answer by a text within the caller's budget, before the call's deadline."""
+        limit_s = min(context.deadline_s or math.inf, self.settings.deadline_s)
+        unit: Literal["tokens", "chars"] = "chars" if context.max_tokens is None else "tokens"
+        limit = context.max_tokens or context.max_chars or 0
+        budget = Budget(limit, unit, self.settings.encoding)
+        try:
+            async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
+                result.view = await self._shortener.view(
+                    kept.entry, bound.plan.manifest, budget, context.question
+                )
+        except TimeoutError:
+            text = f"the answer could not be shortened within the call's {limit_s:g} s"
+            result.view, result.error = None, CallError(ErrorCode.TIMEOUT, text, by="gateway")
+            return
+        result.handle = self._handle(bound, kept) if result.view.truncated else None
 
     def _cancelled(
         self, result: Result, bound: BoundCall | None, context: CallContext, started: float

@@ -1,5 +1,6 @@
 """Read rows of the whole table behind a result's handle, the same for every part of the API."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,9 @@ import orjson
 from anyio import to_thread
 
 from cache import Entry
+from cache.records import picked
 from gateway.bind import printable
+from gateway.compress.filter import FilterError, RowFilter
 from gateway.errors import CallError, ErrorCode
 from manifests.nearest import hint, nearest
 
@@ -30,7 +33,8 @@ NAMED = 200
 @dataclass(slots=True, frozen=True)
 class Page:
     """Rows of a cached table. `rows` is the number of rows in the whole table and `offset` the
-    number before these. `columns` are the columns of these rows and `data` is their JSON.
+    number before these. `columns` are the columns of these rows and `data` is their JSON. If the
+    rows were filtered, `matched` is the number of rows that passed, and `offset` counts these only.
     """
 
     handle: str
@@ -38,6 +42,7 @@ class Page:
     rows: int
     offset: int
     data: bytes
+    matched: int | None = None
 
     @property
     def value(self) -> list[dict[str, Any]]:
@@ -47,26 +52,38 @@ class Page:
 
     def to_json(self) -> bytes:
         about = {"handle": self.handle, "columns": self.columns, "rows": self.rows}
+        if self.matched is not None:
+            about["matched"] = self.matched
         head = orjson.dumps({**about, "offset": self.offset})[:-1]
         return b'%b,"data":%b}' % (head, self.data)
 
 
 async def read(
-    handle: str, entry: Entry, offset: int, limit: int, columns: Sequence[str] | None
+    handle: str,
+    entry: Entry,
+    offset: int,
+    limit: int,
+    columns: Sequence[str] | None,
+    where: str | None = None,
 ) -> Page | CallError:
     """Read `limit` rows of an entry from `offset` on; a negative offset counts from the end.
 
     `columns` are names, or names in one text (`column_names`); without any, all columns are read.
+    Of the rows only those that pass `where` (`gateway.compress.filter`) are read and counted.
     """
     if type(offset) is not int or type(limit) is not int or not 1 <= limit <= MOST:
         text = f"offset and limit are whole numbers, and the limit is from 1 to {MOST}"
         return CallError(ErrorCode.INVALID_ARGUMENTS, text)
     if isinstance(columns, str):
         columns = column_names(columns)
+    if not isinstance(where, str | None):
+        return CallError(ErrorCode.INVALID_ARGUMENTS, "where is a text")
     if columns and not all(isinstance(name, str) for name in columns):
         return CallError(ErrorCode.INVALID_ARGUMENTS, "columns are names")
     if entry.rows is None:
         return CallError(ErrorCode.NOT_FOUND, "this answer is no table and has no rows")
+    if where is not None and where.strip():
+        return await to_thread.run_sync(_filtered, handle, entry, offset, limit, columns, where)
     start = max(entry.rows + offset, 0) if offset < 0 else min(offset, entry.rows)
     is_long = len(entry.data) > BYTES_AT_ONCE or min(start, entry.rows - start) + limit > AT_ONCE
     if columns or is_long:
@@ -91,12 +108,47 @@ def _page(
 ) -> Page | CallError:
     there = entry.columns or ()
     names = tuple(dict.fromkeys(columns or there))
-    known = {*there}
-    unknown = next((name for name in names if name not in known), None)
-    if unknown is not None:
-        return _unknown(unknown, there)
+    if (unknown := _first_unknown(names, there)) is not None:
+        return unknown
     data = entry.page(offset, limit, names if columns else None)
     return Page(handle, names, entry.rows or 0, offset, data)
+
+
+def _filtered(
+    handle: str,
+    entry: Entry,
+    offset: int,
+    limit: int,
+    columns: Sequence[str] | None,
+    where: str,
+) -> Page | CallError:
+    """Read every row, a piece of the table at a time, and keep the lines of the page."""
+    try:
+        row_filter = RowFilter.of(where)
+    except FilterError as error:
+        return CallError(ErrorCode.INVALID_ARGUMENTS, str(error))
+    there = entry.columns or ()
+    names = tuple(dict.fromkeys(columns or there))
+    if (unknown := _first_unknown((*names, *row_filter.columns), there)) is not None:
+        return unknown
+    matched, lines = 0, deque[bytes](maxlen=min(-offset, entry.rows or 0) if offset < 0 else limit)
+    for piece in entry.pieces():
+        for row, line in zip(orjson.loads(piece), piece[1:-1].split(b",\n"), strict=False):
+            if row_filter.passes(row):
+                matched += 1
+                if offset < 0 or offset < matched <= offset + limit:
+                    lines.append(line)
+    start = min(offset, matched) if offset >= 0 else matched - len(lines)
+    data = b"[%b]" % b",\n".join([*lines][:limit])
+    if columns:
+        data = picked(data, names)
+    return Page(handle, names, entry.rows or 0, start, data, matched)
+
+
+def _first_unknown(names: Sequence[str], there: Sequence[str]) -> CallError | None:
+    known = {*there}
+    unknown = next((name for name in names if name not in known), None)
+    return None if unknown is None else _unknown(unknown, there)
 
 
 def _unknown(name: str, there: Sequence[str]) -> CallError:

@@ -35,6 +35,12 @@ class ReadResult(BaseModel):
     limit: int = Field(50, ge=1, le=MOST, description="Rows to give back.")
     columns: list[str] | None = Field(None, description="Columns to give back; all by default.")
 
+    where: str | None = Field(
+        None,
+        description="Only rows that pass, as in: date >= 2024-01-02 and close > 13. Operators: "
+        "= != < <= > >= contains in is null, and, or, not, parentheses.",
+    )
+
     @field_validator("columns", mode="before")
     @classmethod
     def _as_list(cls, given: object) -> object:
@@ -52,7 +58,7 @@ async def read_result(
         allowed = {"allowed": [*ReadResult.model_fields]}
         return CallError(ErrorCode.INVALID_ARGUMENTS, text, details=allowed)
     return await gateway.read_result(
-        asked.handle, asked.offset, asked.limit, asked.columns, grant=grant
+        asked.handle, asked.offset, asked.limit, asked.columns, grant, where=asked.where
     )
 
 

@@ -42,8 +42,21 @@ class Provenance(_Shape):
     call_id: str
 
 
+class Compression(_Shape):
+    """How an answer was shortened: into which form, from how many tokens to how many."""
+
+    form: Literal["csv", "jsonl", "json", "text"]
+    tokens: int
+    of_tokens: int = Field(description="Of the whole answer; of a long one an estimate.")
+    rows_shown: int | None
+    columns_shown: int | None
+    by: Literal["rules"]
+
+
 class Answer(_Shape):
-    """A call that succeeded. `data` of a table is a list of records; of a document any JSON."""
+    """A call that succeeded. `data` of a table is a list of records; of a document any JSON; of an
+    answer that was shortened to a budget a text.
+    """
 
     ok: Literal[True]
     tool: str
@@ -59,6 +72,7 @@ class Answer(_Shape):
     handle: str | None = Field(
         description="Gives the other rows, at /v1/results or by the MCP tool read_result."
     )
+    compression: Compression | None = None
     aliases: dict[str, str] = Field({}, description="Names of yours, and what they were taken for.")
     provenance: Provenance
 
@@ -138,11 +152,14 @@ class ToolManifest(BaseModel):
 
 
 class ResultsPage(_Shape):
-    """Rows of a kept table: `rows` in all, of which `offset` come before those of `data`."""
+    """Rows of a kept table: `rows` in all, of which `offset` come before those of `data`. If they
+    are filtered, `matched` rows pass, and `offset` counts only these.
+    """
 
     handle: str
     columns: list[str]
     rows: int
+    matched: int | None = None
     offset: int
     data: list[dict[str, Any]]
 

@@ -22,7 +22,7 @@ from gateway.api.responses import Query, answer, is_plain, listing, parsed, prob
 from gateway.api.route import CALLER, JSON, Route
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
-from gateway.context import CallContext
+from gateway.context import LIMITS, QUESTION_CHARS, CallContext
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -91,6 +91,9 @@ class ResultsQuery(Query):
     columns: str = Field(
         "", description="Names parted by commas, or a JSON array of them; all by default."
     )
+    where: str = Field(
+        "", description="Only rows that pass, as in `date >= 2024-01-02 and close > 13`."
+    )
 
 
 class CallQuery(Query):
@@ -98,6 +101,21 @@ class CallQuery(Query):
 
     max_rows: int | None = Field(None, ge=1, description="Rows of a table to give back.")
     timeout_s: float | None = Field(None, gt=0, description="Seconds until a timeout.")
+    max_tokens: int | None = Field(
+        None,
+        ge=LIMITS["max_tokens"][0],
+        le=LIMITS["max_tokens"][1],
+        description="Shorten the answer to a text of at most as many tokens.",
+    )
+    max_chars: int | None = Field(
+        None,
+        ge=LIMITS["max_chars"][0],
+        le=LIMITS["max_chars"][1],
+        description="Shorten the answer to a text of at most as many characters.",
+    )
+    question: str = Field(
+        "", max_length=QUESTION_CHARS, description="What a shortened answer is wanted for."
+    )
 
 
 C = TypeVar("C", bound=CallQuery)
@@ -236,11 +254,12 @@ class Rest:
                 query.limit,
                 query.columns,
                 grant=caller.context.grant,
+                where=query.where,
             )
         if isinstance(page, CallError):
             return problem(request, page)
         # A handle names one answer, so the page, which may have megabytes, need not be hashed.
-        version = orjson.dumps([handle, page.offset, query.limit, page.columns])
+        version = orjson.dumps([handle, page.offset, query.limit, page.columns, query.where])
         return listing(request, page.to_json(), version)
 
     async def _exported(
@@ -289,11 +308,17 @@ def asked_for(
         cache = None if asked is None else CacheControl.parse(", ".join(asked))
     except CacheControlError as error:
         raise BadRequest(str(error)) from None
-    return query, CallContext(
-        query.timeout_s,
-        query.max_rows,
-        cache,
-        context.client,
-        grant=context.grant,
-        traceparent=traceparent,
-    )
+    try:
+        return query, CallContext(
+            query.timeout_s,
+            query.max_rows,
+            cache,
+            context.client,
+            grant=context.grant,
+            traceparent=traceparent,
+            max_tokens=query.max_tokens,
+            max_chars=query.max_chars,
+            question=query.question,
+        )
+    except ValueError as error:
+        raise BadRequest(str(error)) from None

@@ -233,6 +233,29 @@ async def test_what_cannot_be_read_is_a_typed_error(served: ServedGateway, read:
     assert "日期" in error["details"]["allowed"]
 
 
+@EVERY_WAY
+async def test_rows_can_be_filtered(served: ServedGateway, read: Any) -> None:
+    handle = (await cut(served))["handle"]
+    rows = (await read(served, handle, {"limit": 500}))["data"]
+    high = [row for row in rows if row["中国国债收益率10年"] > rows[0]["中国国债收益率10年"]]
+    where = f"中国国债收益率10年 > {rows[0]['中国国债收益率10年']}"
+    page = await read(served, handle, {"where": where, "limit": 500})
+    assert (page["data"], page["matched"], page["rows"]) == (high, len(high), 500)
+    last = await read(served, handle, {"where": where, "offset": -3, "columns": ["日期"]})
+    assert last["data"] == [{"日期": row["日期"]} for row in high[-3:]]
+    assert last["offset"] == len(high) - 3
+    some = await read(served, handle, {"where": where, "offset": 2, "limit": 4})
+    assert some["data"] == high[2:6]
+    days = f"日期 >= {rows[7]['日期']} and 日期 < {rows[9]['日期']}"
+    assert (await read(served, handle, {"where": days}))["data"] == rows[7:9]
+    none = await read(served, handle, {"where": "日期 is null"})
+    assert (none["data"], none["matched"], none["offset"]) == ([], 0, 0)
+    for wrong, word in (("日期 >", "where at 5"), ("date > 1", "'date'")):
+        error = await read(served, handle, {"where": wrong})
+        assert (error["code"], error["fault"]) == ("invalid_arguments", "agent")
+        assert word in error["message"]
+
+
 async def test_a_model_is_given_no_more_than_500_rows_and_may_write_columns_as_text(
     served: ServedGateway,
 ) -> None:
@@ -271,7 +294,13 @@ async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_lim
 
 async def test_what_python_code_gets_wrong_is_a_typed_error_too(served: ServedGateway) -> None:
     gateway, handle = served.local.gateway, (await cut(served))["handle"]
-    for wrong in ({"offset": 1.5}, {"limit": True}, {"limit": "5"}, {"columns": [5, []]}):
+    for wrong in (
+        {"offset": 1.5},
+        {"where": 5},
+        {"limit": True},
+        {"limit": "5"},
+        {"columns": [5, []]},
+    ):
         error = await gateway.read_result(handle, **wrong)
         assert isinstance(error, CallError)
         assert error.code == "invalid_arguments"
@@ -288,4 +317,5 @@ async def test_a_page_of_a_long_table_is_a_slice_of_its_rows() -> None:
         page = await read_rows("h", entry, offset, 10_000, columns)
         assert isinstance(page, Page)
         expected = rows[offset:][:10_000]
+        assert page.matched is None
         assert page.value == [{n: row[n] for n in columns or row} for row in expected]

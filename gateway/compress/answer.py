@@ -1,0 +1,73 @@
+"""Shortens an answer to what a question needs, within a budget, without a model.
+
+`compress` is pure and deterministic: the same answer, budget and question give the same text in
+every process. Numbers are shown digit for digit or left out. The whole answer stays in the cache.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import orjson
+
+from cache import Entry
+from gateway.compress.budget import Budget
+from gateway.compress.document import shorten_document
+from gateway.compress.question import Question
+from gateway.compress.table import shorten_table
+from gateway.compress.text import shorten_text
+
+TEXT_CHARS = 400
+"""A longer text that is a whole document is shortened by sentences."""
+
+COUNTED = 2**16
+"""The longest answer, in bytes, whose tokens are all counted; of a longer one only as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A shortened answer. `form` is `csv` or `jsonl` for a table, `json` for a document, `text` for
+    a text. `tokens` are those of `text`, `of_tokens` those of the whole answer as JSON: of an
+    answer over 64 KiB an estimate by its first 64 KiB. `rows_shown` and `columns_shown` are None
+    for what is no table. `by` says who chose: `rules`. If `whole`, nothing is left out.
+    """
+
+    text: str
+    form: str
+    tokens: int
+    of_tokens: int
+    rows_shown: int | None = None
+    columns_shown: int | None = None
+    whole: bool = False
+    by: str = "rules"
+
+
+def compress(
+    entry: Entry,
+    budget: Budget,
+    question: str = "",
+    meanings: Mapping[str, str] = MappingProxyType({}),
+) -> Compressed:
+    """The answer within the budget, with what the question asks for. `meanings` describe the
+    columns of a table. It takes milliseconds for a thousand rows, so a long answer is for a thread.
+    """
+    asked = Question.of(question) if question.strip() else None
+    form, rows, columns = "json", None, None
+    if entry.rows is not None:
+        shortened = shorten_table(entry, meanings, budget, asked)
+        text, form, whole = shortened.text, shortened.form, shortened.whole
+        rows, columns = shortened.rows, shortened.columns
+    elif entry.data[:1] == b'"' and len(entry.data) > TEXT_CHARS:
+        given = orjson.loads(entry.data)
+        text, form = shorten_text(given, budget, question), "text"
+        whole = text == given
+    else:
+        text = shorten_document(entry.data, budget, asked)
+        whole = text.encode() == entry.data
+    of_tokens = _tokens_of(entry.data, budget)
+    return Compressed(text, form, budget.tokens(text), of_tokens, rows, columns, whole)
+
+
+def _tokens_of(data: bytes, budget: Budget) -> int:
+    head = data[:COUNTED].decode(errors="replace")
+    return round(budget.tokens(head) * len(data) / max(min(len(data), COUNTED), 1))

@@ -1,0 +1,103 @@
+"""Answers within a budget, over REST, in batches and in Python."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway import CallContext
+from gateway.compress import Budget
+from tests.support.gateways import ServedGateway
+
+pytestmark = pytest.mark.anyio
+
+HIST = {"symbol": "600519", "start_date": "20230101", "end_date": "20240630"}
+TOOL = "stock_zh_a_hist"
+FIELDS = {"form", "tokens", "of_tokens", "rows_shown", "columns_shown", "by"}
+
+
+async def ask(
+    served: ServedGateway, query: dict[str, str], arguments: dict[str, str] = HIST
+) -> tuple[int, dict[str, Any]]:
+    url = f"{served.url}/v1/tools/{TOOL}"
+    async with served.client.post(url, params=query, json=arguments) as got:
+        return got.status, await got.json()
+
+
+async def test_an_answer_is_shortened_to_what_the_question_needs(served: ServedGateway) -> None:
+    query = {"max_tokens": "200", "question": "2024年1月5日的收盘价"}
+    status, answer = await ask(served, query)
+    assert status == 200
+    compression = answer["compression"]
+    assert compression.keys() == FIELDS
+    assert compression["tokens"] == Budget(200).tokens(answer["data"]) <= 200
+    assert compression["of_tokens"] > 5_000
+    assert (answer["truncated"], compression["by"]) == (True, "rules")
+    url = f"{served.url}/v1/results/{answer['handle']}"
+    async with served.client.get(url, params={"where": "日期 = 2024-01-05"}) as got:
+        row = (await got.json())["data"][0]
+    assert f"{row['日期']}," in answer["data"]
+    assert str(row["收盘"]) in answer["data"]
+
+
+async def test_the_cache_keeps_the_whole_answer(served: ServedGateway) -> None:
+    _, first = await ask(served, {"max_tokens": "100"})
+    _, again = await ask(served, {"max_tokens": "100"})
+    assert again["data"] == first["data"]
+    assert again["provenance"]["source"] == "cached"
+    _, whole = await ask(served, {"max_rows": "5"})
+    assert len(whole["data"]) == 5
+    assert "compression" not in whole
+    assert whole["provenance"]["digest"] == first["provenance"]["digest"]
+    _, chars = await ask(served, {"max_chars": "300"})
+    assert len(chars["data"]) <= 300
+
+
+async def test_what_fits_is_whole_and_has_no_handle(served: ServedGateway) -> None:
+    few = {**HIST, "start_date": "20240620"}
+    _, answer = await ask(served, {"max_tokens": "2000"}, few)
+    assert (answer["truncated"], answer["handle"]) == (False, None)
+    assert answer["compression"]["rows_shown"] == answer["rows"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"max_tokens": "49"}, "max_tokens"),
+        ({"max_tokens": "x"}, "max_tokens"),
+        ({"max_chars": "10"}, "max_chars"),
+        ({"max_tokens": "100", "max_chars": "500"}, "not in both"),
+        ({"max_tokens": "100", "question": "x" * 4_001}, "question"),
+    ],
+)
+async def test_a_budget_that_cannot_be_kept_is_refused(
+    served: ServedGateway, query: dict[str, str], said: str
+) -> None:
+    status, answer = await ask(served, query)
+    assert status in (400, 422)
+    assert said in answer["error"]["message"]
+
+
+async def test_a_batch_has_one_budget_for_all_its_calls(served: ServedGateway) -> None:
+    lines = "".join(
+        json.dumps({"tool": tool, "arguments": arguments}) + "\n"
+        for tool, arguments in ((TOOL, HIST), ("get_coin", {"uuid": "x"}))
+    )
+    url = f"{served.url}/v1/calls?max_tokens=150"
+    async with served.client.post(url, data=lines.encode()) as got:
+        answers = [json.loads(line) for line in (await got.text()).splitlines()]
+    forms = {answer["tool"]: answer["compression"]["form"] for answer in answers}
+    assert forms == {TOOL: "csv", "get_coin": "json"}
+    assert all(answer["compression"]["tokens"] <= 150 for answer in answers)
+
+
+async def test_python_code_asks_by_the_context(served: ServedGateway) -> None:
+    gateway = served.local.gateway
+    context = CallContext(max_tokens=120, question="highest close")
+    result = await gateway.call(TOOL, HIST, context)
+    assert result.ok
+    assert isinstance(result.value, str)
+    assert Budget(120).fits(result.value)
+    for tokens, chars in ((0, None), (None, 7), (99, 999)):
+        with pytest.raises(ValueError, match="max_"):
+            CallContext(max_tokens=tokens, max_chars=chars)

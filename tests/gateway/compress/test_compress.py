@@ -1,0 +1,266 @@
+"""Shortened answers: within the budget, with what the question asks for, numbers as written."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cache import Entry
+from gateway.compress import Budget, BudgetError, Compressed, compress
+
+
+def table(rows: list[dict[str, Any]]) -> Entry:
+    data = b"[" + b",\n".join(map(orjson.dumps, rows)) + b"]"
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    return Entry(data, columns, len(rows), 0.0, 0.0, "live")
+
+
+def document(value: Any) -> Entry:
+    return Entry(orjson.dumps(value), None, None, 0.0, 0.0, "live")
+
+
+def prices(count: int = 500) -> list[dict[str, Any]]:
+    return [
+        {
+            "日期": f"{2020 + n // 300}-{n // 25 % 12 + 1:02}-{n % 25 + 1:02}",
+            "开盘": 100 + n / 8,
+            "收盘": 100 + (n * 37 % 500) / 8,
+            "成交量": n * 1_001 % 99_991,
+            "涨跌幅": round((n * 17 % 100) / 7 - 7, 2),
+            "换手率": n % 10 / 10,
+        }
+        for n in range(count)
+    ]
+
+
+MEANINGS = {
+    "收盘": "closing price",
+    "成交量": "trading volume in lots",
+    "涨跌幅": "change in percent",
+}
+
+
+def cells(made: Compressed) -> list[dict[str, str]]:
+    """The rows of a shortened table."""
+    lines = [line for line in made.text.split("\n") if not line.startswith("#")]
+    return [*csv.DictReader(io.StringIO("\n".join(lines)))]
+
+
+def best(name: str, rows: list[dict[str, Any]], count: int = 1) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: -row[name])[:count]
+
+
+ROWS = prices()
+
+
+@pytest.mark.parametrize(
+    ("question", "column", "wanted"),
+    [
+        ("What was the closing price on 2020-03-05?", "收盘", ROWS[54:55]),
+        ("closing price on March 5, 2020", "收盘", ROWS[54:55]),
+        ("2020年3月5日的收盘价是多少", "收盘", ROWS[54:55]),
+        ("20200305 收盘", "收盘", ROWS[54:55]),
+        ("What is the latest closing price?", "收盘", ROWS[-1:]),
+        ("最新收盘价", "收盘", ROWS[-1:]),
+        ("trading volume of the last 5 trading days", "成交量", ROWS[-5:]),
+        ("最近5个交易日的成交量", "成交量", ROWS[-5:]),
+        ("On which day was the trading volume highest?", "成交量", best("成交量", ROWS)),
+        ("the 3 highest closing prices", "收盘", best("收盘", ROWS, 3)),
+        ("涨跌幅前五", "涨跌幅", best("涨跌幅", ROWS, 5)),
+        (
+            "What was the highest closing price from 2020-02-01 to 2020-04-30?",
+            "收盘",
+            best("收盘", [r for r in ROWS if "2020-02-01" <= r["日期"] <= "2020-04-30"]),
+        ),
+        (
+            "2020年第二季度最高收盘价",
+            "收盘",
+            best("收盘", [r for r in ROWS if "2020-04-01" <= r["日期"] <= "2020-06-30"]),
+        ),
+        (
+            "days on which the volume was above 98,000",
+            "成交量",
+            [row for row in ROWS if row["成交量"] > 98_000],
+        ),
+        ("成交量超过9.8万的日子", "成交量", [row for row in ROWS if row["成交量"] > 98_000]),
+    ],
+)
+@pytest.mark.parametrize("limit", [200, 500])
+def test_what_a_question_asks_for_is_shown(
+    question: str, column: str, wanted: list[dict[str, Any]], limit: int
+) -> None:
+    made = compress(table(ROWS), Budget(limit), question, MEANINGS)
+    shown = {row["日期"]: row.get(column) for row in cells(made)}
+    assert wanted
+    for row in wanted:
+        assert shown.get(row["日期"]) == str(row[column]), made.text
+
+
+def test_rows_are_found_by_names_and_codes() -> None:
+    rows = [
+        {"代码": f"{600000 + n}", "名称": f"公司{n:03}", "最新价": n / 4, "note": "x" * 40}
+        for n in range(800)
+    ]
+    for question in ("公司123的最新价", "latest price of 600123", "What is the price of SH600123?"):
+        made = compress(table(rows), Budget(120), question)
+        assert {"代码": "600123", "最新价": "30.75"}.items() <= {
+            key: value
+            for row in cells(made)
+            if row["代码"] == "600123"
+            for key, value in row.items()
+        }.items(), made.text
+
+
+def test_without_a_question_ends_and_middle_are_shown_and_counted() -> None:
+    made = compress(table(ROWS), Budget(300))
+    shown = [row["日期"] for row in cells(made)]
+    assert (shown[0], shown[-1]) == (ROWS[0]["日期"], ROWS[-1]["日期"])
+    assert (made.form, made.by, made.whole) == ("csv", "rules", False)
+    assert made.rows_shown == len(shown) < 500
+    assert made.columns_shown == len(cells(made)[0])
+    assert re.match(r"# rows .* of 500", made.text)
+    assert made.of_tokens > 10_000
+
+
+def test_a_table_that_fits_is_whole() -> None:
+    made = compress(table(ROWS[:3]), Budget(400))
+    assert made.whole
+    assert [list(row.values()) for row in cells(made)] == [
+        [str(value) for value in row.values()] for row in ROWS[:3]
+    ]
+
+
+def test_of_a_document_what_is_named_stays_and_the_rest_is_counted() -> None:
+    value = {
+        "meta": {"symbol": "AAPL", "currency": "USD"},
+        "summary": {"marketCap": 123, "trailingPE": 28.110, "name": "x" * 900},
+        "history": [{"date": f"2024-01-{n:02}", "close": 100 + n} for n in range(1, 32)],
+    }
+    made = compress(document(value), Budget(60), "What is its trailing PE?")
+    kept = json.loads(made.text)
+    assert kept["summary"]["trailingPE"] == 28.11
+    assert made.form == "json"
+    dated = json.loads(compress(document(value), Budget(60), "close on 2024-01-17").text)
+    assert {"date": "2024-01-17", "close": 117}.items() <= dated["history"][0].items()
+    assert dated["history"][-1] == "… 30 more"
+
+
+def test_of_a_text_the_sentences_that_answer_stay_in_their_order() -> None:
+    filler = "Analysts spoke of many other things. " * 80
+    text = f"Revenue was $94.9 billion. {filler}The board declared a dividend of $0.25."
+    made = compress(document(text), Budget(60), "How large is the dividend?")
+    assert "a dividend of $0.25." in made.text
+    assert (made.form, made.whole) == ("text", False)
+
+
+@pytest.mark.parametrize("limit", [0, 49, -1])
+def test_a_budget_that_is_too_small_is_refused(limit: int) -> None:
+    with pytest.raises(BudgetError, match="at least 50 tokens"):
+        Budget(limit)
+
+
+names = st.text(max_size=12)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=30)
+    | st.sampled_from(["2024-01-02", 'a"b', "x,y", "l1\nl2", "#", " ", "{", "x" * 900])
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=6) | st.dictionaries(names, inner, max_size=6)
+)
+questions = st.sampled_from(["", "latest", "highest a above 3", "前五", "2024-01-02 到 2024-02-01"])
+budgets = st.builds(Budget, st.integers(50, 600)) | st.builds(
+    Budget, st.integers(200, 2_000), st.just("chars")
+)
+nested = st.lists(scalars, max_size=3) | st.dictionaries(names, scalars, max_size=3)
+tables = st.lists(names, min_size=2, max_size=5, unique=True).flatmap(
+    lambda columns: st.lists(
+        st.fixed_dictionaries(dict.fromkeys(columns, scalars | nested)), min_size=1, max_size=12
+    ).map(lambda rows: rows * 5)
+)
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+@given(tables, budgets, questions)
+def test_any_table_is_within_budget_and_its_cells_are_those_of_the_table(
+    rows: list[dict[str, Any]], budget: Budget, question: str
+) -> None:
+    made = compress(table(rows), budget, question)
+    assert budget.size(made.text) <= budget.limit
+    assert made.tokens == budget.tokens(made.text)
+    if not made.rows_shown or made.form != "csv":
+        return
+    head = "".join(
+        line for line in made.text.splitlines(keepends=True)[:20] if line.startswith("# ")
+    )
+    read = [*csv.reader(io.StringIO(made.text[len(head) :]), strict=True)]
+    header, body = read[0], read[1:]
+    assert len(body) == made.rows_shown
+    assert len(header) == made.columns_shown
+    originals = [[as_cell(row[name]) for name in rows[0]] for row in rows]
+    assert {*header} <= {as_cell(name) for name in rows[0]}
+    places = [at for at, name in enumerate(rows[0]) if as_cell(name) in header]
+    if len(places) == len(header):
+        kept = [[row[at] for at in places] for row in originals]
+        assert all(line in kept for line in body)
+
+
+def as_cell(value: Any) -> str:
+    """A cell as the reader of a shortened table sees it."""
+    from gateway.compress.table import _cell
+    from gateway.compress.written import read
+
+    text = _cell(read(orjson.dumps(value)))
+    return next(iter(next(csv.reader(io.StringIO(text))) or [""])) if text else ""
+
+
+@given(values, budgets, questions)
+def test_any_document_is_within_budget_and_stays_json(
+    value: Any, budget: Budget, question: str
+) -> None:
+    made = compress(document(value), budget, question)
+    assert budget.size(made.text) <= budget.limit
+    if made.form != "json":
+        return
+    json.loads(made.text)
+    there = {*NUMBER.findall(orjson.dumps(value).decode())}
+    shown = re.sub(r'"(?:[^"\\]|\\.)*"', "", made.text)
+    assert {*NUMBER.findall(shown)} <= there
+
+
+@given(st.text(max_size=3_000), budgets, st.text(max_size=40))
+def test_any_text_is_within_budget(text: str, budget: Budget, question: str) -> None:
+    made = compress(document(text * 3), budget, question)
+    assert budget.size(made.text) <= budget.limit
+
+
+def test_every_process_makes_the_same() -> None:
+    code = (
+        "from tests.gateway.compress.test_compress import *\n"
+        "print(compress(table(ROWS), Budget(200), '最近5个交易日的成交量', MEANINGS).text)"
+    )
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert made == {
+        compress(table(ROWS), Budget(200), "最近5个交易日的成交量", MEANINGS).text + "\n"
+    }
