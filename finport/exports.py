@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cache.snapshot import Snapshot, SnapshotError
     from gateway.bind import BoundCall
     from gateway.call import Gateway, Observer
+    from gateway.compress.answer import Compressed, compress
+    from gateway.compress.budget import Budget, BudgetError
     from gateway.context import CallContext
     from gateway.errors import CallError, ErrorCode
     from gateway.grant import Grant
@@ -50,7 +52,11 @@ HOMES = {
     "BoundCall": "gateway.bind",
     "CacheControl": "cache.freshness",
     "CacheControlError": "cache.freshness",
+    "Budget": "gateway.compress.budget",
+    "BudgetError": "gateway.compress.budget",
     "CallContext": "gateway.context",
+    "Compressed": "gateway.compress.answer",
+    "compress": "gateway.compress.answer",
     "CallError": "gateway.errors",
     "CallRecord": "gateway.trace",
     "Catalog": "manifests.catalog",
@@ -112,6 +118,8 @@ __all__ = [
     "AgentSettingsError",
     "AgentType",
     "BoundCall",
+    "Budget",
+    "BudgetError",
     "CacheControl",
     "CacheControlError",
     "CallContext",
@@ -121,6 +129,7 @@ __all__ = [
     "CatalogError",
     "Column",
     "Completion",
+    "Compressed",
     "Ending",
     "Episode",
     "EpisodeRecord",
@@ -167,5 +176,6 @@ __all__ = [
     "Trace",
     "TraceError",
     "Turn",
+    "compress",
     "load_suite",
 ]
