@@ -42,17 +42,6 @@ class Provenance(_Shape):
     call_id: str
 
 
-class Compression(_Shape):
-    """How an answer was shortened: into which form, from how many tokens to how many."""
-
-    form: Literal["csv", "jsonl", "json", "text"]
-    tokens: int
-    of_tokens: int = Field(description="Of the whole answer; of a long one an estimate.")
-    rows_shown: int | None
-    columns_shown: int | None
-    by: Literal["rules"]
-
-
 class Answer(_Shape):
     """A call that succeeded. `data` of a table is a list of records; of a document any JSON; of an
     answer that was shortened to a budget a text.
@@ -72,7 +61,9 @@ class Answer(_Shape):
     handle: str | None = Field(
         description="Gives the other rows, at /v1/results or by the MCP tool read_result."
     )
-    compression: Compression | None = None
+    compression: dict[str, Any] = Field(
+        {}, description="Of a shortened answer: form, tokens, of_tokens, rows_shown, ..., by."
+    )
     aliases: dict[str, str] = Field({}, description="Names of yours, and what they were taken for.")
     provenance: Provenance
 

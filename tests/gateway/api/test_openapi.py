@@ -299,12 +299,17 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "404", "422",
 include-path-regex = "^/(mcp|v1/schemas/.*|openapi.json)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "404", "5xx"]
 
+# That a budget is in tokens or in characters, not in both, is in no schema of a single parameter.
+[[operations]]
+include-path-regex = "^/v1/calls$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "404", "410", "422", "5xx"]
+
 # What a tool takes is read with more sense than its schema has, and in forms it can't express. A
 # tool's own path is also served by GET, which is described under {name} alone.
 [[operations]]
 include-path-regex = "^/v1/tools/"
 include-method = "POST"
-checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "410", "422", "5xx"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "404", "410", "422", "5xx"]
 checks.negative_data_rejection.enabled = false
 checks.allow_header_conformance.enabled = false
 """
