@@ -60,6 +60,10 @@ _STOP = frozenset(
 )
 
 
+MOST = 5_000
+"""The most columns, or fields of a document, that are compared with a question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """A column that a question names, where it names it, and how surely, from 0 to 1."""
@@ -73,7 +77,7 @@ def named_columns(
     question: str, columns: Sequence[str], meanings: Mapping[str, str]
 ) -> list[Named]:
     """The columns that a question in lower case names, the surest first."""
-    found = [_named(question, column, meanings.get(column, "")) for column in columns]
+    found = [_named(question, column, meanings.get(column, "")) for column in columns[:MOST]]
     named = [one for one in found if one is not None]
     return sorted(named, key=lambda one: -one.sureness)
 
@@ -107,7 +111,7 @@ def _spellings(*labels: str) -> tuple[str, ...]:
 
 def _find(text: str, word: str) -> int:
     """Where a text has a word; words of letters are not found inside others."""
-    if not word:
+    if not word or word not in text:
         return -1
     if not word.isascii():
         return text.find(word)

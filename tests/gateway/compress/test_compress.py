@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from cache import Entry
 from gateway.compress import Budget, BudgetError, Compressed, compress
+from tests.support.waiting import PATIENCE_S
 
 
 def table(rows: list[dict[str, Any]]) -> Entry:
@@ -166,6 +168,25 @@ def test_of_a_text_the_sentences_that_answer_stay_in_their_order() -> None:
 def test_a_budget_that_is_too_small_is_refused(limit: int) -> None:
     with pytest.raises(BudgetError, match="at least 50 tokens"):
         Budget(limit)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 900 + b"]" * 900,
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+        orjson.dumps({f"k{n}": n for n in range(100_000)}),
+        orjson.dumps(["x" * 1_000_000]),
+        orjson.dumps("word " * 200_000),
+        orjson.dumps({"k" * 100_000: 1}),
+    ],
+    ids=["arrays", "objects", "fields", "text", "words", "name"],
+)
+def test_hostile_documents_cost_little(data: bytes) -> None:
+    started = time.process_time()
+    made = compress(Entry(data, None, None, 0.0, 0.0, "live"), Budget(60), "what is k5 of a?")
+    assert made.tokens <= 60
+    assert time.process_time() - started < PATIENCE_S
 
 
 names = st.text(max_size=12)
