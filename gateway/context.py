@@ -3,14 +3,12 @@
 from dataclasses import dataclass, replace
 
 from cache import CacheControl
+from gateway.compress.budget import LIMITS
 from gateway.grant import Grant
 
 CLIENT = "X-Finport-Client"
 """Header in which callers over HTTP identify themselves (`CallContext.client`)."""
 
-
-LIMITS = {"max_tokens": (50, 100_000), "max_chars": (200, 400_000)}
-"""The least and the greatest budget, in either unit."""
 
 QUESTION_CHARS = 4_000
 """The longest question."""
@@ -56,7 +54,7 @@ class CallContext:
         if self.max_tokens is not None and self.max_chars is not None:
             raise ValueError("a budget is in max_tokens or in max_chars, not in both")
         for name, given in (("max_tokens", self.max_tokens), ("max_chars", self.max_chars)):
-            least, most = LIMITS[name]
+            least, most = LIMITS[name.removeprefix("max_")]
             if given is not None and not least <= given <= most:
                 raise ValueError(f"{name} must be from {least} to {most}, not {given}")
         if len(self.question) > QUESTION_CHARS:

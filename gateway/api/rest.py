@@ -22,7 +22,8 @@ from gateway.api.responses import Query, answer, is_plain, listing, parsed, prob
 from gateway.api.route import CALLER, JSON, Route
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
-from gateway.context import LIMITS, QUESTION_CHARS, CallContext
+from gateway.compress.budget import LIMITS
+from gateway.context import QUESTION_CHARS, CallContext
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -103,14 +104,14 @@ class CallQuery(Query):
     timeout_s: float | None = Field(None, gt=0, description="Seconds until a timeout.")
     max_tokens: int | None = Field(
         None,
-        ge=LIMITS["max_tokens"][0],
-        le=LIMITS["max_tokens"][1],
+        ge=LIMITS["tokens"][0],
+        le=LIMITS["tokens"][1],
         description="Shorten the answer to a text of at most as many tokens.",
     )
     max_chars: int | None = Field(
         None,
-        ge=LIMITS["max_chars"][0],
-        le=LIMITS["max_chars"][1],
+        ge=LIMITS["chars"][0],
+        le=LIMITS["chars"][1],
         description="Shorten the answer to a text of at most as many characters.",
     )
     question: str = Field(

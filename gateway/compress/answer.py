@@ -20,16 +20,19 @@ from gateway.compress.text import shorten_text
 TEXT_CHARS = 400
 """A longer text that is a whole document is shortened by sentences."""
 
-COUNTED = 2**16
-"""The longest answer, in bytes, whose tokens are all counted; of a longer one only as many."""
+COUNTED, PIECES = 2**14, 4
+"""The longest answer, in bytes, whose tokens are all counted; of a longer one those of as many
+bytes in evenly spaced pieces.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """A shortened answer. `form` is `csv` or `jsonl` for a table, `json` for a document, `text` for
-    a text. `tokens` are those of `text`, `of_tokens` those of the whole answer as JSON: of an
-    answer over 64 KiB an estimate by its first 64 KiB. `rows_shown` and `columns_shown` are None
-    for what is no table. `by` says who chose: `rules`. If `whole`, nothing is left out.
+    """A shortened answer. `form` is `csv`, `toon` or `jsonl` for a table, `json` or `toon` for a
+    document, `text` for a text. `tokens` are those of `text`, `of_tokens` those of the whole answer
+    as JSON: of an answer over 16 KiB an estimate by four pieces of it. `rows_shown` and
+    `columns_shown` are None for what is no table. `by` says who chose: `rules`. If `whole`, nothing
+    is left out.
     """
 
     text: str
@@ -52,7 +55,7 @@ def compress(
     columns of a table. It takes milliseconds for a thousand rows, so a long answer is for a thread.
     """
     asked = Question.of(question) if question.strip() else None
-    form, rows, columns = "json", None, None
+    rows, columns = None, None
     if entry.rows is not None:
         shortened = shorten_table(entry, meanings, budget, asked)
         text, form, whole = shortened.text, shortened.form, shortened.whole
@@ -62,12 +65,19 @@ def compress(
         text, form = shorten_text(given, budget, question), "text"
         whole = text == given
     else:
-        text = shorten_document(entry.data, budget, asked)
-        whole = text.encode() == entry.data
+        pruned = shorten_document(entry.data, budget, asked)
+        text, form, whole = pruned.text, pruned.form, pruned.whole
     of_tokens = _tokens_of(entry.data, budget)
     return Compressed(text, form, budget.tokens(text), of_tokens, rows, columns, whole)
 
 
 def _tokens_of(data: bytes, budget: Budget) -> int:
-    head = data[:COUNTED].decode(errors="replace")
-    return round(budget.tokens(head) * len(data) / max(min(len(data), COUNTED), 1))
+    if len(data) <= COUNTED:
+        return budget.tokens(data.decode())
+    piece = COUNTED // PIECES
+    step = (len(data) - piece) // (PIECES - 1)
+    starts = range(0, PIECES * step, step)
+    counted = sum(
+        budget.tokens(data[start : start + piece].decode(errors="ignore")) for start in starts
+    )
+    return round(counted * len(data) / COUNTED)

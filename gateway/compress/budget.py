@@ -10,8 +10,10 @@ Encoding = Literal["o200k_base", "cl100k_base"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 DEFAULT_ENCODING: Encoding = "o200k_base"
 
-LEAST_TOKENS, LEAST_CHARS = 50, 200
-"""The smallest budgets: below them an answer would be nothing but the note of what is left out."""
+LIMITS = {"tokens": (50, 100_000), "chars": (200, 400_000)}
+"""The least and the greatest budget of a call. In less than the least an answer would be nothing
+but the note of what is left out.
+"""
 
 
 class BudgetError(ValueError):
@@ -30,7 +32,7 @@ class Budget:
     encoding: Encoding = DEFAULT_ENCODING
 
     def __post_init__(self) -> None:
-        least = LEAST_TOKENS if self.unit == "tokens" else LEAST_CHARS
+        least, _ = LIMITS[self.unit]
         if self.limit < least:
             raise BudgetError(f"a budget has at least {least} {self.unit}, not {self.limit}")
         if self.encoding not in ENCODINGS:
@@ -44,6 +46,11 @@ class Budget:
     def tokens(self, text: str) -> int:
         """The tokens of a text, whatever the unit is; 50 ns a byte."""
         return _counter(self.encoding)(text)
+
+    @property
+    def most_bytes(self) -> int:
+        """Longer texts, in bytes of UTF-8, can't fit: hardly a token has more than 40."""
+        return 40 * self.limit
 
     def fits(self, text: str) -> bool:
         if self.unit == "chars":

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gateway.compress.words import STOP
+
 _SYNONYMS = tuple(
     tuple(line.split("|"))
     for line in (
@@ -52,16 +54,14 @@ _UNIT = re.compile(r"[(（\[:：]")
 _WORD = re.compile(r"[a-z][a-z0-9]*|[\u4e00-\u9fff]+")
 
 
-_STOP = frozenset(
-    _WORD.findall(
-        "the of a an in on for to and or by at is are was were what which how did do does with "
-        "from as that this it its be per over between during value values record records number"
-    )
-)
-
+_STOP = STOP | {"value", "values", "record", "records", "number"}
 
 MOST = 5_000
 """The most columns, or fields of a document, that are compared with a question."""
+
+
+SURE = 0.6
+"""The least sureness of a column that is certainly meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,12 @@ def named_columns(
     found = [_named(question, column, meanings.get(column, "")) for column in columns[:MOST]]
     named = [one for one in found if one is not None]
     return sorted(named, key=lambda one: -one.sureness)
+
+
+def sure(named: Sequence[Named]) -> list[Named]:
+    """Those that are sure enough; without such ones the surest."""
+    least = min(SURE, max((one.sureness for one in named), default=0.0))
+    return [one for one in named if one.sureness >= least]
 
 
 def _named(question: str, column: str, meaning: str) -> Named | None:

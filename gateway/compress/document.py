@@ -1,32 +1,50 @@
-"""Shortens a document: a JSON value pruned by path, with the question in view. It stays JSON.
+"""Shortens a document: a JSON value pruned by path, with the question in view.
 
-What the question names stays, with the path to it. Of the rest the first items of arrays and the
-first fields of objects stay, as many as fit. What is left out is counted where it was: an array
-ends with a text like `"… 95 more"`, an object with a field `"…"`.
+What the question names stays, with the path to it. Of an array of objects the rows stay that the
+question asks for, as if it were a table. Of the rest the first items of arrays and the first fields
+of objects stay, as many as fit. What is left out is counted where it was: an object has a field
+`"…"`, or `"name…"` for its array `name`; an array in an array ends with a text like `"… 95 more"`.
+
+The shortened document is written as JSON, or as TOON where that takes fewer tokens.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.compress.budget import Budget
-from gateway.compress.columns import named_columns
+from gateway.compress.choice import Choice
+from gateway.compress.columns import named_columns, sure
+from gateway.compress.cut import MORE, cut
+from gateway.compress.decoded import Table
 from gateway.compress.question import Question
+from gateway.compress.text import shorten_text
+from gateway.compress.toon import toon
 from gateway.compress.written import Written, json_text, read
-
-MORE = "…"
 
 WALKED = 200_000
 """How many values of a document are compared with the question."""
-
-WHOLE = 40
-"""A document of more bytes for each token or character of the budget can't fit as a whole."""
 
 DEPTH = 48
 """Deeper values are left out."""
 
 NAMED = 400
 """The most values that a question names in a document."""
+
+ROWS = 50
+"""The most rows of an array of objects that a question asks for."""
+
+ASKED_CHARS = 400
+"""How much of a long text stays that the question names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortenedDocument:
+    """`form` is `json` or `toon`. It is `whole` if nothing is left out."""
+
+    text: str
+    form: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +58,132 @@ class _Limits:
 
 
 _STEPS = (
-    *(_Limits(0, 3, 24, 1), _Limits(1, 4, 32, 2), _Limits(1, 8, 48, 3), _Limits(2, 12, 80, 4)),
-    *(_Limits(3, 24, 120, 6), _Limits(5, 40, 200, 8), _Limits(8, 80, 400, 12)),
-    *(_Limits(15, 200, 800, 24), _Limits(40, 999, 2_000, DEPTH), _Limits(120, 999, 8_000, DEPTH)),
+    *(_Limits(0, 0, 24, 1), _Limits(0, 3, 24, 1), _Limits(1, 4, 32, 2), _Limits(1, 8, 48, 3)),
+    *(_Limits(2, 12, 80, 4), _Limits(3, 24, 120, 6), _Limits(5, 40, 200, 8)),
+    *(_Limits(8, 80, 400, 12), _Limits(15, 200, 800, 24), _Limits(40, 999, 2_000, DEPTH)),
+    _Limits(120, 999, 8_000, DEPTH),
 )
+_ALL = _Limits(2**31, 2**31, 2**31, DEPTH)
 
 Path = tuple[str | int, ...]
 
 
-def shorten_document(data: bytes, budget: Budget, question: Question | None) -> str:
-    """JSON within the budget, with numbers as they are written. Raises `ValueError` for what is not
-    JSON.
+def shorten_document(data: bytes, budget: Budget, question: Question | None) -> ShortenedDocument:
+    """The document within the budget, with numbers as they are written. Raises `ValueError` for
+    what is not JSON.
     """
-    if len(data) <= WHOLE * budget.limit and budget.fits(text := data.decode()):
-        return text
+    if len(data) <= budget.most_bytes and budget.fits(text := data.decode()):
+        return ShortenedDocument(text, "json", whole=True)
     try:
         value = read(data)
     except RecursionError:
-        return _least(None, budget)
-    named = _named(value, question) if question is not None else []
-    best: str | None = None
-    for limits in _STEPS:
-        text = json_text(_pruned(value, limits, _tree(named)))
-        if not budget.fits(text):
-            break
-        best = text
-    while best is None and named:  # the question names too much
-        named = named[: len(named) // 2]
-        text = json_text(_pruned(value, _STEPS[0], _tree(named)))
-        best = text if budget.fits(text) else None
-    return best if best is not None else _least(value, budget)
+        return ShortenedDocument(_least(None, budget), "json")
+    pruning = _Pruning(value, budget, question)
+    return (pruning.whole() if len(data) <= 2 * budget.most_bytes else None) or pruning.best()
+
+
+class _Pruning:
+    """Finds the fullest document that fits into a budget."""
+
+    def __init__(self, value: Any, budget: Budget, question: Question | None) -> None:
+        self._value = value
+        self._budget = budget
+        self._question = question
+
+    def whole(self) -> ShortenedDocument | None:
+        """The document with nothing left out, if it fits in a form that is shorter than JSON."""
+        if self._pruned(self._value, _ALL, None) != self._value:
+            return None
+        text = self._written(self._value, "toon")
+        return None if text is None else ShortenedDocument(text, "toon", whole=True)
+
+    def best(self) -> ShortenedDocument:
+        named = _named(self._value, self._question) if self._question is not None else []
+        best: ShortenedDocument | None = None
+        while best is None and named:  # as much as fits of what the question names
+            best = self._at(_STEPS[0], named)
+            named = named if best is not None else named[: len(named) // 2]
+        for limits in _STEPS[1:]:
+            more = self._at(limits, named)
+            if more is None:
+                break
+            best = more
+        return best or ShortenedDocument(_least(self._value, self._budget), "json")
+
+    def _at(self, limits: _Limits, named: Sequence[Path]) -> ShortenedDocument | None:
+        """The document within these limits in the form that takes fewer tokens, if it fits."""
+        pruned = self._pruned(self._value, limits, _tree(named))
+        forms = [
+            (text, form) for form in _FORMS if (text := self._written(pruned, form)) is not None
+        ]
+        if not forms:
+            return None
+        return ShortenedDocument(*min(forms, key=lambda one: self._budget.size(one[0])))
+
+    def _written(self, value: Any, form: str) -> str | None:
+        text = _FORMS[form](value)
+        is_short = len(text) <= self._budget.most_bytes
+        return text if is_short and self._budget.fits(text) else None
+
+    def _pruned(self, value: Any, limits: _Limits, named: "Tree | None", depth: int = 0) -> Any:
+        """`named` is the tree below this value, None where the question names nothing."""
+        if depth > DEPTH:
+            return MORE
+        if isinstance(value, dict):
+            return self._object(value, limits, named, depth)
+        if isinstance(value, list):
+            kept, left = self._items(value, limits, named, depth)
+            return [*kept, f"{MORE} {left} more"] if left else kept
+        if isinstance(value, Written) or not isinstance(value, str):
+            return value
+        return self._text(value, limits.chars, is_named=named is not None)
+
+    def _object(
+        self, value: Mapping[str, Any], limits: _Limits, named: "Tree | None", depth: int
+    ) -> Any:
+        tree = named or {}
+        most = limits.fields if depth < limits.depth else 0
+        kept: dict[str, Any] = {}
+        shown = 0
+        for name, item in value.items():
+            if name not in tree:
+                if most == 0:
+                    continue
+                most -= 1
+            shown += 1
+            below = tree.get(name)
+            note = f"{name}{MORE}"
+            if isinstance(item, list) and depth < DEPTH and note not in value:
+                kept[name], left = self._items(item, limits, below, depth + 1)
+                if left:
+                    kept[note] = f"{left} more"
+            else:
+                kept[name] = self._pruned(item, limits, below, depth + 1)
+        if shown < len(value):
+            kept[MORE] = f"{len(value) - shown} more"
+        return kept
+
+    def _items(
+        self, value: Sequence[Any], limits: _Limits, named: "Tree | None", depth: int
+    ) -> tuple[list[Any], int]:
+        """The items that stay, and how many do not."""
+        tree = named or {}
+        most = limits.items if depth < limits.depth else 0
+        kept = [
+            self._pruned(item, limits, tree.get(at), depth + 1)
+            for at, item in enumerate(value)
+            if at in tree or at < most
+        ]
+        return kept, len(value) - len(kept)
+
+    def _text(self, text: str, most: int, *, is_named: bool) -> str:
+        most = max(most, ASKED_CHARS) if is_named else most
+        if is_named and len(text) > most and self._question is not None:
+            return shorten_text(text, Budget(most, "chars"), self._question.text)
+        return cut(text, most)
+
+
+_FORMS: Mapping[str, Callable[[Any], str]] = {"json": json_text, "toon": toon}
 
 
 def _least(value: Any, budget: Budget) -> str:
@@ -81,9 +195,12 @@ def _least(value: Any, budget: Budget) -> str:
 
 
 def _named(value: Any, question: Question) -> list[Path]:
-    """The paths to what the question names: fields by name, values that stand in it."""
+    """The paths to what the question names: fields by name, values that stand in it, and rows of
+    arrays of objects.
+    """
     fields: dict[str, list[Path]] = {}
     values: list[Path] = []
+    rows: list[Path] = []
     for count, (path, item) in enumerate(_walk(value)):
         if count == WALKED:
             break
@@ -91,15 +208,34 @@ def _named(value: Any, question: Question) -> list[Path]:
             fields.setdefault(path[-1], []).append(path)
         if isinstance(item, str) and 1 < len(item) < 80 and item.lower() in question.text:
             values.append(path)
-    names = named_columns(question.text, [*fields], {})
-    surest = max((one.sureness for one in names), default=0.0)
-    sure = [one for one in names if one.sureness >= min(0.6, surest)]
-    by_field = [path for one in sure for path in fields[one.column]]
+        elif isinstance(item, list) and len(item) > 1 and isinstance(item[0], dict):
+            rows += _rows(path, item, question)
+    by_field = [
+        path
+        for one in sure(named_columns(question.text, [*fields], {}))
+        for path in fields[one.column]
+    ]
     if values:  # of the fields that are named, first those beside a value that is named
         around = [path[:-1] for path in values[:20]]
         beside = [p for p in by_field if any(p[: len(place)] == place for place in around)]
         by_field = [*beside, *values] if beside else (by_field or around)
-    return [*dict.fromkeys(by_field)][:NAMED]
+    return [*dict.fromkeys([*rows, *by_field])][:NAMED]
+
+
+def _rows(path: Path, items: Sequence[Any], question: Question) -> list[Path]:
+    """The paths to the cells of an array of objects that the question asks for."""
+    rows = [item for item in items if isinstance(item, dict)]
+    if len(rows) < len(items):
+        return []
+    table = Table([*dict.fromkeys(name for row in rows[:ROWS] for name in row)], rows)
+    choice = Choice.of(table, {}, question)
+    columns = choice.columns[: choice.asked]
+    return [
+        (*path, place, name)
+        for place in (*choice.first, *choice.rows[:ROWS])
+        for name in columns
+        if name in rows[place]
+    ]
 
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
@@ -127,54 +263,3 @@ def _tree(paths: Sequence[Path]) -> Tree:
         for part in path:
             at = at.setdefault(part, {})
     return tree
-
-
-def _pruned(value: Any, limits: _Limits, named: Tree | None, depth: int = 0) -> Any:
-    """`named` is the tree below this value, None where the question names nothing."""
-    if depth > DEPTH:
-        return MORE
-    if isinstance(value, dict):
-        return _pruned_object(value, limits, named, depth)
-    if isinstance(value, list):
-        return _pruned_array(value, limits, named, depth)
-    is_long = isinstance(value, str) and not isinstance(value, Written)
-    if is_long and len(value) > (limits.chars if named is None else max(limits.chars, 200)):
-        return _cut(value, limits.chars if named is None else max(limits.chars, 200))
-    return value
-
-
-def _pruned_object(
-    value: Mapping[str, Any], limits: _Limits, named: Tree | None, depth: int
-) -> Any:
-    tree = named or {}
-    most = limits.fields if depth < limits.depth else 0
-    kept: dict[str, Any] = {}
-    free = 0
-    for name, item in value.items():
-        if name in tree:
-            kept[name] = _pruned(item, limits, tree[name], depth + 1)
-        elif free < most:
-            free += 1
-            kept[name] = _pruned(item, limits, None, depth + 1)
-    if len(kept) < len(value):
-        kept[MORE] = f"{len(value) - len(kept)} more"
-    return kept
-
-
-def _pruned_array(value: Sequence[Any], limits: _Limits, named: Tree | None, depth: int) -> Any:
-    tree = named or {}
-    most = limits.items if depth < limits.depth else 0
-    kept = [
-        _pruned(item, limits, tree.get(at), depth + 1)
-        for at, item in enumerate(value)
-        if at in tree or at < most
-    ]
-    left = len(value) - len(kept)
-    return [*kept, f"{MORE} {left} more"] if left else kept
-
-
-def _cut(text: str, most: int) -> str:
-    """The start of a text up to a word's end."""
-    head = text[:most]
-    border = head.rfind(" ", most // 2)
-    return (head[:border] if border > 0 else head) + MORE

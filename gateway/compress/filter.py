@@ -23,6 +23,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from cache.dates import Date, date_of, is_time_name
+from gateway.compress.cells import COMPARE, dashed
 
 LONGEST = 2_000
 """The longest filter, in characters."""
@@ -48,7 +49,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
-_EIGHT_DIGITS = re.compile(r"(?:1[6-9]|2[01])\d{6}")
 _KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "contains"})
 _SAME = {"==": "=", "<>": "!="}
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
@@ -247,7 +247,6 @@ def number_of(text: str) -> Decimal | None:
 
 
 def _comparison(column: str, operator: str, value: _Value) -> Test:
-    compare = _COMPARE[operator]
     if value.plain is None or isinstance(value.plain, bool):
         is_equal = operator == "="
         if operator not in ("=", "!="):
@@ -256,6 +255,7 @@ def _comparison(column: str, operator: str, value: _Value) -> Test:
     if operator == "contains":
         part = value.text.casefold()
         return lambda row: isinstance(cell := row.get(column), str) and part in cell.casefold()
+    compare = COMPARE[operator]
     named, is_unlike = is_time_name(column), operator == "!="
     date = _date(value.text, named)
 
@@ -283,22 +283,9 @@ def _comparison(column: str, operator: str, value: _Value) -> Test:
 def _date(text: str, named: bool) -> Date | None:
     """The date that a text is; eight digits in a column of dates are a day."""
     text = text.strip()
-    if named and _EIGHT_DIGITS.fullmatch(text):
-        text = f"{text[:4]}-{text[4:6]}-{text[6:]}"
-    return date_of(text, named=named)
+    return date_of(dashed(text) if named else text, named=named)
 
 
 def _exact(cell: float | Decimal) -> Decimal:
     """The number as it is written in JSON."""
     return Decimal(repr(cell)) if isinstance(cell, float) else Decimal(cell)
-
-
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": lambda cell, value: bool(cell == value),
-    "!=": lambda cell, value: bool(cell != value),
-    "<": lambda cell, value: bool(cell < value),
-    "<=": lambda cell, value: bool(cell <= value),
-    ">": lambda cell, value: bool(cell > value),
-    ">=": lambda cell, value: bool(cell >= value),
-    "contains": lambda cell, value: value in cell,
-}

@@ -7,11 +7,12 @@ import orjson
 from anyio import to_thread
 
 from cache import Entry, View
-from gateway.compress import Budget, Compressed, compress
+from gateway.compress.answer import Compressed, compress
+from gateway.compress.budget import Budget
 from manifests import Manifest
 
 AT_ONCE = 2**14
-"""Longer answers, in bytes, are shortened in a thread: this takes 5 ms for 100 KB."""
+"""Longer answers, in bytes, are shortened in a thread."""
 
 THREADS = 2
 """How many answers are shortened at once in threads. One of 32 MB takes 0.3 GB meanwhile."""

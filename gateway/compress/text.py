@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from gateway.compress.budget import Budget
-
-GAP = "…"
-"""Stands where sentences are left out."""
+from gateway.compress.cut import MORE, cut
+from gateway.compress.words import words_of
 
 LONGEST = 2**20
 """How much of a text is read, in characters."""
@@ -16,14 +15,6 @@ SENTENCE_CHARS = 600
 """A longer sentence is cut into pieces at word borders."""
 
 _END = re.compile(r"(?<=[。！？；!?\n])|(?<=[a-z0-9\"”)]\.)\s+(?=[A-Z\"“(\d])")
-_WORD = re.compile(r"[a-z0-9][a-z0-9.%-]*[a-z0-9%]|[a-z0-9]|[\u4e00-\u9fff]")
-_STOP = frozenset(
-    _WORD.findall(
-        "the of a an in on for to and or by at is are was were what which how did do does with "
-        "from as that this it its be per has have had will would who whom whose when where why "
-        "的 了 是 在 和 与 有 为 对 什 么 多 少 哪 些 请 问"
-    )
-)
 
 
 def shorten_text(text: str, budget: Budget, question: str) -> str:
@@ -33,8 +24,8 @@ def shorten_text(text: str, budget: Budget, question: str) -> str:
     if budget.fits(text):
         return text
     sentences = _sentences(text[:LONGEST])
-    words = [_words(sentence) for sentence in sentences]
-    asked = _words(question.lower())
+    words = [{*words_of(sentence)} for sentence in sentences]
+    asked = {*words_of(question)}
     spread = Counter(word for sentence in words for word in sentence & asked)
 
     def worth(place: int) -> float:
@@ -43,7 +34,7 @@ def shorten_text(text: str, budget: Budget, question: str) -> str:
 
     ranked = sorted(range(len(sentences)), key=lambda place: (-worth(place), place))
     kept: list[int] = []
-    size, gap = 0, budget.size(f" {GAP} ")
+    size, gap = 0, budget.size(f" {MORE} ")
     for place in ranked:
         more = budget.size(f"{sentences[place]} ") + gap
         if size + more > budget.limit:
@@ -56,18 +47,16 @@ def shorten_text(text: str, budget: Budget, question: str) -> str:
     while kept and not budget.fits(shortened):
         kept.pop()
         shortened = _joined(sentences, sorted(kept))
-    return shortened or cut(text, budget)
+    return shortened or _cut(text, budget)
 
 
-def cut(text: str, budget: Budget) -> str:
-    """The start of a text up to a word's end, within the budget."""
+def _cut(text: str, budget: Budget) -> str:
+    """The start of a text within the budget."""
     low, high = 0, min(len(text), 8 * budget.limit)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if budget.fits(text[:middle] + GAP) else (low, middle - 1)
-    head = text[:low]
-    border = head.rfind(" ", low // 2)
-    return (head[:border] if border > 0 else head) + GAP
+        low, high = (middle, high) if budget.fits(text[:middle] + MORE) else (low, middle - 1)
+    return cut(text, low)
 
 
 def _sentences(text: str) -> list[str]:
@@ -85,18 +74,14 @@ def _pieces(sentence: str) -> Iterable[str]:
         yield sentence
 
 
-def _words(text: str) -> set[str]:
-    return {*_WORD.findall(text.lower())} - _STOP
-
-
 def _joined(sentences: list[str], places: list[int]) -> str:
     parts: list[str] = []
     before = -1
     for place in places:
         if place != before + 1:
-            parts.append(GAP)
+            parts.append(MORE)
         parts.append(sentences[place])
         before = place
     if parts and before != len(sentences) - 1:
-        parts.append(GAP)
+        parts.append(MORE)
     return " ".join(parts)

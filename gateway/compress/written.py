@@ -12,9 +12,12 @@ class Written(str):
     __slots__ = ()
 
 
+_DECODER = json.JSONDecoder(parse_int=Written, parse_float=Written)
+
+
 def read(data: bytes) -> Any:
     """A JSON value with its numbers as `Written`. Raises `ValueError` and `RecursionError`."""
-    return json.loads(data, parse_int=Written, parse_float=Written)
+    return _DECODER.decode(data.decode())
 
 
 def json_text(value: object) -> str:

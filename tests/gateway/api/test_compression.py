@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from finport import Budget
 from gateway import CallContext
-from gateway.compress import Budget
 from tests.support.gateways import ServedGateway
 
 pytestmark = pytest.mark.anyio
