@@ -33,6 +33,7 @@ class View:
     `data` holds the rows and `truncated` says whether some were left out. `about` goes beside the
     data into an envelope, as the inside of a JSON object. `offset` is the number of rows before
     those of the data; `shown` says in words which rows these are, if some were left out.
+    `is_text` says whether the data is a text into which the answer was shortened.
     """
 
     data: bytes
@@ -40,6 +41,7 @@ class View:
     about: bytes
     offset: int = 0
     shown: str | None = None
+    is_text: bool = False
     _quoted: bytes | None = None
 
     @property

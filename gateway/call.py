@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import count
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cache import Clock, Entry, Kept
 from gateway import rows
@@ -75,6 +75,7 @@ class Gateway:
         self._observers = [*observers]
         self._grant = Grant(transactional=settings.transactional)
         self._binder = Binder(catalog)
+        self._shortens = settings.max_tokens is not None
         self._shortener = Shortener()
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._call_numbers = count(1)
@@ -147,7 +148,7 @@ class Gateway:
             if kept is not None and now < kept.fresh_until and context.cache is None:
                 result.source = "cached" if kept.snapshot is None else "replayed"
                 self._answer(result, bound, kept, now, context)
-                if context.is_shortened:
+                if context.is_shortened or self._shortens:
                     await self._shorten(result, bound, kept, context, started)
             else:
                 outcome = await self.answers.obtain(bound, context)
@@ -155,7 +156,7 @@ class Gateway:
                 result.error, result.snapshot = outcome.error, outcome.snapshot
                 if outcome.kept is not None:
                     self._answer(result, bound, outcome.kept, self._passed(), context)
-                    if context.is_shortened:
+                    if context.is_shortened or self._shortens:
                         await self._shorten(result, bound, outcome.kept, context, started)
         except InvalidCall as refused:
             result.tool = printable(tool)
@@ -304,10 +305,13 @@ class Gateway:
         self, result: Result, bound: BoundCall, kept: Kept, context: CallContext, started: float
     ) -> None:
         """Replace the answer by a text within the caller's budget, before the call's deadline."""
-        limit_s = min(context.deadline_s or math.inf, self.settings.deadline_s)
-        unit: Literal["tokens", "chars"] = "chars" if context.max_tokens is None else "tokens"
-        limit = context.max_tokens or context.max_chars or 0
-        budget = Budget(limit, unit, self.settings.encoding)
+        settings = self.settings
+        limit_s = min(context.deadline_s or math.inf, settings.deadline_s)
+        if context.max_chars is not None:
+            budget = Budget(context.max_chars, "chars", settings.encoding)
+        else:
+            limit = context.max_tokens or settings.max_tokens or 0
+            budget = Budget(limit, "tokens", settings.encoding)
         try:
             async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
                 result.view = await self._shortener.view(

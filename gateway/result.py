@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from cache import View
 from cache.entry import quoted
+from gateway import tables
 from gateway.errors import CallError
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
 
 ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated"]
 
@@ -65,9 +70,41 @@ class Result:
         return None if self.view is None else self.view.shown
 
     @property
+    def is_shortened(self) -> bool:
+        """Whether `data` is a text within a budget."""
+        return self.view is not None and self.view.is_text
+
+    @property
     def value(self) -> Any:
         """The decoded answer: a list of records for a table, any JSON value for a document."""
         return orjson.loads(self.data)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The rows of `data` as a data frame. Raises `NoTableError` if the answer is no table, and
+        `ImportError` without pandas.
+        """
+        return tables.to_pandas(*self.table())
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """The rows of `data` as an Arrow table. A column whose cells have no common type is one of
+        JSON texts. Raises `NoTableError` if the answer is no table, and `ImportError` without
+        pyarrow.
+        """
+        return tables.to_arrow(*self.table())
+
+    def to_csv(self) -> str:
+        """The rows of `data` with a header. Raises `NoTableError` if the answer is no table."""
+        return tables.to_csv(*self.table())
+
+    def table(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """The rows of `data` and their columns. Raises `NoTableError` if the answer is no table."""
+        if self.error is not None:
+            raise tables.NoTableError(f"the call failed: {self.error.message}")
+        rows = self.value
+        if self.columns is None or not isinstance(rows, list):
+            what = "a shortened text" if isinstance(rows, str) else "a document"
+            raise tables.NoTableError(f"the answer is {what} and has no rows")
+        return rows, self.columns
 
     def to_line(self) -> bytes:
         """The envelope on one line; no text within JSON holds a bare line break."""
@@ -75,6 +112,12 @@ class Result:
 
     def to_json(self) -> bytes:
         """The envelope. Cached answers are joined from bytes, never decoded and encoded again."""
+        return b"".join(self.parts())
+
+    def parts(self) -> tuple[bytes, bytes, bytes]:
+        """The envelope in three parts. The middle one, the data of an answer, is the same object
+        whenever the same answer is given again.
+        """
         if self.error is not None or self.view is None:
             error = self.error.to_dict() if self.error else None
             provenance = {
@@ -85,13 +128,9 @@ class Result:
                 "call_id": self.call_id,
             }
             fields = {"ok": False, "tool": self.tool, "error": error, "call_id": self.call_id}
-            return orjson.dumps({**fields, "provenance": provenance})
-        return b'{"ok":true,"tool":"%b","data":%b,%b,%b}' % (
-            self.tool.encode(),
-            self.view.data,
-            self.view.about,
-            self._rest(),
-        )
+            return b"", orjson.dumps({**fields, "provenance": provenance}), b""
+        head = b'{"ok":true,"tool":"%b","data":' % self.tool.encode()
+        return head, self.view.data, b",%b,%b}" % (self.view.about, self._rest())
 
     def to_texts(self) -> tuple[bytes, bytes]:
         """The envelope on one line, both as JSON and as the JSON string that models are given."""

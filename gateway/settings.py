@@ -31,7 +31,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from gateway.compress.budget import DEFAULT_ENCODING, Encoding
+from gateway.compress.budget import DEFAULT_ENCODING, LIMITS, Encoding
 from gateway.environment import check_environment
 from gateway.settings_file import CONFIG, SettingsError, read_settings_file
 from manifests import PlanLimits
@@ -156,6 +156,7 @@ class GatewaySettings(BaseSettings):
     akshare_worker_bytes: int = Field(default=1024 * MiB, ge=256 * MiB)
 
     max_rows: int = Field(default=100, ge=1)
+    max_tokens: int | None = Field(default=None, ge=LIMITS["tokens"][0], le=LIMITS["tokens"][1])
     encoding: Encoding = DEFAULT_ENCODING
     memory_bytes: int = Field(default=256 * MiB, ge=0)
     disk_bytes: int = Field(default=2048 * MiB, ge=0)

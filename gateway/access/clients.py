@@ -56,6 +56,7 @@ class Client:
     """One client, for one event loop: what it may use, and how much of it is under way.
 
     `per_second` and `at_once` are its limits in all; each of `workers` processes grants its share.
+    `max_tokens` is the budget of its answers that set none.
     Each `begin` or `wait_turn` that returned is followed by one `end`. Once its key is revoked
     nothing begins, not even in a request that came before.
     """
@@ -73,6 +74,7 @@ class Client:
         "grant",
         "id",
         "in_flight",
+        "max_tokens",
         "name",
         "per_second",
     )
@@ -105,7 +107,7 @@ class Client:
 
     def change(self, entry: KeyEntry) -> None:
         """Apply the client's changed entry; calls under way and in the queue stay so."""
-        self.name, self.grant = entry.name, entry.grant
+        self.name, self.grant, self.max_tokens = entry.name, entry.grant, entry.max_tokens
         if entry.per_second != self.per_second:
             rate = entry.per_second and entry.per_second / self._workers
             self._rate = _Rate(rate) if rate else None

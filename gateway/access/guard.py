@@ -99,7 +99,10 @@ class Guard:
                     text = "this key opens /metrics and nothing else"
                     raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text)) from None
                 raise
-            return Caller(client, CallContext(client=client.id, grant=client.grant))
+            context = CallContext(
+                client=client.id, grant=client.grant, max_tokens=client.max_tokens
+            )
+            return Caller(client, context)
         name = headers.get(CLIENT)
         if name is None:
             return ANYONE

@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from cache.files import replaced_file
+from gateway.compress.budget import LIMITS
 from gateway.grant import Grant
 from gateway.settings import GatewaySettings, SettingsError
 from manifests.selection import EVERY_TOOL, Selection, SelectionError
@@ -70,6 +71,7 @@ class KeyEntry(BaseModel):
     transactional: bool = False
     per_second: float | None = Field(None, ge=1e-4, le=1e6, allow_inf_nan=False)
     at_once: int | None = Field(None, ge=1, le=1_000_000)
+    max_tokens: int | None = Field(None, ge=LIMITS["tokens"][0], le=LIMITS["tokens"][1])
     created_at: AwareDatetime | None = None
     revoked_at: AwareDatetime | None = None
 
@@ -125,6 +127,7 @@ def add(
     transactional: bool = False,
     per_second: float | None = None,
     at_once: int | None = None,
+    max_tokens: int | None = None,
 ) -> tuple[str, KeyEntry]:
     """Make a key. It is returned this once; the file holds its hash.
 
@@ -147,6 +150,7 @@ def add(
                 transactional=transactional,
                 per_second=per_second,
                 at_once=at_once,
+                max_tokens=max_tokens,
                 created_at=_now(),
             )
         except ValidationError as error:

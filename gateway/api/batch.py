@@ -17,6 +17,7 @@ from pydantic import Field
 from gateway.access.clients import Client
 from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
+from gateway.api.budget import NAMES, with_budget
 from gateway.api.models import Call
 from gateway.api.requests import MAX_BODY, arguments_text, is_id, read_lines
 from gateway.api.rest import CallQuery, asked_for
@@ -38,6 +39,8 @@ BUFFERED = 256 * 1024
 BREATH = 32
 """After this many calls a task yields to the event loop, even if none of the calls had to wait."""
 
+
+_NAMES = frozenset({"id", "tool", "arguments"}) | NAMES
 
 _ODD = {"description": "What is no call is answered by an error, and the others go on."}
 
@@ -72,7 +75,8 @@ class Batch:
         )
 
     async def calls(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/calls`: takes an array or lines of `{"id", "tool", "arguments"}`."""
+        """`POST /v1/calls`: takes an array or lines of `{"id", "tool", "arguments"}`, which
+        may have a budget of their own."""
         caller: Caller = request[CALLER]
         query, context = asked_for(request, BatchQuery, caller.context)
         at_once = AT_ONCE if query is None else query.concurrency
@@ -138,22 +142,24 @@ class _Exchange:
         try:
             call = _parsed(line, number)
             id_ = _id(call, number)
-            tool, arguments = _read(call, number)
+            tool, arguments, context = _read(call, number, self._context)
         except RequestRejected as refusal:
             return _problem(id_, refusal.error)
-        result = await self._made(tool, arguments)
+        result = await self._made(tool, arguments, context)
         return b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:])
 
-    async def _made(self, tool: str, arguments: bytes | Mapping[str, Any]) -> Result:
+    async def _made(
+        self, tool: str, arguments: bytes | Mapping[str, Any], context: CallContext
+    ) -> Result:
         client = self._caller.client
         if client is None:
-            return await self._gateway.call(tool, arguments, self._context)
+            return await self._gateway.call(tool, arguments, context)
         try:
             await self._wait_turn(client)
         except RequestRejected as refusal:
-            return await self._gateway.refuse(tool, refusal.error, self._context)
+            return await self._gateway.refuse(tool, refusal.error, context)
         try:
-            return await self._gateway.call(tool, arguments, self._context)
+            return await self._gateway.call(tool, arguments, context)
         finally:
             client.end()
 
@@ -231,17 +237,22 @@ def _id(call: object, number: int) -> str | float:
     return id_ if is_id(id_) else number
 
 
-def _read(call: object, number: int) -> tuple[str, bytes | Mapping[str, Any]]:
-    """Return the tool and the arguments of a call. Raises `BadRequest`."""
+def _read(
+    call: object, number: int, context: CallContext
+) -> tuple[str, bytes | Mapping[str, Any], CallContext]:
+    """Return the tool and the arguments of a call, and its options. Raises `BadRequest`."""
     form = 'a call is {"id": ..., "tool": NAME, "arguments": {...}}'
-    if not isinstance(call, dict) or not call.keys() <= {"id", "tool", "arguments"}:
+    if not isinstance(call, dict) or not call.keys() <= _NAMES:
         raise BadRequest(f"{form}; call {number} is not")
     if isinstance(call, Repeating):
         raise BadRequest(f"{form}; call {number} has {call.repeated[0]} more than once")
     id_, tool, arguments = call.get("id"), call.get("tool"), call.get("arguments", {})
     if not (id_ is None or is_id(id_)) or not isinstance(tool, str):
         raise BadRequest(f"{form}, with a text or a whole number as id; call {number} is not")
-    return tool, arguments_text(arguments)
+    if len(call) > 1 and not NAMES.isdisjoint(call):
+        budget = {name: value for name, value in call.items() if name in NAMES}
+        context = with_budget(context, budget, f"call {number}:")
+    return tool, arguments_text(arguments), context
 
 
 def _problem(id_: str | float | None, error: CallError) -> bytes:

@@ -22,6 +22,7 @@ from gateway.api.requests import MAX_BODY
 from gateway.api.responses import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.api.rest import Rest
 from gateway.api.route import CALLER, Route
+from gateway.api.table_forms import ENVELOPE
 from gateway.api.well_known import challenge
 from gateway.context import CLIENT
 from gateway.errors import CallError, ErrorCode
@@ -178,12 +179,13 @@ class Front:
         if self._guard.is_allowed_page(request.headers):
             headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = request.headers[hdrs.ORIGIN]
             headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = _EXPOSED
-            headers[hdrs.VARY] = f"{hdrs.ACCEPT_ENCODING}, {hdrs.ORIGIN}"
+            headers.add(hdrs.VARY, hdrs.ORIGIN)
 
 
 _EXPOSED = ", ".join(
     (
         *(REQUEST_ID, hdrs.RETRY_AFTER, hdrs.ETAG, hdrs.AGE, hdrs.WWW_AUTHENTICATE),
+        *(ENVELOPE, hdrs.LINK),
         *(SESSION, REVISION),
     )
 )

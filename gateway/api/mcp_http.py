@@ -272,6 +272,7 @@ class McpHttp:
         if query.max_rows is not None or query.timeout_s is not None:
             context = caller.context.asking(query.max_rows, query.timeout_s)
             caller = Caller(caller.client, context)
+        caller = Caller(caller.client, query.within(caller.context))
         return Visitor(caller, offer, listing)
 
     def _parse_query(self, text: str) -> tuple[McpQuery, Selection | None, Listing]:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
 from gateway.access.rejection import RequestRejected
+from gateway.api.budget import BudgetFields
 from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
 from gateway.api.models import Answer, FoundTools, ToolDescription
 from gateway.api.requests import arguments_text
@@ -75,7 +76,7 @@ class DescribeTool(_Arguments):
     name: str = Field(description="A name that search_tools gave.")
 
 
-class CallTool(_Arguments):
+class CallTool(_Arguments, BudgetFields):
     """Call a tool by its name, with the arguments that describe_tool told of."""
 
     name: str = Field(description="A name that search_tools gave.")
@@ -198,6 +199,7 @@ class McpTools:
             case CallTool():
                 if arguments.max_rows is not None:
                     context = context.asking(arguments.max_rows)
+                context = arguments.within(context)
                 return await self._called(arguments.name, gathered["arguments"], context)
         raise AssertionError(name)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
 
+from gateway.api.budget import BudgetFields
 from gateway.errors import ErrorCode, Fault
 from gateway.result import ProvenanceSource
 
@@ -159,7 +160,7 @@ NOTHING = ""
 """In place of a media type: an answer without a body, sent with status 202."""
 
 
-class Call(_Shape):
+class Call(_Shape, BudgetFields):
     """One call of a batch; without an id it is identified by its number, counted from 1."""
 
     id: str | int | None = None

@@ -8,7 +8,7 @@ _QUALITY = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 def quality(header: str, *names: str) -> float | None:
     """Return the quality of the first of `names` that a header lists; None if it lists none."""
-    listed = _listed(header)
+    listed = qualities(header)
     return next((listed[name] for name in names if name in listed), None)
 
 
@@ -35,17 +35,6 @@ def takes_openmetrics(accept: str) -> bool:
     return max(wanted, default=0) > 0 and max(wanted) >= max(plain or others, default=0)
 
 
-def takes_gzip(accept_encoding: str) -> bool:
-    """Whether gzip is accepted and preferred at least as much as an uncompressed body."""
-    gzip = quality(accept_encoding, "gzip", "x-gzip", "*") or 0
-    return gzip > 0 and gzip >= (quality(accept_encoding, "identity") or 0)
-
-
-def takes_plain(accept_encoding: str) -> bool:
-    """Whether an uncompressed body is accepted."""
-    return quality(accept_encoding, "identity", "*") != 0
-
-
 def _range(item: str) -> tuple[str, dict[str, str], float]:
     """Return the name of a media range, its parameters and its quality: 0 if that is invalid."""
     name, *parameters = (part.strip() for part in item.split(";"))
@@ -55,7 +44,7 @@ def _range(item: str) -> tuple[str, dict[str, str], float]:
 
 
 @lru_cache(256)
-def _listed(header: str) -> dict[str, float]:
+def qualities(header: str) -> dict[str, float]:
     """Return the names of a list with their qualities, without items of invalid quality."""
     listed: dict[str, float] = {}
     for item in header.lower().split(","):

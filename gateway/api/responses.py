@@ -8,7 +8,7 @@ cached call.
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 from hashlib import blake2b
 from typing import TypeVar
@@ -19,18 +19,12 @@ from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.access.rejection import BadRequest
-from gateway.api.negotiation import takes_gzip, takes_plain
+from gateway.api.coding import COMPRESS_FROM, CodedResponse, KeptMiddles, coding_for
 from gateway.errors import CallError
 from gateway.result import Result
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
 from manifests.nearest import did_you_mean
 from manifests.problem import first_problem
-
-COMPRESS_FROM = 8_192
-"""Size in bytes from which a body is compressed if the client accepts it; gzip takes 20 us a KB."""
-
-COMPRESS_HERE = 65_536
-"""Largest body, in bytes, that is compressed on the event loop; a longer one is in a thread."""
 
 YEAR_S = 31_536_000
 
@@ -149,26 +143,30 @@ def is_plain(request: web.BaseRequest, size: int) -> bool:
         request.keep_alive
         and request.version == HttpVersion11
         and hdrs.ORIGIN not in headers
-        and not _compresses(request, size)
+        and _coding(request, size) is None
     )
 
 
-def _compresses(request: web.BaseRequest, size: int) -> bool:
-    """Whether a body of that size is sent compressed."""
+def _coding(request: web.BaseRequest, size: int) -> str | None:
+    """The coding of a body of that size, None if it is sent as it is."""
     if hdrs.ACCEPT_ENCODING not in request.headers:
-        return False
+        return None
     accepted = ", ".join(request.headers.getall(hdrs.ACCEPT_ENCODING))
-    return takes_gzip(accepted) and (size >= COMPRESS_FROM or not takes_plain(accepted))
+    return coding_for(accepted, is_long=size >= COMPRESS_FROM)
 
 
-def answer(
-    request: web.BaseRequest, result: Result, headers: Mapping[str, str] | None = None
-) -> web.Response:
+def answer(request: web.BaseRequest, result: Result, kept: KeptMiddles) -> web.Response:
     """Return the envelope of a result, with the status of its error if it has one."""
-    head = CIMultiDict(headers or {})
-    status = 200
+    status = 200 if result.error is None else result.error.code.http_status
+    is_kept = result.error is None and result.fresh_s > 0
+    head = answer_headers(result)
+    return whole_body(request, result.parts(), status, head, kept=kept if is_kept else None)
+
+
+def answer_headers(result: Result) -> CIMultiDict[str]:
+    """How long an answer is fresh, or when to ask again."""
+    head: CIMultiDict[str] = CIMultiDict()
     if result.error is not None:
-        status = result.error.code.http_status
         _say_when(head, result.error)
     if result.error is not None or result.fresh_s <= 0:
         head[hdrs.CACHE_CONTROL] = "no-store"
@@ -176,7 +174,7 @@ def answer(
         head[hdrs.CACHE_CONTROL] = _fresh(result)
         head[hdrs.AGE] = str(int(result.age_s))
         head[hdrs.ETAG] = f'W/"{_version(result)}"'
-    return json_body(request, result.to_json(), status, head)
+    return head
 
 
 def problem(
@@ -219,18 +217,31 @@ def json_body(
     request: web.BaseRequest, text: bytes, status: int, headers: Mapping[str, str]
 ) -> web.Response:
     """Return JSON text, compressed if it is long and the client accepts that."""
-    response = web.Response(
-        body=text,
+    return whole_body(request, (text,), status, headers)
+
+
+def whole_body(
+    request: web.BaseRequest,
+    parts: Sequence[bytes],
+    status: int,
+    headers: Mapping[str, str],
+    content_type: str = "application/json",
+    kept: KeptMiddles | None = None,
+) -> web.Response:
+    """Return a body, compressed as `CodedResponse` does it if it is long and the client accepts
+    that.
+    """
+    size = sum(map(len, parts))
+    response = CodedResponse(
+        parts,
         status=status,
         headers=headers,
-        content_type="application/json",
-        zlib_executor_size=COMPRESS_HERE,
+        content_type=content_type,
+        coding=_coding(request, size),
+        kept=kept,
     )
-    is_compressed = _compresses(request, len(text))
-    if is_compressed or len(text) >= COMPRESS_FROM:
-        response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
-    if is_compressed:
-        response.enable_compression(web.ContentCoding.gzip)
+    if response.headers.get(hdrs.CONTENT_ENCODING) or size >= COMPRESS_FROM:
+        response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
     return response
 
 

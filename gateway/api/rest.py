@@ -5,6 +5,7 @@ too.
 """
 
 import asyncio
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -16,14 +17,16 @@ from cache import CacheControl, CacheControlError
 from gateway import rows
 from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
+from gateway.api.budget import BudgetFields
+from gateway.api.coding import KeptMiddles
 from gateway.api.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
 from gateway.api.responses import Query, answer, is_plain, listing, parsed, problem, ready
-from gateway.api.route import CALLER, JSON, Route
+from gateway.api.route import CALLER, JSON, Route, Shape
+from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
-from gateway.compress.budget import LIMITS
-from gateway.context import QUESTION_CHARS, CallContext
+from gateway.context import CallContext
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -97,27 +100,28 @@ class ResultsQuery(Query):
     )
 
 
-class CallQuery(Query):
+QUERY_CHARS = 640
+"""The longest question in a query: the head of a request has 8 KiB, a character up to 12 bytes."""
+
+
+class CallQuery(Query, BudgetFields):
     """Query of `POST /v1/tools/{name}`: options of one call."""
 
     max_rows: int | None = Field(None, ge=1, description="Rows of a table to give back.")
     timeout_s: float | None = Field(None, gt=0, description="Seconds until a timeout.")
-    max_tokens: int | None = Field(
-        None,
-        ge=LIMITS["tokens"][0],
-        le=LIMITS["tokens"][1],
-        description="Shorten the answer to a text of at most as many tokens.",
-    )
-    max_chars: int | None = Field(
-        None,
-        ge=LIMITS["chars"][0],
-        le=LIMITS["chars"][1],
-        description="Shorten the answer to a text of at most as many characters.",
-    )
     question: str = Field(
-        "", max_length=QUESTION_CHARS, description="What a shortened answer is wanted for."
+        "",
+        max_length=QUERY_CHARS,
+        description="What a shortened answer is wanted for. A longer one fits into a line of "
+        "`/v1/calls`.",
     )
 
+
+TABLES: dict[str, Shape] = {
+    CSV: {"type": "string"},
+    ARROW: {"type": "string", "format": "binary"},
+}
+"""The forms of a table beside JSON."""
 
 C = TypeVar("C", bound=CallQuery)
 
@@ -128,6 +132,7 @@ class Rest:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._gateway = gateway
         self._finder = finder
+        self._kept = KeptMiddles()
         self._exports: dict[tuple[ExportFormat, bool, bool], dict[str, bytes]] = {}
 
     def routes(self) -> tuple[Route, ...]:
@@ -153,7 +158,7 @@ class Rest:
                 "/v1/tools/{name}",
                 self._call_by_path,
                 "Call a tool.",
-                {JSON: Answer},
+                {JSON: Answer, **TABLES},
                 query=CallQuery,
                 body={JSON: {"type": "object"}},
                 errors=CALL_ERRORS,
@@ -173,7 +178,7 @@ class Rest:
                 "/v1/results/{handle}",
                 self.results,
                 "Rows of the whole table behind a shortened answer.",
-                {JSON: ResultsPage},
+                {JSON: ResultsPage, **TABLES},
                 query=ResultsQuery,
                 errors=(
                     ErrorCode.FORBIDDEN,
@@ -190,16 +195,21 @@ class Rest:
     async def call(self, request: web.BaseRequest, name: str, caller: Caller) -> web.StreamResponse:
         """`POST /v1/tools/{name}`: takes the arguments, returns the envelope."""
         context = caller.context
+        form = table_form(request.headers.get(hdrs.ACCEPT, ""))
         try:
             text = await read_body(request)
             context = asked_for(request, CallQuery, context)[1]
+            if form is not None and context.max_rows is None:
+                context = context.asking(rows.MOST)
             with caller.turn():
                 result = await self._gateway.call(name, text, context)
         except RequestRejected as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
-        if result.error is None and is_plain(request, len(result.data)):
-            return ready(result)
-        return answer(request, result)
+        if result.error is not None or form is None:
+            if result.error is None and is_plain(request, len(result.data)):
+                return ready(result)
+            return answer(request, result, self._kept)
+        return await table_answer(request, result, form)
 
     async def manifest(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/tools/{name}`: the manifest, with a sample call."""
@@ -259,6 +269,9 @@ class Rest:
             )
         if isinstance(page, CallError):
             return problem(request, page)
+        form = table_form(request.headers.get(hdrs.ACCEPT, ""))
+        if form is not None:
+            return await table_page(request, page, form, query.limit)
         # A handle names one answer, so the page, which may have megabytes, need not be hashed.
         version = orjson.dumps([handle, page.offset, query.limit, page.columns, query.where])
         return listing(request, page.to_json(), version)
@@ -310,16 +323,13 @@ def asked_for(
     except CacheControlError as error:
         raise BadRequest(str(error)) from None
     try:
-        return query, CallContext(
-            query.timeout_s,
-            query.max_rows,
-            cache,
-            context.client,
-            grant=context.grant,
+        context = replace(
+            context,
+            deadline_s=query.timeout_s,
+            max_rows=query.max_rows,
+            cache=cache,
             traceparent=traceparent,
-            max_tokens=query.max_tokens,
-            max_chars=query.max_chars,
-            question=query.question,
         )
     except ValueError as error:
         raise BadRequest(str(error)) from None
+    return query, query.within(context)

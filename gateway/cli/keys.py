@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.options import echo_json, read_settings, selecting
+from gateway.compress.budget import LIMITS
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ def keys() -> None:
 @click.option("--transactional", is_flag=True, help="Also tools that may set something off.")
 @click.option("--per-second", type=click.FloatRange(1e-4, 1e6), help="Calls a second.")
 @click.option("--at-once", type=click.IntRange(1, 1_000_000), help="Calls under way at once.")
+@click.option(
+    "--max-tokens", type=click.IntRange(*LIMITS["tokens"]), help="Budget of its answers by default."
+)
 @click.option("--json", "as_json", is_flag=True)
 def add(
     name: str,
@@ -36,6 +40,7 @@ def add(
     transactional: bool,
     per_second: float | None,
     at_once: int | None,
+    max_tokens: int | None,
     as_json: bool,
 ) -> None:
     """Make a key for the client NAME and print it.
@@ -63,6 +68,7 @@ def add(
             transactional=transactional,
             per_second=per_second,
             at_once=at_once,
+            max_tokens=max_tokens,
         )
     if as_json:
         echo_json({"key": key, **_row(entry, "file")})

@@ -82,4 +82,5 @@ def view_of(entry: Entry, made: Compressed) -> View:
         "shown": None,
         "compression": compression,
     }
-    return View(orjson.dumps(made.text), not made.whole, orjson.dumps(about)[1:-1])
+    data, said = orjson.dumps(made.text), orjson.dumps(about)[1:-1]
+    return View(data, not made.whole, said, is_text=True)

@@ -1,0 +1,69 @@
+"""The budget that a request sets for its answers: in a query, in a line of a batch, over MCP."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gateway.access.rejection import BadRequest
+from gateway.compress.budget import LIMITS
+from gateway.context import QUESTION_CHARS, CallContext
+from manifests.problem import first_problem
+
+META_PREFIX = "finport/"
+"""Begins the names of a budget in the `_meta` of an MCP request: `finport/max_tokens`."""
+
+
+class BudgetFields(BaseModel):
+    """How long an answer may be, and what it is wanted for."""
+
+    max_tokens: int | None = Field(
+        None,
+        ge=LIMITS["tokens"][0],
+        le=LIMITS["tokens"][1],
+        description="Shorten the answer to a text of at most as many tokens.",
+    )
+    max_chars: int | None = Field(
+        None,
+        ge=LIMITS["chars"][0],
+        le=LIMITS["chars"][1],
+        description="Shorten the answer to a text of at most as many characters.",
+    )
+    question: str = Field(
+        "", max_length=QUESTION_CHARS, description="What a shortened answer is wanted for."
+    )
+
+    def within(self, context: CallContext) -> CallContext:
+        """The context with this budget; without one its own stays. Raises `BadRequest`."""
+        if self.max_tokens is None and self.max_chars is None and not self.question:
+            return context
+        try:
+            return context.shortening(self.max_tokens, self.max_chars, self.question)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+
+
+class _Given(BudgetFields):
+    model_config = ConfigDict(extra="forbid")
+
+
+NAMES = frozenset(BudgetFields.model_fields)
+
+
+def with_budget(context: CallContext, given: Mapping[str, Any], where: str) -> CallContext:
+    """The context with the budget that stands in `given`. Raises `BadRequest`."""
+    if not given:
+        return context
+    try:
+        return _Given.model_validate(given).within(context)
+    except ValidationError as error:
+        raise BadRequest(f"{where} {first_problem(error)}") from None
+
+
+def budget_in_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget in the `_meta` of an MCP request, under the names of `BudgetFields`."""
+    return {
+        key.removeprefix(META_PREFIX): value
+        for key, value in meta.items()
+        if key.startswith(META_PREFIX)
+    }

@@ -1,0 +1,72 @@
+"""Coded bodies are what they were, also where a kept part is put between fresh ones."""
+
+import gzip
+import zlib
+
+import pytest
+from backports import zstd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.api import coding
+from gateway.api.coding import KeptMiddles
+from tests.support.gateways import ServedGateway
+
+pytestmark = pytest.mark.anyio
+
+texts = st.binary(max_size=300) | st.builds(
+    lambda text, times: text * times, st.binary(min_size=1, max_size=40), st.integers(0, 4_000)
+)
+
+
+def plain(coded: bytes, name: str) -> bytes:
+    if name == "zstd":
+        stream = zstd.ZstdDecompressor()
+        whole = stream.decompress(coded)
+        assert stream.eof
+        assert not stream.unused_data
+        return whole
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    whole = inflate.decompress(coded) + inflate.flush()
+    assert inflate.eof
+    assert not inflate.unused_data
+    return whole
+
+
+@given(texts, texts, texts.filter(bool), st.sampled_from(["zstd", "gzip"]))
+def test_three_parts_are_one_frame(before: bytes, middle: bytes, behind: bytes, name: str) -> None:
+    part = coding._MIDDLE[name](middle)
+    assert plain(coding._JOINED[name](before, part, middle, behind), name) == (
+        before + middle + behind
+    )
+
+
+async def test_a_kept_part_is_compressed_once_and_bounded() -> None:
+    kept = KeptMiddles()
+    text = bytes(range(256)) * 4_000
+    assert await kept.get("gzip", text) is await kept.get("gzip", text)
+    for number in range(40):
+        await kept.get("zstd", text[number:])
+    assert kept.size <= coding.KEPT_BYTES
+
+
+@pytest.mark.parametrize("name", ["zstd", "br", "gzip"])
+async def test_clients_read_answers_that_were_coded(served: ServedGateway, name: str) -> None:
+    tool = f"{served.url}/v1/tools/stock_zh_a_hist"
+    arguments = {"symbol": "000001"}
+    async with served.client.post(tool, json=arguments) as got:
+        expected = (await got.json())["data"]
+    for _ in range(2):
+        async with served.client.post(
+            f"{tool}?max_rows=100", json=arguments, headers={"Accept-Encoding": name}
+        ) as got:
+            assert got.headers["Content-Encoding"] == name
+            assert got.headers["Vary"] == "Accept-Encoding"
+            assert (await got.json())["data"] == expected
+
+
+async def test_gzip_is_read_by_the_standard_library() -> None:
+    kept = await KeptMiddles().get("gzip", b"x" * 9_000)
+    assert gzip.decompress(coding._JOINED["gzip"](b"a", kept, b"x" * 9_000, b"b")) == (
+        b"a" + b"x" * 9_000 + b"b"
+    )
