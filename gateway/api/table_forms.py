@@ -1,6 +1,6 @@
 """Tables for people and their programs over HTTP: CSV or an Arrow stream instead of JSON.
 
-The body holds rows only. What the envelope says beside them stands in the header `Finport-Envelope`
+The body holds rows only. What the envelope says beside them stands in the header `X-Finport-Envelope`
 as JSON in ASCII. A page of a longer table names the whole one in its `Link` header (RFC 8288).
 """
 
@@ -23,7 +23,7 @@ from gateway.rows import Page
 
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 
-ENVELOPE = "Finport-Envelope"
+ENVELOPE = "X-Finport-Envelope"
 
 ROWS_AT_ONCE = 100
 """More rows are written in a thread."""

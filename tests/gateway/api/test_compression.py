@@ -1,13 +1,17 @@
 """Answers within a budget, over REST, in batches and in Python."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from finport import Budget
 from gateway import CallContext
-from tests.support.gateways import ServedGateway
+from gateway.access import keys
+from manifests import Catalog
+from tests.support.gateways import ServedGateway, open_served_gateway
+from tests.support.mcp_messages import post, request
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +93,62 @@ async def test_a_batch_has_one_budget_for_all_its_calls(served: ServedGateway) -
     forms = {answer["tool"]: answer["compression"]["form"] for answer in answers}
     assert forms == {TOOL: "csv", "get_coin": "json"}
     assert all(answer["compression"]["tokens"] <= 150 for answer in answers)
+
+
+async def test_a_line_of_a_batch_has_a_budget_of_its_own(served: ServedGateway) -> None:
+    calls = [
+        {"id": 1, "tool": TOOL, "arguments": HIST, "max_tokens": 120, "question": "latest close"},
+        {"id": 2, "tool": TOOL, "arguments": HIST},
+        {"id": 3, "tool": TOOL, "arguments": HIST, "max_tokens": 1},
+        {"id": 4, "tool": TOOL, "arguments": HIST, "max_chars": 300},
+    ]
+    async with served.client.post(f"{served.url}/v1/calls?max_tokens=900", json=calls) as got:
+        found = {line["id"]: line for line in map(json.loads, (await got.text()).splitlines())}
+    assert found[1]["compression"]["tokens"] <= 120 < found[2]["compression"]["tokens"] <= 900
+    assert "call 3: max_tokens" in found[3]["error"]["message"]
+    assert len(found[4]["data"]) <= 300
+
+
+async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGateway) -> None:
+    given = {"name": TOOL, "arguments": HIST, "max_tokens": 150, "question": "latest close"}
+    called = request("tools/call", {"name": "call_tool", "arguments": given})
+    _, answer = await post(served, called)
+    assert answer["result"]["structuredContent"]["compression"]["tokens"] <= 150
+    meta = {"finport/max_tokens": 120, "finport/question": "latest close"}
+    direct = request("tools/call", {"name": TOOL, "arguments": HIST, "_meta": meta})
+    _, answer = await post(served, direct, query="?tools=all")
+    assert answer["result"]["structuredContent"]["compression"]["tokens"] <= 120
+    _, answer = await post(served, request("tools/call", {"name": TOOL, "arguments": HIST}))
+    assert "compression" not in answer["result"].get("structuredContent", {})
+    for key, said in (("finport/max_tokens", "max_tokens"), ("finport/max_token", "max_token")):
+        wrong = request("tools/call", {"name": TOOL, "arguments": HIST, "_meta": {key: 1}})
+        _, answer = await post(served, wrong, query="?tools=all")
+        assert answer["result"]["isError"]
+        assert said in json.loads(answer["result"]["content"][0]["text"])["error"]["message"]
+
+
+async def test_a_key_and_the_settings_have_budgets_by_default(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    file = tmp_path / "clients.json"
+    key, _ = keys.add(file, "short", max_tokens=100)
+    other, _ = keys.add(file, "plain")
+    settings: dict[str, Any] = {"clients_file": file, "max_tokens": 400}
+    async with open_served_gateway(catalog, tmp_path, **settings) as served:
+        tokens = {}
+        for name, head, query in (
+            ("key", key, {}),
+            ("settings", other, {}),
+            ("query", key, {"max_tokens": "600"}),
+        ):
+            async with served.client.post(
+                f"{served.url}/v1/tools/{TOOL}",
+                params=query,
+                json=HIST,
+                headers={"X-Api-Key": head},
+            ) as got:
+                tokens[name] = (await got.json())["compression"]["tokens"]
+    assert tokens["key"] <= 100 < tokens["settings"] <= 400 < tokens["query"] <= 600
 
 
 async def test_python_code_asks_by_the_context(served: ServedGateway) -> None:
