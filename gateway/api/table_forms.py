@@ -1,7 +1,7 @@
 """Tables for people and their programs over HTTP: CSV or an Arrow stream instead of JSON.
 
-The body holds rows only. What the envelope says beside them stands in the header `X-Finport-Envelope`
-as JSON in ASCII. A page of a longer table names the whole one in its `Link` header (RFC 8288).
+The body holds rows only. The header `X-Finport-Envelope` holds the rest of the envelope as JSON in
+ASCII. A page of a longer table names the next one in its `Link` header (RFC 8288).
 """
 
 import json

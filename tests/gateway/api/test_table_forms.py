@@ -33,7 +33,7 @@ async def test_a_table_is_whole_as_csv(served: ServedGateway) -> None:
         found = [*csv.DictReader(io.StringIO(await got.text(), newline=""))]
     assert found == [{name: str(cell) for name, cell in row.items()} for row in expected]
     assert envelope["rows"] == len(expected) == 250
-    assert envelope["provenance"]["upstream"] == "simulated"
+    assert envelope["provenance"]["upstream"] == "live"
     assert not envelope["truncated"]
 
 
