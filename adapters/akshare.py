@@ -153,20 +153,20 @@ class AkShareAdapter:
         arguments: Mapping[str, Scalar],
         deadline: float,
     ) -> Reply:
-        with ExitStack() as turns:
+        with ExitStack() as taken:
             host = registrable_domain(manifest.upstream)
             await lane.threads.take(host)
-            turns.callback(lane.threads.give_back, host)
+            taken.callback(lane.threads.give_back, host)
             worker = min(lane.workers, key=lambda w: w.load)
             worker.load += 1
-            turns.callback(worker.unload)
+            taken.callback(worker.unload)
             process = await worker.process()
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 raise UpstreamFault("timeout", "no worker was ready in time", retryable=True)
             number, reply = process.send(self._job(manifest, function, arguments, left))
             # The thread stays taken until the worker replies, even if this caller is cancelled.
-            held = turns.pop_all()
+            held = taken.pop_all()
             reply.add_done_callback(lambda _: held.close())
         try:
             return await asyncio.shield(reply)

@@ -56,7 +56,7 @@ class Limits:
         self._paused_until = 0.0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Context in which the embedder is asked. Raises `UpstreamFault` if that takes too long,
         and `_NotAskedError` if it may not be asked now.
         """
@@ -169,7 +169,7 @@ class ToolFinder:
                 names = await self._ranked(embedder, query)
             else:
                 self._have_index(embedder, self._limits)
-                async with self._limits.turn():
+                async with self._limits.slot():
                     names = await self._ranked(embedder, query)
             self._kept[query] = names
             if len(self._kept) > KEPT:

@@ -169,10 +169,10 @@ class JsonLines:
     async def room(self) -> None:
         """Wait until the buffer has room, or the stream has ended."""
         while self.full and not self._ended:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+            place = asyncio.get_running_loop().create_future()
+            self._waiting.append(place)
             try:
-                await turn
+                await place
             except asyncio.CancelledError:
                 self._admit()  # the slot may have been given already and must not be lost
                 raise
@@ -184,9 +184,9 @@ class JsonLines:
         If all woke at once, a thousand would find that the first few have filled the buffer again.
         """
         while self._waiting and (self._ended or not self.full):
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
                 return
 
     async def written(self) -> None:

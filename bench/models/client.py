@@ -92,7 +92,7 @@ class ModelClient:
         self._tail = b"," + orjson.dumps(options)[1:] if options else b"}"
         self._retries = retries
         self._attempt_s = attempt_s
-        self._turns = asyncio.Semaphore(CONNECTIONS)
+        self._slots = asyncio.Semaphore(CONNECTIONS)
 
     @classmethod
     @asynccontextmanager
@@ -216,12 +216,12 @@ class ModelClient:
 
     async def _attempt(self, body: bytes, until: float, record: ModelCallRecord) -> _Answer:
         """The answer to one request. Raises `_TryAgain` and `ModelError`."""
-        loop, has_turn = asyncio.get_running_loop(), False
+        loop, has_slot = asyncio.get_running_loop(), False
         try:
-            async with asyncio.timeout_at(until) as limit, self._turns:
+            async with asyncio.timeout_at(until) as limit, self._slots:
                 if (now := loop.time()) >= until:  # the place was freed by another's timeout
                     raise TimeoutError
-                has_turn = True
+                has_slot = True
                 limit.reschedule(min(until, now + self._attempt_s))
                 record.attempts += 1
                 data = body if len(body) < SEND_AT_ONCE else BytesIO(body)
@@ -237,7 +237,7 @@ class ModelClient:
         except aiohttp.ConnectionTimeoutError:
             raise _TryAgain("no connection to the model's endpoint in time") from None
         except TimeoutError:
-            if not has_turn:
+            if not has_slot:
                 text = f"{CONNECTIONS} other requests to the model were under way for too long"
                 raise ModelError(text) from None
             raise _TryAgain(f"the model did not answer within {self._attempt_s:g} s") from None

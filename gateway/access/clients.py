@@ -57,7 +57,7 @@ class Client:
 
     `per_second` and `at_once` are its limits in all; each of `workers` processes grants its share.
     `max_tokens` is the budget of its answers that set none.
-    Each `begin` or `wait_turn` that returned is followed by one `end`. Once its key is revoked
+    Each `begin` or `wait_for_slot` that returned is followed by one `end`. Once its key is revoked
     nothing begins, not even in a request that came before.
     """
 
@@ -66,9 +66,9 @@ class Client:
         "_clock",
         "_is_revoked",
         "_limited",
-        "_line",
         "_rate",
         "_timer",
+        "_waiting",
         "_workers",
         "at_once",
         "grant",
@@ -93,7 +93,7 @@ class Client:
         self._clock = clock
         self._workers = workers
         self._rate: _Rate | None = None
-        self._line: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self.change(entry)
 
@@ -103,7 +103,7 @@ class Client:
     @property
     def waiting(self) -> int:
         """How many calls are queued for a slot."""
-        return len(self._line)
+        return len(self._waiting)
 
     def change(self, entry: KeyEntry) -> None:
         """Apply the client's changed entry; calls under way and in the queue stay so."""
@@ -130,7 +130,7 @@ class Client:
             self._check_limits()
         self.in_flight += 1
 
-    async def wait_turn(self) -> None:
+    async def wait_for_slot(self) -> None:
         """Wait for a slot; slots are given in the order of arrival.
 
         Raises `RequestRejected` for a client that was revoked.
@@ -138,18 +138,18 @@ class Client:
         if not self._limited:
             self.in_flight += 1
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._line[turn] = None
+        slot = asyncio.get_running_loop().create_future()
+        self._waiting[slot] = None
         if self._timer is None:
             self._hand_out()
         try:
-            await turn
+            await slot
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if not slot.cancelled():
                 self.end()  # it was given while its caller was leaving
             else:
-                self._line.pop(turn, None)
-                if not self._line:
+                self._waiting.pop(slot, None)
+                if not self._waiting:
                     self._stop_timer()
             raise
         if self._is_revoked:
@@ -166,7 +166,7 @@ class Client:
     def end(self) -> None:
         """Give a slot back."""
         self.in_flight -= 1
-        if self._line and self._timer is None:
+        if self._waiting and self._timer is None:
             self._hand_out()
 
     def _check_limits(self) -> None:
@@ -177,7 +177,7 @@ class Client:
             raise _used_up("at_once", text, FULL_RETRY_S)
         if self._rate is not None:
             now = self._clock()
-            wait_s = self._rate.wait_s(now, len(self._line))
+            wait_s = self._rate.wait_s(now, len(self._waiting))
             if wait_s > 0:
                 text = f"this client's {self.per_second:g} calls a second are used up"
                 raise _used_up("per_second", text, math.ceil(wait_s * 1e3) / 1e3)
@@ -190,19 +190,19 @@ class Client:
     def _hand_out(self) -> None:
         """Give slots to queued calls, as far as the limits allow now."""
         self._timer = None
-        while self._line and not self._full:
-            turn = next(iter(self._line))
-            if not turn.done():  # its caller may be about to leave
+        while self._waiting and not self._full:
+            slot = next(iter(self._waiting))
+            if not slot.done():  # its caller may be about to leave
                 if self._rate is not None:
                     now = self._clock()
                     wait_s = self._rate.wait_s(now)
                     if wait_s > 0:
-                        self._timer = turn.get_loop().call_later(wait_s, self._hand_out)
+                        self._timer = slot.get_loop().call_later(wait_s, self._hand_out)
                         return
                     self._rate.take(now)
                 self.in_flight += 1
-                turn.set_result(None)
-            del self._line[turn]
+                slot.set_result(None)
+            del self._waiting[slot]
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -46,7 +46,7 @@ class Caller:
     client: Client | None = None
     context: CallContext = DEFAULT_CONTEXT
 
-    def turn(self) -> AbstractContextManager[None]:
+    def slot(self) -> AbstractContextManager[None]:
         """Context in which a call counts against the limits of the client, if any. Entering it
         raises `RequestRejected` if a limit is used up.
         """

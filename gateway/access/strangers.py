@@ -38,7 +38,7 @@ class Strangers:
         self._due = 0.0
 
     @asynccontextmanager
-    async def turn(self, address: str) -> AsyncIterator[None]:
+    async def slot(self, address: str) -> AsyncIterator[None]:
         """Context in which a request is served. Raises `RequestRejected` if too many wait."""
         loop = asyncio.get_running_loop()
         try:
@@ -52,6 +52,6 @@ class Strangers:
             yield
         finally:
             now = loop.time()
-            turn_s = min(max((now - began) / SHARE, LEAST_S), MOST_S)
-            self._due = max(self._due, now) + turn_s
+            slot_s = min(max((now - began) / SHARE, LEAST_S), MOST_S)
+            self._due = max(self._due, now) + slot_s
             loop.call_at(max(self._due - BURST_S, now), self._queue.give_back)

@@ -155,7 +155,7 @@ class _Exchange:
         if client is None:
             return await self._gateway.call(tool, arguments, context)
         try:
-            await self._wait_turn(client)
+            await self._wait_for_slot(client)
         except RequestRejected as refusal:
             return await self._gateway.refuse(tool, refusal.error, context)
         try:
@@ -163,14 +163,14 @@ class _Exchange:
         finally:
             client.end()
 
-    async def _wait_turn(self, client: Client) -> None:
+    async def _wait_for_slot(self, client: Client) -> None:
         """Wait until the client's limits admit a call. Raises `RequestRejected` at the deadline."""
         most_s = self._gateway.settings.deadline_s
         try:
             async with asyncio.timeout(most_s):
-                await client.wait_turn()
+                await client.wait_for_slot()
         except TimeoutError:
-            text = f"this client's limits left no turn within {most_s:g} s"
+            text = f"this client's limits left no slot within {most_s:g} s"
             raise RequestRejected(
                 CallError(ErrorCode.RATE_LIMITED, text, retry_after_s=1.0)
             ) from None

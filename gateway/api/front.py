@@ -141,7 +141,7 @@ class Front:
         self, request: web.Request, routed: Handler, refusal: RequestRejected
     ) -> web.StreamResponse:
         """Answer a request that may use open routes at most, in the queue of unknown callers."""
-        async with self._strangers.turn(request.remote or ""):
+        async with self._strangers.slot(request.remote or ""):
             if refusal.error.code is not ErrorCode.UNAUTHORIZED:
                 raise refusal
             if not request.raw_path.startswith("/"):

@@ -167,7 +167,7 @@ class Mcp:
             context = context.within(parent)
         try:
             context = with_budget(context, budget_in_meta(request.meta), f"_meta {META_PREFIX}")
-            with visitor.caller.turn():
+            with visitor.caller.slot():
                 return await self._tools.call(visitor.offer, name, arguments or {}, context)
         except UnknownToolError as unknown:
             near = {"nearest": unknown.nearest} if unknown.nearest else None

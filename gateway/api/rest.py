@@ -201,7 +201,7 @@ class Rest:
             context = asked_for(request, CallQuery, context)[1]
             if form is not None and context.max_rows is None:
                 context = context.asking(rows.MOST)
-            with caller.turn():
+            with caller.slot():
                 result = await self._gateway.call(name, text, context)
         except RequestRejected as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
@@ -258,7 +258,7 @@ class Rest:
         """`GET /v1/results/{handle}`: rows of the whole table behind a shortened result."""
         handle, caller = request.match_info["handle"], request[CALLER]
         query = parsed(ResultsQuery, request.query)
-        with caller.turn():
+        with caller.slot():
             page = await self._gateway.read_result(
                 handle,
                 query.offset,

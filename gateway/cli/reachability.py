@@ -34,10 +34,10 @@ class Origin:
 
 async def troubles(origins: Iterable[Origin], timeout_s: float) -> list[str | None]:
     """Return the `trouble` of each origin, in their order."""
-    turns = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def reach(origin: Origin) -> str | None:
-        async with turns:
+        async with slots:
             return await trouble(origin, timeout_s)
 
     return await asyncio.gather(*map(reach, origins))

@@ -144,16 +144,16 @@ class Connection(web.RequestHandler):
     def _make_error_handler(self, err_info: _ErrInfo) -> Handler:
         answer = super()._make_error_handler(err_info)
 
-        async def answer_in_turn(request: web.BaseRequest) -> web.StreamResponse:
+        async def answer_in_slot(request: web.BaseRequest) -> web.StreamResponse:
             try:
-                async with self._owner.strangers.turn(request.remote or ""):
+                async with self._owner.strangers.slot(request.remote or ""):
                     return await answer(request)
             except RequestRejected as refusal:
                 response = problem(request, refusal.error, {hdrs.SERVER: "finport"})
                 response.force_close()
                 return response
 
-        return answer_in_turn
+        return answer_in_slot
 
     def _close_unused(self) -> None:
         if not self._request_count:

@@ -135,7 +135,7 @@ class UpstreamHost:
 
     def not_admitted(self, waited_s: float) -> CallError:
         """The error for a caller whose time passed before it had a slot."""
-        text = f"no turn at {self.name} within {waited_s:.3g} s; the gateway limits calls to it"
+        text = f"no slot at {self.name} within {waited_s:.3g} s; the gateway limits calls to it"
         return CallError(ErrorCode.RATE_LIMITED, text, self._queue_s())
 
     def _paused_s(self) -> float:

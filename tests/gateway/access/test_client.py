@@ -122,7 +122,7 @@ def test_a_client_without_limits_is_only_counted() -> None:
     client, _ = limited()
     for _ in range(1_000):
         client.begin()
-    asyncio.run(client.wait_turn())
+    asyncio.run(client.wait_for_slot())
     assert client.in_flight == 1_001
 
 
@@ -134,7 +134,7 @@ def test_a_client_without_limits_is_only_counted() -> None:
     ),
     at_once=st.integers(1, 3),
 )
-def test_turns_are_given_in_order_and_none_is_lost(
+def test_slots_are_given_in_order_and_none_is_lost(
     steps: list[tuple[str, int]], at_once: int
 ) -> None:
     async def play() -> None:
@@ -144,7 +144,7 @@ def test_turns_are_given_in_order_and_none_is_lost(
 
         async def call(number: int) -> None:
             nonlocal held
-            await client.wait_turn()
+            await client.wait_for_slot()
             held += 1
             served.append(number)
 
@@ -170,7 +170,7 @@ def test_turns_are_given_in_order_and_none_is_lost(
             while held:
                 end()
         assert all(task.done() for task in tasks)
-        if at_once == 1:  # of several who have their turn, a later one may go on first
+        if at_once == 1:  # of several who have a slot, a later one may go on first
             assert served == sorted(served)
         assert (client.in_flight, client.waiting) == (0, 0)
 
@@ -179,10 +179,10 @@ def test_turns_are_given_in_order_and_none_is_lost(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("leaves_first", [True, False])
-async def test_a_turn_that_meets_a_caller_who_leaves_goes_on(leaves_first: bool) -> None:
+async def test_a_slot_given_to_a_caller_who_leaves_goes_to_the_next(leaves_first: bool) -> None:
     client, _ = limited(at_once=1)
     client.begin()
-    leaver, stayer = (asyncio.create_task(client.wait_turn()) for _ in range(2))
+    leaver, stayer = (asyncio.create_task(client.wait_for_slot()) for _ in range(2))
     await asyncio.sleep(0)
     for step in (leaver.cancel, client.end) if leaves_first else (client.end, leaver.cancel):
         step()
@@ -196,7 +196,7 @@ async def test_those_who_wait_come_before_those_who_do_not() -> None:
     client, now = limited(per_second=100)
     for _ in range(100):
         client.begin()
-    waits = [asyncio.create_task(client.wait_turn()) for _ in range(3)]
+    waits = [asyncio.create_task(client.wait_for_slot()) for _ in range(3)]
     await asyncio.sleep(0)
     assert client.waiting == 3
     now[0] += 0.015
@@ -212,7 +212,7 @@ async def test_waiting_keeps_to_the_rate() -> None:
     started = time.monotonic()
     for _ in range(50):
         client.begin()
-    await asyncio.gather(*(client.wait_turn() for _ in range(5)))
+    await asyncio.gather(*(client.wait_for_slot() for _ in range(5)))
     assert time.monotonic() - started >= 0.09
     assert (client.waiting, client.in_flight) == (0, 55)
 
@@ -221,7 +221,7 @@ async def test_waiting_keeps_to_the_rate() -> None:
 async def test_a_caller_who_leaves_the_line_costs_no_rate() -> None:
     client, now = limited(per_second=0.01)
     client.begin()
-    gone = asyncio.create_task(client.wait_turn())
+    gone = asyncio.create_task(client.wait_for_slot())
     await asyncio.sleep(0)
     gone.cancel()
     await asyncio.wait([gone])
@@ -235,11 +235,11 @@ async def test_a_client_that_is_revoked_begins_nothing_any_more() -> None:
     for limits in ({}, {"at_once": 1}, {"per_second": 0.01}):
         client, _ = limited(**limits)
         client.begin()
-        waits = [asyncio.create_task(client.wait_turn()) for _ in range(3 if limits else 0)]
+        waits = [asyncio.create_task(client.wait_for_slot()) for _ in range(3 if limits else 0)]
         await asyncio.sleep(0)
         client.revoke()
         assert refusal(client.begin)[0] is ErrorCode.UNAUTHORIZED
-        for wait in (*waits, client.wait_turn()):
+        for wait in (*waits, client.wait_for_slot()):
             with pytest.raises(RequestRejected, match="was revoked"):
                 await asyncio.wait_for(wait, PATIENCE_S)
         client.end()
@@ -250,7 +250,7 @@ async def test_a_client_that_is_revoked_begins_nothing_any_more() -> None:
 async def test_a_limit_that_is_lifted_lets_those_in_who_wait() -> None:
     client, _ = limited(per_second=0.01, at_once=1)
     client.begin()
-    waits = [asyncio.create_task(client.wait_turn()) for _ in range(2)]
+    waits = [asyncio.create_task(client.wait_for_slot()) for _ in range(2)]
     await asyncio.sleep(0)
     client.change(entry_of(at_once=2))
     await asyncio.wait_for(waits[0], PATIENCE_S)

@@ -57,10 +57,10 @@ async def send(writer: asyncio.StreamWriter, megabytes: int) -> None:
 
 
 async def test_a_flood_from_one_address_does_not_keep_another_waiting() -> None:
-    turns, order = Strangers(), list[str]()
+    slots, order = Strangers(), list[str]()
 
     async def ask(address: str) -> None:
-        async with turns.turn(address):
+        async with slots.slot(address):
             await asyncio.sleep(0)
             order.append(address)
 

@@ -37,7 +37,7 @@ async def limited(
         aiohttp.ClientSession(headers=head) as client,
     ):
         served = ServedGateway(url, local, client)
-        await served.call("get_coin", {})  # which takes the turn of this minute
+        await served.call("get_coin", {})  # which uses up the rate of this minute
         yield served, head
 
 

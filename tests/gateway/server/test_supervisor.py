@@ -33,7 +33,7 @@ CALLS = 20
 
 SLOW = ("--simulated-latency-s", "0.3")
 PER_HOST = {"FINPORT_MAX_CONCURRENCY_PER_HOST": "128", "FINPORT_DRAIN_S": "600"}
-"""So that no call waits for its turn, and none is ended by the drain time."""
+"""So that no call waits for a slot, and none is ended by the drain time."""
 
 
 @dataclass

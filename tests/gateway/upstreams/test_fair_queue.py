@@ -1,4 +1,4 @@
-"""Turns and breakers by themselves: fairness, bounds, and times that are given, not waited for."""
+"""Slots and breakers by themselves: fairness, bounds, and times that are given, not waited for."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ def test_no_turn_is_lost_or_given_twice(steps: list[tuple[str, str]], at_once: i
             assert queue.taken <= at_once
         await asyncio.sleep(0)  # then every call has begun
         while queue.waiting:
-            if held.total():  # else a turn has been given that nobody has taken yet
+            if held.total():  # else a slot has been given that nobody has taken yet
                 held -= Counter([next(iter(held.elements()))])
                 queue.give_back()
             await asyncio.sleep(0)

@@ -31,7 +31,7 @@ SLOW = {Fault.HANG, Fault.HANG_IN_BODY, Fault.DRIP}
 
 
 def waiting(gateway: Gateway) -> int:
-    """How many wait for their turn at the host."""
+    """How many wait for a slot at the host."""
     return int(gateway.answers.hosts.state()[HOST]["waiting"])
 
 
@@ -189,11 +189,11 @@ async def test_two_runs_share_a_rate_fairly(catalog: Catalog, tmp_path: Path) ->
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-    # Those who had their turns before the small run came, and then one for each of its own.
+    # Those that had slots before the small run came, and then one for each of its own.
     assert order[: 4 + 2 * 12 + 4].count("small") == 12
 
 
-async def test_who_gets_no_turn_in_time_is_told_so(catalog: Catalog, tmp_path: Path) -> None:
+async def test_who_gets_no_slot_in_time_is_told_so(catalog: Catalog, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"hosts": {HOST: {"concurrency": 1}}, "max_queue_per_host": 2}
     held = Held()
     async with (
