@@ -42,13 +42,13 @@ BREATH = 32
 
 _NAMES = frozenset({"id", "tool", "arguments"}) | NAMES
 
-_ODD = {"description": "What is no call is answered by an error, and the others go on."}
+_ODD = {"description": "An element that is not a call gets an error; the other calls go on."}
 
 
 class BatchQuery(CallQuery):
     """Query of `POST /v1/calls`: options that apply to all its calls."""
 
-    concurrency: int = Field(AT_ONCE, ge=1, le=1000, description="Calls that are made at once.")
+    concurrency: int = Field(AT_ONCE, ge=1, le=1000, description="Calls executed at once.")
 
 
 class Batch:
@@ -63,7 +63,7 @@ class Batch:
                 "POST",
                 "/v1/calls",
                 self.calls,
-                "Make many calls; answers come as they complete, one a line.",
+                "Make many calls; each answer is sent on a line of its own as its call completes.",
                 {NDJSON: {"type": "string"}},
                 query=BatchQuery,
                 body={

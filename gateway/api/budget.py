@@ -21,16 +21,16 @@ class BudgetFields(BaseModel):
         None,
         ge=LIMITS["tokens"][0],
         le=LIMITS["tokens"][1],
-        description="Shorten the answer to a text of at most as many tokens.",
+        description="Shorten the answer to a text of at most this many tokens.",
     )
     max_chars: int | None = Field(
         None,
         ge=LIMITS["chars"][0],
         le=LIMITS["chars"][1],
-        description="Shorten the answer to a text of at most as many characters.",
+        description="Shorten the answer to a text of at most this many characters.",
     )
     question: str = Field(
-        "", max_length=QUESTION_CHARS, description="What a shortened answer is wanted for."
+        "", max_length=QUESTION_CHARS, description="The question that a shortened answer serves."
     )
 
     def within(self, context: CallContext) -> CallContext:

@@ -62,7 +62,7 @@ INSTRUCTIONS = (
     "Finance tools behind one gateway. Every answer says where it came from and how old it is; "
     "every error says whose fault it is and whether to try again. Where search_tools, "
     "describe_tool and call_tool are offered: find a tool, read what it takes, call it. "
-    "A long table is cut, and shown says to which rows; read_result gives the others."
+    "A long table is cut; shown says which rows are left, and read_result returns the others."
 )
 
 PROGRESS_S = 1.0

@@ -24,20 +24,18 @@ MOST = 500
 
 
 class ReadResult(BaseModel):
-    """Read more rows of an answer that was shortened: one that says truncated and has a handle."""
+    """Read more rows of a shortened answer: one with truncated true and a handle."""
 
     model_config = ConfigDict(extra="forbid")
 
     handle: str = Field(description="The handle of the answer.")
-    offset: int = Field(
-        0, description="How many rows to leave out first; -20 gives the last 20 rows."
-    )
-    limit: int = Field(50, ge=1, le=MOST, description="Rows to give back.")
-    columns: list[str] | None = Field(None, description="Columns to give back; all by default.")
+    offset: int = Field(0, description="How many rows to skip; -20 gives the last 20 rows.")
+    limit: int = Field(50, ge=1, le=MOST, description="Rows to return.")
+    columns: list[str] | None = Field(None, description="Columns to return; all by default.")
 
     where: str | None = Field(
         None,
-        description="Only rows that pass, as in: date >= 2024-01-02 and close > 13. Operators: "
+        description="A filter of rows, such as: date >= 2024-01-02 and close > 13. Operators: "
         "= != < <= > >= contains in is null, and, or, not, parentheses.",
     )
 

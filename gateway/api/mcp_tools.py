@@ -77,11 +77,11 @@ class DescribeTool(_Arguments):
 
 
 class CallTool(_Arguments, BudgetFields):
-    """Call a tool by its name, with the arguments that describe_tool told of."""
+    """Call a tool by its name, with the arguments that describe_tool listed."""
 
     name: str = Field(description="A name that search_tools gave.")
     arguments: dict[str, Any] = Field({}, description="Arguments by name.")
-    max_rows: int | None = Field(None, ge=1, description="Rows of a table to give back.")
+    max_rows: int | None = Field(None, ge=1, description="Rows of a table to return.")
 
 
 _THREE: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {

@@ -38,14 +38,14 @@ class Provenance(_Shape):
     age_s: float
     snapshot: str | None
     digest: str = Field(description="A hash of the whole answer.")
-    attempts: int = Field(description="How often the upstream was asked for it now.")
+    attempts: int = Field(description="Requests sent upstream for this call.")
     elapsed_ms: float
     call_id: str
 
 
 class Answer(_Shape):
-    """A call that succeeded. `data` of a table is a list of records; of a document any JSON; of an
-    answer that was shortened to a budget a text.
+    """A call that succeeded. `data` is a list of records for a table, any JSON for a document, and
+    a text for an answer that was shortened to a budget.
     """
 
     ok: Literal[True]
@@ -56,16 +56,16 @@ class Answer(_Shape):
     truncated: bool = Field(description="Whether `data` leaves rows out.")
     offset: int = Field(description="How many rows of the whole table come before those of `data`.")
     shown: str | None = Field(
-        description="Where `data` leaves rows out, which it has: the newest of a table that is "
-        "ordered by date with the oldest first, else the first."
+        description="Which rows `data` has if it leaves some out: the newest ones if the table is "
+        "ordered by date with the oldest first, else the first ones."
     )
     handle: str | None = Field(
-        description="Gives the other rows, at /v1/results or by the MCP tool read_result."
+        description="Reads the other rows, at /v1/results or by the MCP tool read_result."
     )
     compression: dict[str, Any] = Field(
         {}, description="Of a shortened answer: form, tokens, of_tokens, rows_shown, ..., by."
     )
-    aliases: dict[str, str] = Field({}, description="Names of yours, and what they were taken for.")
+    aliases: dict[str, str] = Field({}, description="Replaced argument names: yours to the tool's.")
     provenance: Provenance
 
 
@@ -144,8 +144,8 @@ class ToolManifest(BaseModel):
 
 
 class ResultsPage(_Shape):
-    """Rows of a kept table: `rows` in all, of which `offset` come before those of `data`. If they
-    are filtered, `matched` rows pass, and `offset` counts only these.
+    """Rows of a stored table. The table has `rows` rows; `offset` of them come before `data`. If a
+    filter is given, `matched` rows pass it, and `offset` counts only these.
     """
 
     handle: str
@@ -233,14 +233,14 @@ class Readiness(_Shape):
 
 
 class FoundTools(_Shape):
-    """What `search_tools` gives."""
+    """What `search_tools` returns."""
 
     total: int
     tools: list[ToolSummary]
 
 
 class ToolDescription(_Shape):
-    """What `describe_tool` gives."""
+    """What `describe_tool` returns."""
 
     name: str
     description: str

@@ -51,7 +51,7 @@ _SECURITY_SCHEMES = {
 _CHALLENGE = {"WWW-Authenticate": {"schema": {"type": "string"}}}
 
 _TAGS = [
-    {"name": "tools", "description": "Tools: which there are, and calls of them."},
+    {"name": "tools", "description": "List, find, describe and call tools."},
     {"name": "mcp", "description": "Tools for clients of the Model Context Protocol."},
     {"name": "gateway", "description": "The gateway itself."},
 ]
@@ -78,7 +78,7 @@ class OpenApiQuery(Query):
     """Query of `GET /openapi.json`."""
 
     tools: str | None = Field(
-        None, description="Tools to describe one by one: `all`, or as in `domain:bond`."
+        None, description="Tools that get a path each: `all`, or a selection such as `domain:bond`."
     )
 
 
@@ -216,7 +216,7 @@ class _Description:
         answers = {media: shape for media, shape in route.answer.items() if media != NOTHING}
         responses: dict[str, Any] = {"200": {"description": "Done.", "content": _content(answers)}}
         if NOTHING in route.answer:
-            responses["202"] = {"description": "Taken; there is nothing to say."}
+            responses["202"] = {"description": "Accepted; the answer has no body."}
         before = {ErrorCode.FORBIDDEN}  # errors raised before the route is reached
         if not route.is_open:
             before.add(ErrorCode.UNAUTHORIZED)

@@ -72,31 +72,31 @@ class ToolsQuery(Query):
     timeliness: Timeliness | None = None
     intent: Intent | None = None
     limit: int = Field(100, ge=1, le=1000)
-    cursor: int = Field(0, ge=0, description="Where to go on: `next_cursor` of the page before.")
+    cursor: int = Field(0, ge=0, description="`next_cursor` of the page before.")
 
 
 class SchemasQuery(Query):
     """Query of `GET /v1/schemas/{format}`: the tools, and how to describe them."""
 
     q: str = Field("", description="A question or words; the best matches come first.")
-    tools: str = Field("all", description="`all`, or as in `domain:bond,fund;source:akshare`.")
+    tools: str = Field(
+        "all", description="`all` or a selection: `domain:bond,fund;source:akshare`."
+    )
     limit: int = Field(1000, ge=1, le=1000)
     strict: bool = Field(False, description="OpenAI's strict mode.")
-    tags: bool = Field(True, description="The finance tags within descriptions.")
+    tags: bool = Field(True, description="Put the finance tags into descriptions.")
 
 
 class ResultsQuery(Query):
     """Query of `GET /v1/results/{handle}`: which rows, and which columns of them."""
 
-    offset: int = Field(
-        0, description="Rows to leave out first; a negative number counts from the end."
-    )
+    offset: int = Field(0, description="Rows to skip; a negative number counts from the end.")
     limit: int = Field(100, ge=1, le=rows.MOST)
     columns: str = Field(
-        "", description="Names parted by commas, or a JSON array of them; all by default."
+        "", description="Names separated by commas, or a JSON array of them; all by default."
     )
     where: str = Field(
-        "", description="Only rows that pass, as in `date >= 2024-01-02 and close > 13`."
+        "", description="A filter of rows, such as `date >= 2024-01-02 and close > 13`."
     )
 
 
@@ -107,12 +107,12 @@ QUERY_CHARS = 640
 class CallQuery(Query, BudgetFields):
     """Query of `POST /v1/tools/{name}`: options of one call."""
 
-    max_rows: int | None = Field(None, ge=1, description="Rows of a table to give back.")
+    max_rows: int | None = Field(None, ge=1, description="Rows of a table to return.")
     timeout_s: float | None = Field(None, gt=0, description="Seconds until a timeout.")
     question: str = Field(
         "",
         max_length=QUERY_CHARS,
-        description="What a shortened answer is wanted for. A longer one fits into a line of "
+        description="The question that a shortened answer serves. A longer one fits into a line of "
         "`/v1/calls`.",
     )
 

@@ -205,7 +205,7 @@ def _stop_on_signal(is_supervised: bool) -> asyncio.Event:
         nonlocal signals
         signals += 1
         if signals == 2 and not is_supervised:
-            echo("finport: told twice to end: calls under way are lost", err=True)
+            echo("finport: second signal to end: calls under way are lost", err=True)
             os._exit(1)
         stop.set()
 

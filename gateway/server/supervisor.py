@@ -99,9 +99,7 @@ class Supervisor:
         _, late = await asyncio.wait(keepers, timeout=limit_s)
         if late:
             which = " and ".join(str(index) for index in sorted(self._living))
-            self._fail(
-                f"workers had to be killed {limit_s:g} s after they were told to end: {which}"
-            )
+            self._fail(f"workers had to be killed {limit_s:g} s after the signal to end: {which}")
             self._kill()
         await asyncio.gather(*keepers)
         return self._code
@@ -180,7 +178,7 @@ class Supervisor:
     def _on_signal(self) -> None:
         self._signals += 1
         if self._signals == 2:
-            self._fail("told twice to end: calls under way are lost")
+            self._fail("second signal to end: calls under way are lost")
             self._kill()
         self._stop.set()
 

@@ -57,38 +57,42 @@ Figures = dict[str, list[Row]]
 _FAMILIES: dict[str, tuple[str, str]] = {
     "finport_client_calls_total": (
         "client code",
-        "Calls that have ended, by the name of the caller's key; without a client, those without a "
-        "key; (other) adds up clients beyond the first 200.",
+        "Calls that have ended, by the name of the caller's key. Calls without a key have no "
+        "client; (other) adds up the clients beyond the first 200.",
     ),
     "finport_answer_bytes_total": ("", "Bytes of answers given to callers."),
     "finport_cache_lookups_total": (
         "",
-        "Calls that looked among kept answers: those that could be made and were allowed, without "
-        "those answered from a snapshot.",
+        "Valid and allowed calls that were looked up in the cache; calls that a snapshot answered "
+        "do not count.",
     ),
-    "finport_cache_hits_total": ("", "Of these lookups, those answered so, also by stale answers."),
+    "finport_cache_hits_total": ("", "Lookups that the cache answered, stale answers included."),
     "finport_cache_faults_total": (
         "tier kind",
-        "Rows refused as damaged, reads that failed, writes left out.",
+        "Damaged rows, failed reads and dropped writes.",
     ),
-    "finport_host_breaker_opened_total": ("host", "Times that a breaker has opened."),
+    "finport_host_breaker_opened_total": ("host", "Times that the host's breaker has opened."),
     "finport_akshare_workers_started_total": ("", "Processes started to run AkShare."),
     "finport_akshare_workers": ("state", "Processes that run AkShare."),
-    "finport_pending_calls": ("", "Calls on their way to an answer that memory did not have."),
+    "finport_pending_calls": ("", "Calls under way whose answer was not in memory."),
     "finport_flights": ("", "Executions under way; identical calls share one."),
     "finport_host_in_flight": ("host", "Attempts under way."),
-    "finport_host_waiting": ("host", "Calls that wait for a turn."),
-    "finport_host_breaker_state": ("host state", "Gateway processes with their breaker so."),
-    "finport_host_retry_tokens": ("host", "Retries that may be made at once."),
+    "finport_host_waiting": ("host", "Calls that wait for a slot at the host."),
+    "finport_host_breaker_state": (
+        "host state",
+        "Gateway processes whose breaker for the host is in this state.",
+    ),
+    "finport_host_retry_tokens": ("host", "Retries left in the host's retry budget."),
     "finport_quota_used": (
         "host key span source",
-        "Requests counted in the span that runs; key is a fingerprint, source who told of it.",
+        "Requests counted in the current span; key is a fingerprint, source says whose limit it "
+        "is: the plan's or the upstream's.",
     ),
     "finport_quota_limit": ("host key span source", "Requests allowed in a span."),
-    "finport_cache_entries": ("tier", "Answers kept; not known of the disk tier."),
-    "finport_cache_bytes": ("tier", "What kept answers are reckoned at; on disk, size of files."),
+    "finport_cache_entries": ("tier", "Cached answers; unknown for the disk tier."),
+    "finport_cache_bytes": ("tier", "Estimated size of cached answers; on disk, size of files."),
     "finport_cache_queued": ("tier", "Answers that wait to be written."),
-    "finport_resident_bytes": ("", "Memory of the gateway's processes, AkShare's not among them."),
+    "finport_resident_bytes": ("", "Memory of the gateway's processes, without AkShare's."),
     "finport_workers": ("", "Gateway processes alive."),
 }
 
@@ -170,14 +174,16 @@ class _Families(Collector):
 
 
 def _of_calls(calls: list[Row]) -> Iterator[Metric]:
-    text = "Calls that have ended: code is ok or the error's; without a tool, those not made."
+    text = (
+        "Calls that have ended; code is ok or the error's. Calls that were not made have no tool."
+    )
     counts = CounterMetricFamily(
         "finport_calls", text, labels=["tool", "host", "provenance", "code"]
     )
     for labels, tally in calls:
         counts.add_metric(labels, sum(tally[:BUCKETS]))
     yield counts
-    text = "Time from a call to its result, by where the answer or error came from."
+    text = "Time from a call to its result, by where the answer or the error came from."
     times = HistogramMetricFamily(
         "finport_call_duration_seconds", text, labels=["host", "provenance"]
     )

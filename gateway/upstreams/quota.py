@@ -465,7 +465,7 @@ def _exhausted(standing: Standing, wait_s: float) -> CallError:
     at = datetime.fromtimestamp(standing.resets_at, UTC).isoformat(timespec="seconds")
     span = f"{standing.host}'s quota per {standing.span}"
     if standing.learned:
-        span = f"the quota {standing.span!r} that {standing.host} told of"
+        span = f"the quota {standing.span!r} that {standing.host} reported"
     text = f"{span} is used up ({standing.used} of {standing.quota}); it resets at {at}"
     details = {"host": standing.host, "span": standing.span, "resets_at": at}
     return CallError(ErrorCode.QUOTA_EXHAUSTED, text, round(wait_s, 3), details)

@@ -52,7 +52,7 @@ class LabelledTasks(Suite):
         "TIR: invoked a tool, of all episodes. TESR: passed, of all: ended without an error of the "
         "episode and with no failed call in the last round. CER: passed, of those that invoked. "
         "Net: without episodes that failed through nobody but a quota, the gateway or the model's "
-        "endpoint. Text rule: failed calls are told by words in their output. Soft score: mean "
+        "endpoint. Text rule: words in the output mark a call as failed. Soft score: mean "
         "score of the judged answers; CSS: the same over those that passed. TMR, IMR, DMR: "
         "episodes in which a tool of the last round mismatched in timeliness, intent or domain, of "
         "the judged ones with a call; lower is better."

@@ -95,7 +95,7 @@ async def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
         assert served.process.returncode is None
         served.tell(signal.SIGTERM)
         code, stderr = await served.ended()
-        assert (code, stderr) == (1, "finport: told twice to end: calls under way are lost\n")
+        assert (code, stderr) == (1, "finport: second signal to end: calls under way are lost\n")
         writer.close()
 
 

@@ -255,7 +255,7 @@ async def test_the_second_signal_ends_all_at_once(tmp_path: Path) -> None:
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await answer(reader)
         writer.close()
-        said = "finport: told twice to end: calls under way are lost\n"
+        said = "finport: second signal to end: calls under way are lost\n"
         assert await served.ended() == (1, said)
         assert not any(map(is_there, workers))
 
