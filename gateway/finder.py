@@ -1,21 +1,20 @@
 """Find tools for a question by embedded search, and by dense retrieval if an embedder is set.
 
 The two rankings are fused. Without an embedder the embedded search is used alone. The whole API
-searches this way. With `Limits`, no search waits long for the embedder, and a flood of searches
-does not become a flood of requests to it.
+searches this way. With limits, no search waits long for the embedder, and a flood of searches does
+not become a flood of requests to it.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
-from aiolimiter import AsyncLimiter
 from anyio import to_thread
 
 from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
 from adapters.fault import UpstreamFault
+from gateway.endpoint_limits import EndpointLimits, NotAskedError
 from gateway.settings import GatewaySettings
 from manifests import Catalog, Manifest
 from manifests.catalog import MAX_QUERY
@@ -32,71 +31,23 @@ KEPT = 1_000
 WAIT_S = 2.0
 """Seconds that the embedder has to embed a query."""
 
-AT_ONCE = 4
-"""Queries that the embedder is asked for at once."""
-
-PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-"""How long the embedder is not asked after a failure; the pause doubles with each further one."""
-
 PER_MINUTE = 300
 """Queries a minute of callers without keys: any program or page on the machine may be one."""
 
 
-class _NotAskedError(Exception):
-    """The embedder could not be asked at this moment."""
-
-
-class Limits:
-    """Limits how often and for how long an embedder is asked, for one event loop."""
-
-    def __init__(self, per_minute: int | None = None) -> None:
-        self._rate = None if per_minute is None else AsyncLimiter(per_minute, 60)
-        self._under_way = 0
-        self._pause_s = PAUSE_S
-        self._paused_until = 0.0
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Context in which the embedder is asked. Raises `UpstreamFault` if that takes too long,
-        and `_NotAskedError` if it may not be asked now.
-        """
-        self.check()
-        if self._under_way >= AT_ONCE or not (self._rate is None or self._rate.has_capacity()):
-            raise _NotAskedError("the embedder is asked too much")
-        self._under_way += 1
-        try:
-            if self._rate is not None:
-                await self._rate.acquire()
-            async with asyncio.timeout(WAIT_S):
-                yield
-            self._pause_s = PAUSE_S
-        except TimeoutError:
-            self.pause()
-            raise UpstreamFault("timeout", f"the embedder took over {WAIT_S:g} s") from None
-        except UpstreamFault:
-            self.pause()
-            raise
-        finally:
-            self._under_way -= 1
-
-    def check(self) -> None:
-        """Raises `_NotAskedError` during a pause."""
-        if asyncio.get_running_loop().time() < self._paused_until:
-            raise _NotAskedError("the embedder has just failed")
-
-    def pause(self) -> None:
-        """Ask nothing for a while; failures of concurrent requests count as one."""
-        now = asyncio.get_running_loop().time()
-        if now >= self._paused_until:
-            self._paused_until = now + self._pause_s
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+def embedder_limits(per_minute: int | None = None) -> EndpointLimits:
+    """Limits for the embedder of one event loop."""
+    return EndpointLimits("embedder", wait_s=WAIT_S, per_minute=per_minute)
 
 
 class ToolFinder:
     """Search over one catalogue, for one event loop. Without `limits` it waits for its embedder."""
 
     def __init__(
-        self, catalog: Catalog, embedder: Embedder | None = None, limits: Limits | None = None
+        self,
+        catalog: Catalog,
+        embedder: Embedder | None = None,
+        limits: EndpointLimits | None = None,
     ) -> None:
         self._catalog = catalog
         self._embedder = embedder
@@ -108,7 +59,7 @@ class ToolFinder:
 
     @classmethod
     def of(
-        cls, catalog: Catalog, settings: GatewaySettings, limits: Limits | None = None
+        cls, catalog: Catalog, settings: GatewaySettings, limits: EndpointLimits | None = None
     ) -> "ToolFinder":
         """A finder with the embedder that the settings name, if any."""
         model = settings.embeddings_model
@@ -134,7 +85,7 @@ class ToolFinder:
                 names = await self._nearest(self._embedder, query)
                 nearest = [(name, 0.0) for name in names if name in allowed]
                 ranking = fused((ranking, nearest[:DEPTH]), limit)
-            except _NotAskedError:
+            except NotAskedError:
                 pass  # an earlier failure is in the log already
             except UpstreamFault as fault:
                 log.warning("search goes on without embeddings: %s", fault.message)
@@ -197,17 +148,17 @@ class ToolFinder:
                 pairs = zip(names, vectors, strict=True)
                 self._index = await to_thread.run_sync(DenseIndex, pairs)
 
-    def _have_index(self, embedder: Embedder, limits: Limits) -> None:
-        """Start making the index, which may take minutes; until then raises `_NotAskedError`."""
+    def _have_index(self, embedder: Embedder, limits: EndpointLimits) -> None:
+        """Start making the index, which may take minutes; until then raises `NotAskedError`."""
         if self._index is not None:
             return
         if self._making is None:
             limits.check()
             self._making = asyncio.create_task(self._make_index(embedder))
             self._making.add_done_callback(lambda task: self._made(task, limits))
-        raise _NotAskedError("the embeddings of tools are being made")
+        raise NotAskedError("the embeddings of tools are being made")
 
-    def _made(self, task: asyncio.Task[None], limits: Limits) -> None:
+    def _made(self, task: asyncio.Task[None], limits: EndpointLimits) -> None:
         self._making = None
         if task.cancelled() or (error := task.exception()) is None:
             return

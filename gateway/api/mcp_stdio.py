@@ -17,7 +17,7 @@ from gateway.api import mcp
 from gateway.api.mcp import Mcp, McpError, Request, Visitor
 from gateway.api.requests import MAX_BODY
 from gateway.call import Gateway
-from gateway.finder import Limits, ToolFinder
+from gateway.finder import ToolFinder, embedder_limits
 from gateway.json_text import read_json_aside
 from gateway.threads import in_daemon
 
@@ -34,7 +34,7 @@ class McpStdio:
 
     def __init__(self, gateway: Gateway, visitor: Visitor, input_: int, output: int) -> None:
         self._gateway = gateway
-        self._finder = ToolFinder.of(gateway.catalog, gateway.settings, Limits())
+        self._finder = ToolFinder.of(gateway.catalog, gateway.settings, embedder_limits())
         self._mcp = Mcp(gateway, self._finder)
         self._visitor = visitor
         self._input = input_

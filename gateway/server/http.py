@@ -31,7 +31,7 @@ from gateway.api.page import Page
 from gateway.api.rest import Rest
 from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
-from gateway.finder import PER_MINUTE, Limits, ToolFinder
+from gateway.finder import PER_MINUTE, ToolFinder, embedder_limits
 from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
 from gateway.server.connection import Connection, TurnedAway, is_lost
 from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
@@ -247,7 +247,7 @@ async def serve(
         guard = Guard(gateway.settings, clients)
         if gateway.settings.metrics_key is not None and not guard.needs_keys:
             log.warning("metrics_key closes nothing: while no client has a key, anyone may call")
-        limits = Limits(None if guard.needs_keys else PER_MINUTE)
+        limits = embedder_limits(None if guard.needs_keys else PER_MINUTE)
         finder = ToolFinder.of(gateway.catalog, gateway.settings, limits)
         await parts.enter_async_context(aclosing(finder))
         access = None

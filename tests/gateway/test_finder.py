@@ -9,8 +9,9 @@ from pydantic import SecretStr
 
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
-from gateway import GatewaySettings, finder
-from gateway.finder import Limits, ToolFinder
+from gateway import GatewaySettings, endpoint_limits, finder
+from gateway.endpoint_limits import EndpointLimits
+from gateway.finder import ToolFinder, embedder_limits
 from gateway.server import http
 from manifests import Catalog, Manifest
 from tests.support.gateways import ServedGateway, open_local_gateway
@@ -77,11 +78,11 @@ class Endpoint:
         return await embeddings(request)
 
 
-def for_others(catalog: Catalog, url: str, limits: Limits | None = None) -> ToolFinder:
+def for_others(catalog: Catalog, url: str, limits: EndpointLimits | None = None) -> ToolFinder:
     settings = GatewaySettings.read(
         embeddings_url=url, embeddings_model="words", embeddings_key="k"
     )
-    return ToolFinder.of(catalog, settings, limits or Limits())
+    return ToolFinder.of(catalog, settings, limits or embedder_limits())
 
 
 async def found_with_vectors(finder: ToolFinder, query: str) -> list[Manifest]:
@@ -97,7 +98,7 @@ async def test_an_embedder_that_hangs_stops_no_search(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(finder, "WAIT_S", 60)
-    monkeypatch.setattr(finder, "PAUSE_S", 3_600)
+    monkeypatch.setattr(endpoint_limits, "PAUSE_S", 3_600)
     endpoint = Endpoint()
     async with upstream(endpoint.answer) as url:
         mine = for_others(catalog, url)
@@ -108,11 +109,11 @@ async def test_an_embedder_that_hangs_stops_no_search(
         async with asyncio.timeout(60):
             several = await asyncio.gather(*(mine.find(f"yields {n}", 20) for n in range(20)))
         assert several == [await mine.find_by_words(f"yields {n}", 20) for n in range(20)]
-        assert endpoint.asked == {"queries": finder.AT_ONCE}
+        assert endpoint.asked == {"queries": endpoint_limits.AT_ONCE}
         assert "without embeddings: the embedder took over 1.5 s" in caplog.text
         await mine.find("yields", 20)
         assert await mine.find(QUERY, 20) == kept
-        assert endpoint.asked == {"queries": finder.AT_ONCE}
+        assert endpoint.asked == {"queries": endpoint_limits.AT_ONCE}
         endpoint.open.set()
 
 
@@ -129,7 +130,7 @@ async def test_a_query_is_embedded_once(catalog: Catalog) -> None:
 async def test_searches_of_anyone_are_bounded_in_what_they_spend(catalog: Catalog) -> None:
     endpoint = Endpoint()
     async with upstream(endpoint.answer) as url:
-        mine = for_others(catalog, url, Limits(per_minute=1))
+        mine = for_others(catalog, url, embedder_limits(per_minute=1))
         await found_with_vectors(mine, QUERY)
         alone = await mine.find_by_words("bonds", 20)
         assert await mine.find("bonds", 20) == alone
