@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, Protocol
 
-import aiohttp
 import orjson
 from anyio import to_thread
 
-from adapters.connector import Connector
-from adapters.fault import UpstreamFault, fault_of_status
+from adapters.fault import UpstreamFault
+from adapters.openai import OpenAiEndpoint
 
 BATCH = 64
 TIMEOUT_S = 60.0
@@ -36,51 +35,23 @@ class Embedder(Protocol):
 
 
 class EndpointEmbedder:
-    """Sends `POST {base_url}/embeddings` as the OpenAI API defines it. No redirect is followed, so
-    the key goes only to `base_url`.
-    """
+    """Sends `POST {base_url}/embeddings` as the OpenAI API defines it."""
 
     def __init__(self, base_url: str, model: str, key: str | None = None) -> None:
-        self._url = f"{base_url.rstrip('/')}/embeddings"
+        self._endpoint = OpenAiEndpoint(
+            "the embeddings endpoint", base_url, "embeddings", key, KEY, timeout_s=TIMEOUT_S
+        )
         self._model = model
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-        async with aiohttp.ClientSession(
-            connector=Connector(), timeout=timeout, headers=self._headers
-        ) as session:
+        async with self._endpoint.session() as session:
             for start in range(0, len(texts), BATCH):
-                vectors += await self._batch(session, texts[start : start + BATCH])
+                batch = list(texts[start : start + BATCH])
+                asked = {"model": self._model, "input": batch}
+                body = await self._endpoint.post(session, asked, MAX_BYTES * len(batch))
+                vectors += await to_thread.run_sync(_vectors, body, len(batch))
         return vectors
-
-    async def _batch(
-        self, session: aiohttp.ClientSession, texts: Sequence[str]
-    ) -> list[list[float]]:
-        asked = {"model": self._model, "input": list(texts)}
-        try:
-            async with session.post(self._url, json=asked, allow_redirects=False) as response:
-                if response.status == 401 and not self._headers:
-                    text = f"the embeddings endpoint answered 401: no key was sent, set {KEY}"
-                    raise UpstreamFault("not_configured", text)
-                if response.status != 200:
-                    raise fault_of_status(response.status, response.headers.get("Retry-After"))
-                body = await _body(response, MAX_BYTES * len(texts))
-        except (aiohttp.ClientError, TimeoutError) as error:
-            text = f"{type(error).__name__} on the way to the embeddings endpoint"
-            raise UpstreamFault("unreachable", text, retryable=True) from None
-        return await to_thread.run_sync(_vectors, body, len(texts))
-
-
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > most:
-            response.close()
-            raise UpstreamFault("too_large", f"the embeddings endpoint sent over {most} bytes")
-    return bytes(body)
 
 
 def _vectors(body: bytes, texts: int) -> list[list[float]]:

@@ -25,6 +25,7 @@ from gateway import rows
 from gateway.answers import Answers
 from gateway.bind import Binder, BoundCall, InvalidCall, printable
 from gateway.compress.budget import Budget
+from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
@@ -76,7 +77,7 @@ class Gateway:
         self._grant = Grant(transactional=settings.transactional)
         self._binder = Binder(catalog)
         self._shortens = settings.max_tokens is not None
-        self._shortener = Shortener()
+        self._shortener = Shortener(Extractor.of(settings))
         self._call_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._call_numbers = count(1)
 
@@ -102,7 +103,9 @@ class Gateway:
             answers = await parts.enter_async_context(
                 open_answers(settings, catalog, clock or Clock())
             )
-            yield cls(settings, catalog, answers, trace, observers)
+            gateway = cls(settings, catalog, answers, trace, observers)
+            parts.push_async_callback(gateway._shortener.aclose)
+            yield gateway
 
     @property
     def snapshot_id(self) -> str | None:

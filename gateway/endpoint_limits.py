@@ -29,7 +29,7 @@ class EndpointLimits:
         self, what: str, *, wait_s: float, at_once: int = AT_ONCE, per_minute: int | None = None
     ) -> None:
         self._what = what
-        self._wait_s = wait_s
+        self.wait_s = wait_s
         self._at_once = at_once
         self._rate = None if per_minute is None else AsyncLimiter(per_minute, 60)
         self._under_way = 0
@@ -42,22 +42,20 @@ class EndpointLimits:
         and `NotAskedError` if it may not be asked now.
         """
         self.check()
-        if self._under_way >= self._at_once or not (
-            self._rate is None or self._rate.has_capacity()
-        ):
+        has_capacity = self._rate is None or self._rate.has_capacity()
+        if self._under_way >= self._at_once or not has_capacity:
             raise NotAskedError(f"the {self._what} is asked too much")
         self._under_way += 1
         try:
             if self._rate is not None:
                 await self._rate.acquire()
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout(self.wait_s):
                 yield
             self._pause_s = PAUSE_S
         except TimeoutError:
             self.pause()
-            raise UpstreamFault(
-                "timeout", f"the {self._what} took over {self._wait_s:g} s"
-            ) from None
+            text = f"the {self._what} took over {self.wait_s:g} s"
+            raise UpstreamFault("timeout", text) from None
         except UpstreamFault:
             self.pause()
             raise

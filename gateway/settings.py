@@ -139,6 +139,9 @@ class GatewaySettings(BaseSettings):
     embeddings_url: BaseUrl | None = None
     embeddings_model: str | None = None
     embeddings_key: SecretStr | None = None
+    extractor_url: BaseUrl | None = None
+    extractor_model: str | None = None
+    extractor_key: SecretStr | None = None
 
     attempt_timeout_s: float = Field(default=60.0, gt=0, le=DAY_S)
     deadline_s: float = Field(default=180.0, gt=0, le=DAY_S)
@@ -212,6 +215,12 @@ class GatewaySettings(BaseSettings):
             raise ValueError(text)
         if self.snapshot is not None and "mode" not in self.model_fields_set:
             raise ValueError("a snapshot needs a mode: --mode or FINPORT_MODE")
+        return self
+
+    @model_validator(mode="after")
+    def _extractor_is_whole(self) -> Self:
+        if (self.extractor_url is None) != (self.extractor_model is None):
+            raise ValueError("an extractor needs both extractor_url and extractor_model")
         return self
 
     @property

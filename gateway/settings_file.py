@@ -19,7 +19,7 @@ MAX_BYTES = 2**16
 
 OPERATORS_ONLY = frozenset(
     {
-        *("rapidapi_base_url", "akshare_base_url", "embeddings_url"),
+        *("rapidapi_base_url", "akshare_base_url", "embeddings_url", "extractor_url"),
         *("api_keys", "clients_file", "metrics_key", "allow_transactional"),
         *("allowed_hosts", "allowed_origins"),
     }

@@ -1,5 +1,6 @@
 """Shortened answers for the call pipeline: made aside if they are long, and kept for a while."""
 
+import asyncio
 from collections import OrderedDict
 
 import anyio
@@ -9,6 +10,7 @@ from anyio import to_thread
 from cache import Entry, View
 from gateway.compress.answer import Compressed, compress
 from gateway.compress.budget import Budget
+from gateway.compress.extractor import READ, Extractor
 from manifests import Manifest
 
 AT_ONCE = 2**14
@@ -26,32 +28,67 @@ _Key = tuple[str, Budget, str]
 class Shortener:
     """Shortens answers for one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, extractor: Extractor | None = None) -> None:
+        self._extractor = extractor
         self._kept: OrderedDict[_Key, View] = OrderedDict()
         self._bytes = 0
         self._threads = anyio.CapacityLimiter(THREADS)
         self._loaded: set[str] = set()
+        self._making: dict[_Key, asyncio.Task[View]] = {}
+
+    async def aclose(self) -> None:
+        """End what is being made."""
+        making = [*self._making.values()]
+        for task in making:
+            task.cancel()
+        if making:
+            await asyncio.wait(making)
 
     async def view(self, entry: Entry, manifest: Manifest, budget: Budget, question: str) -> View:
-        """The answer within the budget, as a text. The same one is given again while it is kept."""
+        """The answer within the budget, as a text. The same one is given again while it is kept,
+        and callers that ask for it at once share the work.
+        """
         key = entry.digest, budget, question
         view = self._kept.get(key)
-        if view is None:
-            view = await self._made(entry, manifest, budget, question)
-            self._keep(key, view)
-        else:
+        if view is not None:
             self._kept.move_to_end(key)
+            return view
+        is_short = len(entry.data) <= AT_ONCE and budget.encoding in self._loaded
+        if is_short and (self._extractor is None or not question):
+            view = view_of(entry, compress(entry, budget, question, _meanings(manifest)))
+            self._keep(key, view)
+            return view
+        task = self._making.get(key)
+        if task is None:
+            task = asyncio.create_task(self._made(key, entry, manifest))
+            self._making[key] = task
+            task.add_done_callback(lambda _: self._making.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _made(self, key: _Key, entry: Entry, manifest: Manifest) -> View:
+        _, budget, question = key
+        made = await self._aside(entry, manifest, budget, question)
+        self._loaded.add(budget.encoding)
+        is_for_model = question and not made.whole and manifest.intent_type != "transactional"
+        if self._extractor is None or not is_for_model:
+            view = view_of(entry, made)
+            self._keep(key, view)
+            return view
+        read = await self._aside(entry, manifest, READ, question)
+        extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
+        if extracted is None:
+            return view_of(entry, made)  # it is not kept: the model may answer the next time
+        view = view_of(entry, extracted)
+        self._keep(key, view)
         return view
 
-    async def _made(self, entry: Entry, manifest: Manifest, budget: Budget, question: str) -> View:
-        meanings = {c.name: c.description for c in manifest.columns if c.description}
-        if len(entry.data) <= AT_ONCE and budget.encoding in self._loaded:
-            return view_of(entry, compress(entry, budget, question, meanings))
-        made = await to_thread.run_sync(
+    async def _aside(
+        self, entry: Entry, manifest: Manifest, budget: Budget, question: str
+    ) -> Compressed:
+        meanings = _meanings(manifest)
+        return await to_thread.run_sync(
             compress, entry, budget, question, meanings, limiter=self._threads
         )
-        self._loaded.add(budget.encoding)
-        return view_of(entry, made)
 
     def _keep(self, key: _Key, view: View) -> None:
         size = len(view.data) + len(view.about) + len(key[2])
@@ -62,6 +99,10 @@ class Shortener:
         while self._bytes > KEPT_BYTES:
             (_, _, question), oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.data) + len(oldest.about) + len(question)
+
+
+def _meanings(manifest: Manifest) -> dict[str, str]:
+    return {c.name: c.description for c in manifest.columns if c.description}
 
 
 def view_of(entry: Entry, made: Compressed) -> View:

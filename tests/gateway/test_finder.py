@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
-from gateway import GatewaySettings, endpoint_limits, finder
+from gateway import GatewaySettings, endpoint_limits
 from gateway.endpoint_limits import EndpointLimits
 from gateway.finder import ToolFinder, embedder_limits
 from gateway.server import http
@@ -97,13 +97,14 @@ async def found_with_vectors(finder: ToolFinder, query: str) -> list[Manifest]:
 async def test_an_embedder_that_hangs_stops_no_search(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(finder, "WAIT_S", 60)
     monkeypatch.setattr(endpoint_limits, "PAUSE_S", 3_600)
+    limits = embedder_limits()
+    limits.wait_s = 60
     endpoint = Endpoint()
     async with upstream(endpoint.answer) as url:
-        mine = for_others(catalog, url)
+        mine = for_others(catalog, url, limits)
         kept = await found_with_vectors(mine, QUERY)
-        monkeypatch.setattr(finder, "WAIT_S", 1.5)
+        limits.wait_s = 1.5
         endpoint.open.clear()
         endpoint.asked.clear()
         async with asyncio.timeout(60):
