@@ -61,6 +61,28 @@ def validate(path: Path | None, as_json: bool) -> None:
         echo(f"  {name}: {reason}")
 
 
+@manifests.command("format")
+@click.argument("path", type=click.Path(exists=True, path_type=Path), required=False)
+def format_(path: Path | None) -> None:
+    """Write the manifest files in PATH (default: those of the project) in their standard form."""
+    from manifests import CatalogError
+    from manifests.catalog import DATA, read, text_of
+
+    folder = path or DATA
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
+    try:
+        for file in files:
+            tools = read(file)
+            if text_of(tools).encode() != file.read_bytes():
+                _write(file, tools)
+                echo(f"{file}: written in the standard form")
+    except CatalogError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
+    echo(f"{len(files)} files are in the standard form")
+
+
 @manifests.command("export")
 @click.option("--format", "format_", type=click.Choice(FORMATS), required=True)
 @click.option("--tools", help="Names, separated by commas; default all.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from manifests.catalog import DATA
 from tests.support.commands import finport, finport_process, post, served
 from tests.support.waiting import PATIENCE_S, block_until
 
@@ -25,6 +26,21 @@ def test_validate_names_the_file_that_is_wrong(tmp_path: Path) -> None:
     done = finport("manifests", "validate", str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == "Error: mine.json: 0.description: Field required\n"
+
+
+def test_format_writes_manifest_files_in_the_form_that_the_projects_have(tmp_path: Path) -> None:
+    ours = DATA / "rapidapi" / "currencyapi-net.json"
+    mine, bad = tmp_path / "mine.json", tmp_path / "z.json"
+    mine.write_text(json.dumps(json.loads(ours.read_text())[::-1], indent=8))
+    done = finport("manifests", "format", str(tmp_path))
+    told = f"{mine}: written in the standard form\n1 files are in the standard form\n"
+    assert (done.returncode, done.stdout) == (0, told)
+    assert mine.read_bytes() == ours.read_bytes()
+    assert finport("manifests", "format", str(mine)).stdout == "1 files are in the standard form\n"
+    bad.write_text("[{}]")
+    refused = finport("manifests", "format", str(tmp_path))
+    assert (refused.returncode, bad.read_text()) == (1, "[{}]")
+    assert refused.stderr == "Error: z.json: 0.name: Field required\n"
 
 
 def test_tools_lists_and_shows() -> None:
