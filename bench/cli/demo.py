@@ -36,8 +36,9 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="finport-demo-") as cache:
         try:
             served = served_gateway(Path(cache), latency_s=LATENCY_S, failure_rate=FAILURE_RATE)
+            echo("starting a gateway")
             async with served as url:
-                echo(f"gateway on {url}")
+                echo(f"gateway on {url}; {episodes} episodes begin, {concurrency} at once")
                 suite = load_suite("starter")
                 plan = RunPlan(
                     suite=suite,

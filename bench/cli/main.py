@@ -1,6 +1,6 @@
 """`finbench`: the bench on the command line. Commands import heavy modules only when they run.
 
-Exit codes: 0 done, 1 the work failed, 2 usage.
+Exit codes: 0 done, 1 the work failed or gave nothing, 2 usage, 130 ended by Ctrl-C.
 """
 
 import asyncio
@@ -45,10 +45,12 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
     """See Finport work: a gateway and a simulated upstream on free ports, and agents driven
     through them over HTTP. Needs no key and no network.
     """
+    echo("the demonstration starts; its first figures come in a few seconds")
     from bench.cli import demo as demonstration
 
     folder = out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
-    run(lambda: demonstration.show(episodes, concurrency, folder))
+    ending = "finbench: ending the demonstration; Ctrl-C again ends it at once"
+    run(lambda: demonstration.show(episodes, concurrency, folder), interrupted=ending)
 
 
 @main.command()

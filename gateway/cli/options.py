@@ -1,8 +1,12 @@
 """Code that the commands of `finport` and `finbench` share: options, settings, running."""
 
+import asyncio
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +25,67 @@ def echo_json(value: object) -> None:
     sys.stdout.buffer.flush()
 
 
-def run(main: Callable[[], Coroutine[Any, Any, int]]) -> None:
-    """Run a command's coroutine on uvloop and exit with what it returns."""
+def run(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") -> None:
+    """Run a command's coroutine on uvloop and exit with what it returns.
+
+    The first Ctrl-C cancels the coroutine and prints `interrupted`, the second ends the process.
+    """
     import uvloop
 
+    # A shell ignores Ctrl-C for its background jobs, and only the main thread handles signals.
+    in_main = threading.current_thread() is threading.main_thread()
+    handles = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    async def cancellable() -> int:
+        with _cancelled_by_ctrl_c(interrupted) if handles else nullcontext():
+            return await main()
+
     try:
-        sys.exit(uvloop.run(main()))
-    except KeyboardInterrupt:
+        sys.exit(uvloop.run(cancellable()))
+    except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(130)
+
+
+@contextmanager
+def _cancelled_by_ctrl_c(text: str) -> Iterator[None]:
+    """Let Ctrl-C cancel the current task, and a second one end the process, even while code of the
+    user blocks the event loop.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+    def cancel(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for descriptor, told in ((1, _SHOW_CURSOR), (2, f"{text}\n".encode() if text else b"")):
+            with suppress(OSError):
+                if told and (descriptor == 2 or os.isatty(descriptor)):
+                    os.write(descriptor, told)  # `print` can't be entered again by a signal handler
+        if task is not None:
+            task.cancel()
+        loop.call_soon_threadsafe(lambda: None)  # wakes the loop
+
+    before = signal.signal(signal.SIGINT, cancel)
+    _reset_by_first_signal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+_SHOW_CURSOR = b"\x1b[?25h"
+"""The live view hides the cursor, and can't show it again if the process is killed."""
+
+
+def _reset_by_first_signal(number: int) -> None:
+    """Let the system restore the default action when the signal comes. While code in C runs, no
+    handler in Python can do that.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    with suppress(AttributeError):  # the functions of glibc
+        for function in (libc.signal, libc.sysv_signal):
+            function.argtypes, function.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+        libc.sysv_signal(number, libc.signal(number, None))
 
 
 def simulation(command: Callable[..., None]) -> Callable[..., None]:

@@ -79,7 +79,8 @@ def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     done = finbench_process("demo", "--episodes", "150", "--concurrency", "100", "--out", "out")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("upstreams are simulated")
+    assert done.stdout.startswith("the demonstration starts")
+    assert "\nstarting a gateway\n" in done.stdout
     for figure in ("cache hit rate", "calls/s", "slowest tools", "most failing tools", "lag p99"):
         assert figure in done.stdout
     assert "run directory: out" in done.stdout
@@ -113,6 +114,65 @@ def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     if how == signal.SIGINT:
         assert scored == json.loads((tmp_path / "out/metrics.json").read_text())
     assert json.loads((tmp_path / "out/run.json").read_text())["ended"] == "interrupted"
+
+
+BLOCKING = """
+import asyncio, itertools, os, pathlib, time
+from finport import Turn
+
+EPISODES = pathlib.Path("out/episodes.jsonl")
+
+class Blocking:
+    name = "blocking"
+
+    async def act(self, episode):
+        if episode.task.id == "starter_2" and "BLOCK" in os.environ:
+            while EPISODES.read_text().count("\\n") < 2:
+                await asyncio.sleep(0.01)
+            pathlib.Path("blocked").touch()
+            match os.environ["BLOCK"]:
+                case "sleep":
+                    time.sleep(3_600)
+                case "C":
+                    all(itertools.repeat(1))
+        return Turn(answer="x")
+"""
+
+
+@pytest.mark.parametrize("how", ["sleep", "C"])
+def test_a_second_ctrl_c_ends_a_run_whose_agent_blocks_and_resume_goes_on(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINPORT_CACHE_DIR", "cache")
+    (tmp_path / "blocking.py").write_text(BLOCKING)
+    agent = ("--agent", "blocking:Blocking", "--top-k", "0", "--upstream", "simulated")
+    run = ("run", "starter", *agent, "--episodes", "4", "--concurrency", "1", "--out", "out")
+    with monkeypatch.context() as patch:
+        patch.setenv("BLOCK", how)
+        process = subprocess.Popen([*FINBENCH, *run], stderr=subprocess.PIPE, text=True)
+    try:
+        block_until((tmp_path / "blocked").exists)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        if how == "sleep":  # while C code runs, nothing can be said
+            assert "Ctrl-C again ends it at once" in process.stderr.readline()
+        else:
+            block_until(lambda: not pending(process.pid))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGINT
+    assert json.loads(finbench("score", "out", "--json").stdout)["episodes"] == 2
+    resumed = finbench(*run, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads((tmp_path / "out/metrics.json").read_text())["episodes"] == 4
+
+
+def pending(process: int) -> bool:
+    """Whether a signal was sent to a process and not delivered yet."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return any(int(line.split()[1], 16) for line in status.splitlines() if "Pnd:" in line)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nothing", "ftp://x", "http://[", ""])
