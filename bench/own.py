@@ -1,11 +1,28 @@
-"""Loads a user's own suites, agents and judges from their modules, named `module:Name`."""
+"""Loads a user's own suites, agents and judges from their modules, named `module:Name`, and says
+what went wrong in them.
+"""
 
 import asyncio
 import importlib
+import inspect
 import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_OURS = Path(__file__).parents[1]
+_PACKAGES = tuple(
+    f"{_OURS / name}{os.sep}"
+    for name in ("finport", "gateway", "manifests", "adapters", "cache", "bench")
+)
+_INSTALLED = tuple(
+    f"{path}{os.sep}"
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    if (path := sysconfig.get_path(name))
+)
 
 
 class OwnError(Exception):
@@ -13,21 +30,43 @@ class OwnError(Exception):
 
 
 def words_of(error: BaseException) -> str:
-    """An exception in words, even if its `__str__` raises."""
+    """An exception in words, even if its `__str__` raises, after the line of the user's code that
+    raised it: `mine.py:12: KeyError: 'price'`.
+    """
+    place = place_of(error)
     if type(error) is asyncio.CancelledError:
-        return "CancelledError: something that it waited for was cancelled"
+        return f"{place}CancelledError: something that it waited for was cancelled"
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{place}{type(error).__name__}: {error}"
     except BaseException:  # noqa: BLE001
-        return type(error).__name__
+        return f"{place}{type(error).__name__}"
+
+
+def place_of(error: BaseException) -> str:
+    """`FILE:LINE: ` of the last frame that is neither ours nor of an installed module; empty if
+    there is none.
+    """
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if os.path.isabs(file) and not file.startswith((*_PACKAGES, *_INSTALLED)):
+            path, folder = Path(file), Path.cwd()
+            name = path.relative_to(folder) if path.is_relative_to(folder) else path.name
+            found = f"{name}:{line}: "
+    return found
 
 
 def lacking(found: object, method: str) -> str:
     """What an agent or a judge lacks of `name` and its `method`, in words; empty if nothing."""
-    if not callable(getattr(found, method, None)):
+    called = getattr(found, method, None)
+    if not callable(called):
         return f"it has no method `{method}`"
     if not isinstance(getattr(found, "name", None), str):
         return "it has no `name`"
+    plain = inspect.unwrap(called)
+    is_plain = inspect.isfunction(plain) or inspect.ismethod(plain)
+    if is_plain and not inspect.iscoroutinefunction(plain):
+        return f"its method `{method}` is no coroutine: write `async def {method}`"
     return ""
 
 
@@ -54,13 +93,17 @@ def load(name: str) -> object:
     Raises `OwnError`.
     """
     module, _, attribute = name.partition(":")
+    is_path = module.startswith(".") or module.endswith(".py") or {"/", "\\"} & {*module}
+    if not module or is_path or not attribute.isidentifier():
+        text = "it is neither `module:Name`, as `mine:Name` for `Name` in mine.py, nor a registered"
+        raise OwnError(f"{name}: {text} name")
     try:
         with importable():
             found: object = getattr(importlib.import_module(module), attribute)
     except KeyboardInterrupt:
         raise
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise OwnError(f"{name}: {error}") from error
+        raise OwnError(f"{name}: {place_of(error)}{error}") from error
     except BaseException as error:  # a user's module may raise anything
         raise OwnError(f"{name}: {words_of(error)}") from error
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 MOST = 2**53
 """No figure of a run is larger; JavaScript and Parquet represent it exactly."""
@@ -114,6 +114,22 @@ class Judgement:
 
 
 @dataclass
+class FailedJudgement(Judgement):
+    """An invalid judgement in place of one that the judge did not give; `error` says why."""
+
+    error: str = ""
+
+
+_FAILED: TypeAdapter[FailedJudgement] = TypeAdapter(FailedJudgement)
+
+
+def _told_apart(value: object) -> object:
+    """A failed judgement as read from a file; a union would name its types in every error."""
+    is_failed = isinstance(value, dict) and "error" in value
+    return _FAILED.validate_python(value) if is_failed else value
+
+
+@dataclass
 class EpisodeRecord:
     """One episode. `error` is why it ended early, None for one that ran to its answer.
 
@@ -140,7 +156,7 @@ class EpisodeRecord:
     ending: str = Ending.ANSWER.value
     labelled_tools: list[str] = field(default_factory=list)
     model_calls: list[ModelCallRecord] = field(default_factory=list)
-    judgement: Judgement | None = None
+    judgement: Annotated[Judgement | None, BeforeValidator(_told_apart)] = None
 
     @property
     def tokens(self) -> int:

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bench.judges import Judge
-from bench.judges.judging import judged
+from bench.judges.judging import Judging
 from bench.record import EpisodeRecord
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Suite
@@ -74,7 +73,7 @@ class Episodes:
 async def score_records(
     suite: type[Suite],
     records: Iterable[EpisodeRecord | CallRecord],
-    judge: Judge | None = None,
+    judging: Judging | None = None,
     *,
     keep: bool = True,
     gold: Gold | None = None,
@@ -82,16 +81,16 @@ async def score_records(
 ) -> RunMetrics:
     """The metrics of `records`, whose episodes also go to `out`.
 
-    With `keep`, existing judgements stay and `judge` judges the other episodes. Without it, every
+    With `keep`, existing judgements stay and `judging` judges the other episodes. Without it, every
     episode is judged anew; if there is no judge, none has a judgement. Raises what reading
     `records` raises, and `TraceError` where `out` can't be written.
     """
     metrics = RunMetrics(suite)
-    judging: deque[asyncio.Task[EpisodeRecord]] = deque()
+    in_work: deque[asyncio.Task[EpisodeRecord]] = deque()
 
     async def settle() -> None:
-        record = await judging[0]
-        judging.popleft()
+        record = await in_work[0]
+        in_work.popleft()
         metrics.add(record)
         if out is not None:
             await _put(record, out)
@@ -105,15 +104,15 @@ async def score_records(
                 continue
             if gold is not None:
                 gold.fill(record)
-            if len(judging) == IN_FLIGHT:
+            if len(in_work) == IN_FLIGHT:
                 await settle()
-            judging.append(asyncio.create_task(_judged(suite, record, judge, keep)))
-        while judging:
+            in_work.append(asyncio.create_task(_judged(record, judging, keep)))
+        while in_work:
             await settle()
     finally:
-        for task in judging:
+        for task in in_work:
             task.cancel()
-        await asyncio.gather(*judging, return_exceptions=True)
+        await asyncio.gather(*in_work, return_exceptions=True)
     return metrics
 
 
@@ -126,13 +125,11 @@ async def _put(record: EpisodeRecord, out: JsonLines) -> None:
         await out.room()
 
 
-async def _judged(
-    suite: type[Suite], record: EpisodeRecord, judge: Judge | None, keep: bool
-) -> EpisodeRecord:
+async def _judged(record: EpisodeRecord, judging: Judging | None, keep: bool) -> EpisodeRecord:
     if not keep or record.judgement is None:
         record.judgement = None
-        if judge is not None:
-            record.judgement = await judged(judge, record, suite.kind_of, suite.scores)
+        if judging is not None:
+            record.judgement = await judging.judged(record)
     return record
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import of_suite
+from bench.cli.options import of_suite, suite_in, whole
 from gateway.cli.options import echo_json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NAMED, _FLIPS = 10, 50
 @click.argument("run_b", type=_RUN_DIR)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this; repeatable.")
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
+@click.option("--seed", type=whole(), default=0, show_default=True, help="Of the bootstrap.")
 @of_suite
 @click.option("--json", "as_json", is_flag=True)
 def compare(
@@ -45,6 +45,8 @@ def compare(
     from bench.runs.directory import RunDirectoryError
     from bench.suites.suite import SuiteError
 
+    for run_dir in (run_a, run_b):
+        suite_in(run_dir, suite)
     try:
         a, b = Run(run_a, suite), Run(run_b, suite)
     except (RunDirectoryError, SuiteError) as error:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import of_suite
+from bench.cli.options import of_suite, suite_in
 from gateway.terminal import echo
 
 FORMATS = ("parquet", "openinference", "atif")
@@ -31,8 +31,6 @@ def export(run_dir: Path, form: str, out: Path, suite: str | None, force: bool) 
     from bench.exports.target import write_lines
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import OWN_FILES
-    from bench.suites import suite_of_run
-    from bench.suites.suite import SuiteError
 
     whole = run_dir.resolve()
     if out.resolve() in (whole, *(whole / name for name in OWN_FILES)):
@@ -42,12 +40,12 @@ def export(run_dir: Path, form: str, out: Path, suite: str | None, force: bool) 
         if form in FORMATS:
             episodes = import_module(f"bench.exports.{form}").write(run, out, force=force)
         else:
-            own = suite_of_run(run.about.suite, suite).exports
+            own = suite_in(run_dir, suite).exports
             if form not in own:
                 known = ", ".join((*FORMATS, *own))
                 raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
             episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
-    except (ExportError, RunDirectoryError, SuiteError) as error:
+    except (ExportError, RunDirectoryError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error

@@ -1,5 +1,6 @@
 """Options that commands of `finbench` share, and the settings made of them."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,27 @@ if TYPE_CHECKING:
     from bench.suites.suite import Suite
 
 Command = Callable[..., None]
+
+
+MOST = 2**53
+"""The largest whole number that a run may be given; `bench.record.MOST` without its imports."""
+
+
+class Number(click.FloatRange):
+    """A finite number: click accepts `inf` and `nan` within a range."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+def whole(least: int = -MOST) -> click.IntRange:
+    """A whole number that a run's files can hold."""
+    return click.IntRange(min=least, max=MOST)
 
 
 def share(name: str, default: float, text: str) -> Callable[[Command], Command]:
@@ -63,8 +85,31 @@ judging = together(
     ),
     click.option("--judge-model", metavar="NAME", help="Default: --model."),
     click.option("--judge-base-url", metavar="URL", help="Default: --base-url."),
-    click.option("--judge-repeats", type=click.IntRange(min=1), default=3, show_default=True),
+    click.option("--judge-repeats", type=click.IntRange(1, 1_000), default=3, show_default=True),
+    click.option(
+        "--max-judge-s",
+        type=Number(min=0.001),
+        default=600.0,
+        show_default=True,
+        help="How long the judge may take for an episode.",
+    ),
 )
+
+
+def suite_in(run_dir: Path, given: str | None) -> "type[Suite]":
+    """The suite of a run, which is to be `given` where it is the user's own; a usage error where it
+    can't be had.
+    """
+    from bench.runs.about import RunDirectoryError, RunInfo
+    from bench.suites import suite_of_run
+    from bench.suites.suite import SuiteError
+
+    try:
+        return suite_of_run(RunInfo.read(run_dir).suite, given)
+    except RunDirectoryError as error:
+        raise click.ClickException(str(error)) from error
+    except SuiteError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSettings":
@@ -74,6 +119,7 @@ def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSetti
     from bench.models.settings import check_url
 
     name, repeats = options.pop("judge"), options.pop("judge_repeats")
+    wall_s = options.pop("max_judge_s")
     model = options.pop("judge_model") or options.get("model")
     own_url = options.pop("judge_base_url")
     base_url = own_url or options.get("base_url")
@@ -81,6 +127,7 @@ def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSetti
         if own_url:
             check_url("--judge-base-url", own_url, JUDGE_KEY)
         kind = judge_named(name, suite.judges)
-        return JudgeSettings(kind, model, base_url, repeats, is_agents=own_url is None)
+        is_agents = own_url is None
+        return JudgeSettings(kind, model, base_url, repeats, is_agents=is_agents, wall_s=wall_s)
     except (JudgeSettingsError, ValueError) as error:
         raise click.UsageError(str(error)) from error

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import of_suite
+from bench.cli.options import of_suite, suite_in
 from gateway.terminal import echo
 
 
@@ -28,6 +28,7 @@ def report(run_dir: Path, out: Path | None, trajectories: int, suite: str | None
     from bench.report.report import ReportError, write
     from bench.runs.directory import RunDirectoryError
 
+    suite_in(run_dir, suite)
     try:
         written = write(run_dir, out, trajectories=trajectories, suite=suite)
     except (RunDirectoryError, ReportError) as error:

@@ -1,7 +1,6 @@
 """`finbench run`: episodes of a suite, from settings to a run directory."""
 
 import asyncio
-import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bench.cli.options import beside, judge_settings, judging, share, together, with_dataset
+from bench.cli.options import (
+    Number,
+    beside,
+    judge_settings,
+    judging,
+    share,
+    together,
+    whole,
+    with_dataset,
+)
 from gateway.cli.options import echo_json, modes, read_settings, run, simulation
 from gateway.terminal import echo
 
@@ -23,18 +31,6 @@ if TYPE_CHECKING:
     from manifests import Catalog
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-class _Number(click.FloatRange):
-    """A finite number: click accepts `inf` and `nan` within a range."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number: float = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return number
 
 
 _agent = together(
@@ -52,8 +48,8 @@ _agent = together(
         metavar="NAME=VALUE",
         help="An option of the agent, as JSON or text; repeatable.",
     ),
-    click.option("--seed", type=int, default=0, show_default=True),
-    click.option("--think-s", type=_Number(min=0), default=0.0, help="scripted: seconds."),
+    click.option("--seed", type=whole(), default=0, show_default=True),
+    click.option("--think-s", type=Number(min=0), default=0.0, help="scripted: seconds."),
     share("--no-call-rate", 0.10, "scripted: episodes without a call."),
     share("--wrong-tool-rate", 0.08, "scripted: episodes with a wrong tool."),
     share("--bad-arguments-rate", 0.12, "scripted: episodes with bad arguments."),
@@ -64,18 +60,18 @@ _agent = together(
     ),
     click.option("--model", metavar="NAME", help="llm, fatr: its model."),
     click.option("--base-url", metavar="URL", help="llm, fatr: an OpenAI-compatible endpoint."),
-    click.option("--temperature", type=_Number(min=0)),
-    click.option("--max-tokens", type=click.IntRange(min=1), help="Of one answer of the model."),
+    click.option("--temperature", type=Number(min=0)),
+    click.option("--max-tokens", type=whole(1), help="Of one answer of the model."),
     click.option("--stream", is_flag=True, help="Ask the model for answers in pieces."),
     click.option("--no-inject", is_flag=True, help="Descriptions of tools without finance tags."),
     click.option("--hard-filter", is_flag=True, help="fatr: drop what can't meet constraints."),
 )
 
 _limits = together(
-    click.option("--max-rounds", type=click.IntRange(min=0), default=5, show_default=True),
-    click.option("--max-calls", type=click.IntRange(min=1), default=80, show_default=True),
-    click.option("--max-wall-s", type=_Number(min=0.001), default=600.0, show_default=True),
-    click.option("--max-episode-tokens", type=click.IntRange(min=1)),
+    click.option("--max-rounds", type=whole(0), default=5, show_default=True),
+    click.option("--max-calls", type=whole(1), default=80, show_default=True),
+    click.option("--max-wall-s", type=Number(min=0.001), default=600.0, show_default=True),
+    click.option("--max-episode-tokens", type=whole(1)),
 )
 
 
@@ -86,16 +82,16 @@ _limits = together(
 @_agent
 @click.option(
     "--top-k",
-    type=click.IntRange(min=0),
+    type=whole(0),
     help="Tools retrieved and offered; 0: those a task is labelled with. Default: 20; scripted and "
     "replay are offered none.",
 )
 @judging
 @_limits
 @click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")
-@click.option("--episodes", type=click.IntRange(min=1), help="Default: one a task.")
-@click.option("--concurrency", type=click.IntRange(min=1), default=100, show_default=True)
-@click.option("--starts-per-s", type=_Number(min=0.1), default=10_000.0, show_default=True)
+@click.option("--episodes", type=whole(1), help="Default: one a task.")
+@click.option("--concurrency", type=whole(1), default=100, show_default=True)
+@click.option("--starts-per-s", type=Number(min=0.1), default=10_000.0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option(
@@ -173,7 +169,11 @@ def run_suite(
         run(lambda: _plan(plan, settings, catalog, as_json))
     name = suite.replace(":", "-")
     folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    run(lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json))
+    ending = f"finbench: ending the run in {folder}; --resume goes on. Ctrl-C again ends it at once"
+    run(
+        lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json),
+        interrupted=ending,
+    )
 
 
 _RATES = ("no_call", "wrong_tool", "bad_arguments")
@@ -298,10 +298,7 @@ async def _run(
     from cache import SnapshotError
     from gateway.trace import TraceError
 
-    faults = (
-        *(RunDirectoryError, SnapshotError, GatewayUnreachableError),
-        *(AgentSettingsError, JudgeSettingsError, SuiteError),
-    )
+    faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError)
     try:
         about = await run_plan(
             plan,
@@ -318,6 +315,9 @@ async def _run(
     except (*faults, OSError) as error:
         echo(f"finbench: {error}", err=True)
         return 1
+    except (AgentSettingsError, JudgeSettingsError, SuiteError) as error:  # before any episode
+        echo(f"finbench: {error}", err=True)
+        return 2
     except asyncio.CancelledError:
         echo(f"finbench: interrupted; {_left_in(folder)}", err=True)
         raise
@@ -366,7 +366,7 @@ async def _plan(
             )
     except AgentSettingsError as error:
         echo(f"finbench: {error}", err=True)
-        return 1
+        return 2
     if as_json:
         echo_json([need.to_dict() for need in found])
     else:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bench.cli.options import beside, judge_settings, judging, with_dataset
+from bench.cli.options import beside, judge_settings, judging, suite_in, with_dataset
 from gateway.cli.options import echo_json, run
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.analysis.score import Gold
+    from bench.judges.judging import Judging
     from bench.judges.registry import JudgeSettings
     from bench.runs.about import RunInfo
     from bench.suites.suite import Suite
@@ -76,7 +77,7 @@ def score(
         raise click.UsageError("--dataset wants --suite")
     try:
         gold = Gold(load_suite(suite, dataset)) if suite is not None else None
-        kind = suite_of_run(_suite_of(path) if is_run else "", suite)
+        kind = suite_in(path, suite) if is_run else suite_of_run("", suite)
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
     settings = judge_settings(options, kind)
@@ -88,24 +89,28 @@ def score(
 async def _score(order: _Order, as_json: bool) -> int:
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
-    from bench.runs.silence import of_model
+    from bench.runs.silence import of_judge, of_model
     from bench.suites.suite import SuiteError, TraceFormatError
     from gateway.trace import TraceError
 
-    faults = (RunDirectoryError, SuiteError, JudgeSettingsError)
+    faults = (RunDirectoryError, SuiteError)
     try:
-        metrics, facts = await _measure(order)
+        metrics, facts, judging = await _measure(order)
         about, digest = await _about(order)
+    except JudgeSettingsError as error:
+        raise click.UsageError(str(error)) from error
     except (*faults, TraceFormatError, TraceError, OSError) as error:
         raise click.ClickException(str(error)) from error
     if order.is_run:
         facts |= {"digest": digest, "snapshot": about.snapshot}
+    if judging is not None:
+        facts["failed_judgements"] = judging.failed
     if facts.get("filled") == 0:
         echo(f"finbench: no episode is of a task of {order.name}", err=True)
     if as_json:
         echo_json({**metrics, **facts})
     else:
-        _show(order.suite, metrics, about.suite or order.name)
+        _show(order.suite, metrics, about.suite or order.name, judging)
         if facts.get("outcome") == "text":
             echo(order.suite.untyped_note)
         if order.is_run:
@@ -114,54 +119,58 @@ async def _score(order: _Order, as_json: bool) -> int:
         raise click.ClickException(
             f"the files are not those that the run left: run.json has digest {about.digest}"
         )
+    silent: list[str] = []
+    if judging is not None:
+        silent += of_judge(judging.asked, judging.failed, judging.first_error)
     if order.judge is not None and order.judge.needs_model:
-        for text in of_model("judge", order.judge.base_url, metrics["usage"]["judge"]):
-            echo(f"finbench: {text}", err=True)
-            return 1
-    return 0
+        silent += of_model("judge", order.judge.base_url, metrics["usage"]["judge"])
+    for text in silent:
+        echo(f"finbench: {text}", err=True)
+    return 1 if silent else 0
 
 
-def _suite_of(run_dir: Path) -> str:
-    from bench.runs.about import RunDirectoryError, RunInfo
-
-    try:
-        return RunInfo.read(run_dir).suite
-    except RunDirectoryError as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _show(suite: "type[Suite]", metrics: dict[str, Any], name: str) -> None:
+def _show(
+    suite: "type[Suite]", metrics: dict[str, Any], name: str, judging: "Judging | None"
+) -> None:
     """Print the metrics as tables."""
     from bench.cli.tables import report
     from bench.runs.about import RunInfo
 
     judged = metrics.get("judged", {"judges": {}, "invalid": 0})
     judges = ", ".join(judged["judges"]) or "none"
-    report(suite, metrics, RunInfo.of({"suite": name, "judge": judges}))
+    about: dict[str, Any] = {"suite": name, "judge": judges}
+    if judging is not None and judging.failed:
+        about |= {"judged": judging.asked, "failed_judgements": judging.failed}
+        about["first_errors"] = {"judge": judging.first_error}
+    report(suite, metrics, RunInfo.of(about))
     if judged["invalid"]:
         echo(f"{judged['invalid']} answers of the judge were no scores, or none came")
 
 
-async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The metrics, and further facts to print beside them."""
+async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judging | None"]:
+    """The metrics, further facts to print beside them, and what the judge did."""
     from contextlib import AsyncExitStack
 
     from bench.analysis.score import Episodes, score_records, written
+    from bench.judges.judging import Judging
     from bench.judges.registry import open_judge
     from bench.runs.reader import Run
     from manifests import Catalog
 
     async with AsyncExitStack() as parts:
-        judge = lines = None
+        judging = lines = None
         if order.judge is not None:
             judge = await parts.enter_async_context(open_judge(order.judge, Catalog.load()))
+            if judge is not None:
+                suite, most_s = order.suite, order.judge.wall_s
+                judging = Judging(judge, suite.kind_of, suite.scores, most_s)
         if order.out is not None:
             lines = await parts.enter_async_context(written(order.out))
         episodes = None if order.is_run else Episodes(order.suite, order.path)
         metrics = await score_records(
             order.suite,
             Run.open(order.path).records() if episodes is None else episodes,
-            judge,
+            judging,
             keep=order.keep,
             gold=order.gold,
             out=lines,
@@ -171,7 +180,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any]]:
         facts["outcome"] = "typed" if episodes.typed else "text"
     if order.gold is not None:
         facts["filled"] = order.gold.filled
-    return metrics.result(), facts
+    return metrics.result(), facts, judging
 
 
 async def _about(order: _Order) -> tuple["RunInfo", str]:

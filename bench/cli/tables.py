@@ -72,6 +72,8 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
                 f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
             )
+    if about.failed_judgements:
+        console.print(f"the judge failed on {about.failed_judgements} of {about.judged} episodes")
     for ending, text in about.first_errors.items():
         console.print(f"the first {ending}: {text}")
     for title, rows in (("slowest", "slowest"), ("most failing", "most_failing")):

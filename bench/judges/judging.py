@@ -1,4 +1,4 @@
-"""One judgement of one episode, whatever the judge does.
+"""Judgements of one judge, whatever it does.
 
 A judge that fails, takes too long, or gives what is no judgement costs its own judgement only.
 """
@@ -8,54 +8,100 @@ import logging
 import math
 from collections.abc import Callable, Collection
 
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
 from bench.judges.judge import Judge
 from bench.own import words_of
-from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict
+from bench.record import EpisodeRecord, FailedJudgement, Judgement, storable
+from manifests.problem import first_problem
 
 log = logging.getLogger("finport")
 
-JUDGE_S = 3_600.0
-"""The longest that a judge may take for an episode; one that asks a model gives up far earlier."""
+JUDGE_S = 600.0
+"""The longest that a judge may take for an episode, where nothing else is said."""
 
-LOGGED = 500
-"""How many characters of a judge's error are logged."""
+MOST = 10_000
+"""The most scores, verdicts and requests of one judgement."""
+
+MOST_BYTES = 2**20
+"""The longest judgement, as JSON."""
+
+ERROR_CHARS = 500
+"""The longest error of a judge in a record."""
+
+_JUDGEMENT: TypeAdapter[Judgement] = TypeAdapter(Judgement)
 
 
 class JudgementError(Exception):
     """What a judge gave is no judgement; the text says why."""
 
 
-async def judged(
-    judge: Judge,
-    record: EpisodeRecord,
-    kind_of: Callable[[EpisodeRecord], str],
-    scores: Collection[float] = (),
-) -> Judgement:
-    """The judgement, or an invalid one of the kind that `kind_of` says. Scores are among `scores`,
-    or if there are none, from 0 to 1.
+class Judging:
+    """Has episodes judged, and counts those on which the judge failed: `failed` of `asked`. The
+    first failure is logged; `first_error` has its text.
+
+    A failed judgement has the kind that `kind_of` says. Scores are among `scores`, or if there are
+    none, from 0 to 1. `most_s` is the longest that a judgement may take.
     """
-    try:
-        async with asyncio.timeout(JUDGE_S):
-            return _checked(await judge.judge(record), scores)
-    except Exception as error:  # noqa: BLE001
-        log.warning("the judge failed on %s: %s", record.episode, words_of(error)[:LOGGED])
-        return Judgement(judge.name, kind_of(record), invalid=1)
+
+    def __init__(
+        self,
+        judge: Judge,
+        kind_of: Callable[[EpisodeRecord], str],
+        scores: Collection[float] = (),
+        most_s: float = JUDGE_S,
+    ) -> None:
+        self.asked = self.failed = 0
+        self.first_error = ""
+        self._judge = judge
+        self._kind_of = kind_of
+        self._scores = scores
+        self._most_s = most_s
+
+    async def judged(self, record: EpisodeRecord) -> Judgement:
+        """The judgement of an episode, a `FailedJudgement` where the judge failed."""
+        self.asked += 1
+        try:
+            async with asyncio.timeout(self._most_s) as limit:
+                return _checked(await self._judge.judge(record), self._scores)
+        except Exception as error:  # noqa: BLE001
+            if isinstance(error, TimeoutError) and limit.expired():
+                return self.failure(record, f"limit: {self._most_s:g} s have passed")
+            return self.failure(record, words_of(error))
+
+    def failure(self, record: EpisodeRecord, why: str) -> FailedJudgement:
+        """The judgement in place of one that the judge did not give, which counts as failed."""
+        error = storable(why[:ERROR_CHARS])
+        self.failed += 1
+        if self.failed == 1:
+            self.first_error = error
+            text = "the judge failed on %s: %s; further failures are counted, not logged"
+            log.warning(text, record.episode, error)
+        kind = self._kind_of(record)
+        return FailedJudgement(self._judge.name, kind, invalid=1, error=error)
 
 
 def _checked(found: object, scores: Collection[float]) -> Judgement:
-    """Raises `JudgementError`."""
+    """The judgement as a reader of its record will read it. Raises `JudgementError`."""
     if not isinstance(found, Judgement):
         raise JudgementError(f"it gave a value of type {type(found).__name__}")
-    if not isinstance(found.judge, str) or not isinstance(found.kind, str):
-        raise JudgementError("`judge` and `kind` are texts")
+    for name in ("scores", "tools", "model_calls"):
+        part = getattr(found, name)
+        if not isinstance(part, list | tuple) or len(part) > MOST:
+            gave = f"{len(part)}" if isinstance(part, list | tuple) else type(part).__name__
+            raise JudgementError(f"its {name} are {gave} where a list of at most {MOST} is allowed")
     for score in found.scores:
         is_number = type(score) in (int, float) and math.isfinite(score)
         if not is_number or not 0 <= score <= 1 or (scores and score not in scores):
             allowed = ", ".join(map(str, scores)) or "a number from 0 to 1"
             raise JudgementError(f"a score is {score!r} where {allowed} is allowed")
-    of_types = (found.tools, ToolVerdict), (found.model_calls, ModelCallRecord)
-    if type(found.invalid) is not int or not all(
-        isinstance(part, kind) for parts, kind in of_types for part in parts
-    ):
-        raise JudgementError("its tools, requests or count of invalid answers are none")
-    return found
+    try:
+        text = orjson.dumps(found)
+        if len(text) > MOST_BYTES:
+            raise JudgementError(f"it has {len(text)} bytes as JSON, over {MOST_BYTES}")
+        return _JUDGEMENT.validate_json(text)
+    except ValidationError as error:
+        raise JudgementError(f"it gave no valid judgement: {first_problem(error)}") from error
+    except TypeError as error:
+        raise JudgementError(f"its judgement can't be written as JSON: {error}") from error

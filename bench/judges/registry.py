@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeType
+from bench.judges.judging import JUDGE_S
 from bench.models.endpoint_key import EndpointKey, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
 from manifests import Catalog
@@ -23,7 +24,8 @@ class JudgeSettingsError(Exception):
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
     """Which judge, or None for no judge. A judge that needs a model asks `model` at `base_url`.
-    With `is_agents` that endpoint is also the agent's; its key is used if the judge has none.
+    With `is_agents` that endpoint is also the agent's; its key is used if the judge has none. A
+    judgement takes at most `wall_s` seconds.
     """
 
     type: JudgeType | None = None
@@ -31,6 +33,7 @@ class JudgeSettings:
     base_url: str | None = None
     repeats: int = REPEATS
     is_agents: bool = False
+    wall_s: float = JUDGE_S
 
     def __post_init__(self) -> None:
         if self.needs_model and not (self.model and self.base_url):
@@ -47,11 +50,14 @@ class JudgeSettings:
         return key_for(self.base_url or "", JUDGE_KEY, *((MODEL_KEY,) if self.is_agents else ()))
 
     def about(self) -> dict[str, Any]:
-        """The settings that must be equal in a comparable run, for `run.json`."""
-        if self.type is None or not self.needs_model:
-            return {"judge": self.type.name if self.type else NONE}
+        """The settings of the judge, for `run.json`."""
+        if self.type is None:
+            return {"judge": NONE}
+        if not self.needs_model:
+            return {"judge": self.type.name, "judge_s": self.wall_s}
         return {
             "judge": f"{self.type.name}:{self.model}",
+            "judge_s": self.wall_s,
             "judge_repeats": self.repeats,
             "judge_key": self.key.source,
         }

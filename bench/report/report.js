@@ -137,10 +137,11 @@
     );
   }
 
-  function judged({ judge, kind, scores, invalid, tools }) {
+  function judged({ judge, kind, scores, invalid, error, tools }) {
     const said = [`by ${judge}, as ${kind}`];
     said.push(scores.length ? `scores ${scores.join(", ")}` : "no score");
     if (invalid) said.push(`${invalid} invalid`);
+    if (error) said.push(`the judge failed: ${error}`);
     for (const verdict of tools) {
       const marks = ["timeliness", "intent", "domain"]
         .filter((name) => verdict[name] !== null)

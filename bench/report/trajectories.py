@@ -9,7 +9,13 @@ from typing import Any
 
 import orjson
 
-from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord, storable
+from bench.record import (
+    EpisodeRecord,
+    FailedJudgement,
+    ModelCallRecord,
+    ToolCallRecord,
+    storable,
+)
 
 TEXT_CHARS = 4_000
 """The longest text of an episode in a page."""
@@ -89,6 +95,7 @@ def _shown(episode: EpisodeRecord, passed: bool, infrastructure: bool) -> dict[s
             "kind": _text(judged.kind),
             "scores": judged.scores,
             "invalid": judged.invalid,
+            "error": _text(judged.error) if isinstance(judged, FailedJudgement) else None,
             "tools": [
                 {
                     "tool": _text(verdict.tool),

@@ -58,6 +58,8 @@ class RunInfo(BaseModel):
     calls_per_s: Figure = 0.0
     most_in_flight: Whole = 0
     first_errors: dict[str, str] = {}
+    judged: Whole = 0
+    failed_judgements: Whole = 0
     driver: dict[str, Any] = {}
     gateway_calls: dict[str, Any] = {}
     failed_saves: Whole = 0

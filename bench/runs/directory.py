@@ -180,7 +180,9 @@ class RunDirectory:
             _replace(self.path / "run.json", _json(interrupted.content))
             for name in _STREAMS:
                 (self.path / f"{name}.jsonl").touch()
-            self.finished = settle(self.path, failed_too=failed_too).finished
+            is_judged = before.judge not in ("", "none")
+            settled = settle(self.path, failed_too=failed_too, is_judged=is_judged)
+            self.finished = settled.finished
         except (OSError, JsonLinesError) as error:
             text = f"the run in {self.path} can't go on: {error}"
             raise RunDirectoryError(text) from error

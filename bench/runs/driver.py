@@ -3,8 +3,8 @@
 It holds only the episodes in flight, at most `concurrency`, so memory does not grow with the number
 of finished ones. Whatever an agent does, its episode ends in one record of bounded size: with its
 answer, or with an error that names the limit or the fault. Only Ctrl-C ends more than one episode,
-and an agent that raises `KeyboardInterrupt` looks the same. The limits can't stop an agent that
-never yields, or that goes on after it is cancelled.
+and an agent that raises `KeyboardInterrupt` looks the same. The limits can't stop an agent or a
+judge that never yields, or that goes on after it is cancelled.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
 from bench.client import Reply, ToolClient
 from bench.judges import Judge
-from bench.judges.judging import judged
+from bench.judges.judging import JUDGE_S, Judging
 from bench.own import words_of
-from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, storable
+from bench.record import Ending, EpisodeRecord, ToolCallRecord, storable
 from bench.runs.directory import RunDirectory
 from bench.runs.episode import (
     NAME_CHARS,
@@ -71,8 +71,9 @@ class Driver:
     """Runs episodes of one suite with one agent, and has each judged where there is a judge.
 
     `first_errors` has the first error text of each ending that is an error. Under `judge` it has
-    the first error of a request to a judge's model. The agent sees the answers of the tools
-    `withheld`, but no record holds them.
+    the first error of the judge or of a request to its model. A judgement takes at most `judge_s`
+    seconds; of `judged` judgements `failed_judgements` failed. The agent sees the answers of the
+    tools `withheld`, but no record holds them.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Driver:
         starts_per_s: float = 10_000.0,
         offer: Offer | None = None,
         judge: Judge | None = None,
+        judge_s: float = JUDGE_S,
         withheld: Collection[str] = (),
     ) -> None:
         self.in_flight = 0
@@ -101,17 +103,30 @@ class Driver:
         self._limits = limits or Limits()
         self._starts = AsyncLimiter(max(starts_per_s / 10, 1), max(0.1, 1 / starts_per_s))
         self._offer = offer
-        self._judge = judge
+        self._judging = (
+            None if judge is None else Judging(judge, suite.kind_of, suite.scores, judge_s)
+        )
+        self._host: asyncio.Task[None] | None = None
         self._withheld = withheld
+
+    @property
+    def judged(self) -> int:
+        return self._judging.asked if self._judging else 0
+
+    @property
+    def failed_judgements(self) -> int:
+        return self._judging.failed if self._judging else 0
 
     async def run(self, episodes: int) -> None:
         """Run `episodes` episodes: the suite's tasks in order, from the first again after the last,
-        without the episodes that are already finished.
+        without the episodes that are already finished. Once its task is cancelled, no agent gets a
+        further turn, and an episode that waits for its judge is recorded without a judgement.
 
         Raises `TraceError` when records can't be written; then no further episode is started.
         """
         work = self._owed(episodes)
         self.done = len(self._run.finished)
+        self._host = asyncio.current_task()
         failure = ""
         try:
             async with anyio.create_task_group() as tasks:
@@ -136,11 +151,8 @@ class Driver:
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             record = await self._episode(task, repeat)
-            if self._judge is not None:
-                record.judgement = await judged(
-                    self._judge, record, self._suite.kind_of, self._suite.scores
-                )
-                self._note_judges_errors(record.judgement)
+            if self._judging is not None:
+                await self._judge(self._judging, record)
             self.in_flight -= 1
             self.done += 1
             if record.error is not None:
@@ -150,9 +162,25 @@ class Driver:
                 raise TraceError(f"calls.jsonl: {why}; no call could be recorded any more")
             if self._run.episodes.full:
                 await self._run.episodes.room()
+            await asyncio.sleep(0)  # so that the record is written, even if the next agent blocks
 
-    def _note_judges_errors(self, judgement: Judgement) -> None:
-        for asked in judgement.model_calls:
+    async def _judge(self, judging: Judging, record: EpisodeRecord) -> None:
+        """Have an episode judged. Where the run ends before, it is recorded without a judgement."""
+        own_task = asyncio.current_task()
+        try:
+            self._end_if_told()
+            record.judgement = await judging.judged(record)
+        except BaseException as error:
+            if asyncio.current_task() is not own_task:  # it is being closed
+                raise
+            if _is_ctrl_c(error) or self._is_told_to_end():
+                self._run.episodes.put(record)
+                raise
+            record.judgement = judging.failure(record, words_of(error))
+        await self._take_back_cancellations()
+        if judging.first_error:
+            self.first_errors.setdefault(JUDGE, judging.first_error)
+        for asked in record.judgement.model_calls:
             if asked.error is not None:
                 self.first_errors.setdefault(JUDGE, asked.error)
 
@@ -189,14 +217,14 @@ class Driver:
         except BaseException as error:
             if _is_ctrl_c(error) or asyncio.current_task() is not own_task:  # it is being closed
                 raise
-            if _is_told_to_end():
+            if self._is_told_to_end():
                 raise _cancelled(error) from error
             if isinstance(error, TimeoutError) and limit.expired():
                 end(record, Ending.TIME, f"limit: {self._limits.wall_s:g} s have passed")
             else:
                 end(record, Ending.AGENT_ERROR, f"agent: {words_of(error)}")
         note_left(episode, rounds, record)
-        await _take_back_cancellations()
+        await self._take_back_cancellations()
         record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
         return record
 
@@ -212,6 +240,7 @@ class Driver:
         """
         limits, said = self._limits, 0
         while True:
+            self._end_if_told()
             turn = checked(await self._agent.act(episode))
             if limit.expired():  # the agent ignored its cancellation
                 raise TimeoutError
@@ -237,6 +266,29 @@ class Driver:
             replies = await self._round(calls, record, len(rounds) + 1)
             rounds.append(Round(turn, replies))
             episode.history.append(rounds[-1])
+
+    def _is_told_to_end(self) -> bool:
+        """Whether the run is being cancelled, not just something that an agent awaited.
+
+        The run's own task knows it first. The other tasks are cancelled once the event loop is
+        free, and agents that block the loop would each have another turn before.
+        """
+        return self._host_is_cancelled() or anyio.current_effective_deadline() == -math.inf
+
+    def _host_is_cancelled(self) -> bool:
+        return self._host is not None and self._host.cancelling() > 0
+
+    def _end_if_told(self) -> None:
+        if self._host_is_cancelled():
+            raise asyncio.CancelledError
+
+    async def _take_back_cancellations(self) -> None:
+        """Undo cancellations of this task by its agent or judge, of which there may be several."""
+        task = asyncio.current_task()
+        while task is not None and task.cancelling() and not self._is_told_to_end():
+            task.uncancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
 
     async def _round(
         self, calls: Sequence[ToolCall], record: EpisodeRecord, step: int
@@ -275,20 +327,6 @@ def _is_ctrl_c(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt)
 
 
-def _is_told_to_end() -> bool:
-    """Whether the driver's tasks are being cancelled, not just something that an agent awaited."""
-    return anyio.current_effective_deadline() == -math.inf
-
-
 def _cancelled(error: BaseException) -> asyncio.CancelledError:
     """The error with which a cancelled task ends, whatever its agent raised instead."""
     return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()
-
-
-async def _take_back_cancellations() -> None:
-    """Undo cancellations of this task by its agent, of which there may be several."""
-    task = asyncio.current_task()
-    while task is not None and task.cancelling() and not _is_told_to_end():
-        task.uncancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)

@@ -62,5 +62,6 @@ class RunMetrics:
         try:
             yield
         except Exception as error:
-            text = f"the metrics of {self.suite.__name__}: {what}: {words_of(error)}"
+            why = str(error) if isinstance(error, SuiteError) else words_of(error)
+            text = f"the metrics of {self.suite.__name__}: {what}: {why}"
             raise SuiteError(text) from error

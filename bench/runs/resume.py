@@ -1,10 +1,11 @@
 """Resumes a run that was interrupted.
 
-An episode is finished when its record and the records of all its calls are on disk. Before a run
-goes on, its directory is made as if only the finished episodes had been run. Records of other
-episodes are moved to `abandoned.jsonl`, so no call counts twice and nothing recorded is lost. Each
-file is replaced as a whole, so a kill at any moment leaves readable files, and so does a full disk.
-On a full disk a run with nothing to move goes on as far as it can.
+An episode is finished when its record, the records of all its calls and, if the run has a judge,
+its judgement are on disk. Before a run goes on, its directory is made as if only the finished
+episodes had been run. Records of other episodes are moved to `abandoned.jsonl`, so no call counts
+twice and nothing recorded is lost. Each file is replaced as a whole, so a kill at any moment leaves
+readable files, and so does a full disk. On a full disk a run with nothing to move goes on as far as
+it can.
 """
 
 import os
@@ -49,6 +50,7 @@ class _Episode:
     episode: str
     tool_calls: list[_Made]
     ending: str = ""
+    judgement: object = None
 
 
 @dataclass(slots=True)
@@ -70,16 +72,19 @@ class Settled:
     abandoned: int = 0
 
 
-def settle(path: Path, *, failed_too: bool) -> Settled:
-    """Move away the records that finished episodes do not need. With `failed_too` also move the
-    episodes that failed only because of a quota, the gateway or the model's endpoint. Raises
-    `OSError`, and `JsonLinesError` where a file can't be read.
+def settle(path: Path, *, failed_too: bool, is_judged: bool = False) -> Settled:
+    """Move away the records that finished episodes do not need; where the run `is_judged`, they
+    have a judgement. With `failed_too` also move the episodes that failed only because of a quota,
+    the gateway or the model's endpoint. Raises `OSError`, and `JsonLinesError` where a file can't
+    be read.
     """
     settled = Settled()
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
     made = Counter(record.episode for record, _ in records(calls, _CALL))
     for record, _ in records(episodes, _EPISODE):
         recorded = sum(bool(call.call_id) for call in record.tool_calls)
+        if is_judged and record.judgement is None:
+            continue
         if made[record.episode] >= recorded and not (failed_too and _is_infrastructure(record)):
             settled.finished.add(record.episode)
     settled.abandoned += _keep(calls, _CALL, settled.finished)

@@ -28,6 +28,7 @@ from gateway.finder import ToolFinder
 from gateway.server.process import calmed_collector, raise_file_limit
 from gateway.telemetry.vitals import Vitals
 from manifests import Catalog, Manifest
+from manifests.nearest import did_you_mean
 
 YOUNG = 200_000
 """How many new objects trigger a search for reference cycles. Episodes make no cycles, and a search
@@ -87,11 +88,13 @@ async def run(
     return the content of its `run.json`.
 
     `settings` are those of an embedded gateway. `catalog` holds the tools, by default the project's
-    own. Raises `RunDirectoryError`, `TraceError`, `SnapshotError`, `AgentSettingsError`, and
-    `GatewayUnreachableError` where no gateway answers at the plan's URL.
+    own. Raises `RunDirectoryError`, `TraceError`, `SnapshotError`, `AgentSettingsError`,
+    `JudgeSettingsError`, `SuiteError`, and `GatewayUnreachableError` where no gateway answers at
+    the plan's URL.
     """
     raise_file_limit()
     catalog = catalog or Catalog.load()
+    plan.suite.check_labels(catalog)
     async with AsyncExitStack() as parts:
         agent = await parts.enter_async_context(open_agent(plan.agent, catalog))
         judge = await parts.enter_async_context(open_judge(plan.judge, catalog))
@@ -118,6 +121,7 @@ async def run(
                 starts_per_s=plan.starts_per_s,
                 offer=offer,
                 judge=judge,
+                judge_s=plan.judge.wall_s,
                 withheld={tool.name for tool in catalog.select(intent="transactional")},
             )
             started = time.perf_counter()
@@ -133,6 +137,8 @@ async def run(
             "calls_per_s": round((directory.metrics.traffic.latency_ms.count - calls) / took_s, 1),
             "most_in_flight": driver.most_in_flight,
             "first_errors": driver.first_errors,
+            "judged": driver.judged,
+            "failed_judgements": driver.failed_judgements,
             "driver": vitals.result(),
         }
         if isinstance(client, HttpClient):
@@ -187,7 +193,9 @@ def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
             raise SuiteError(text) from error
         for name in found[task.id]:
             if catalog.get(name) is None:
-                raise SuiteError(f"{suite.name}: task {task.id} offers {name!r}, which is no tool")
+                hint = did_you_mean(str(name), [tool.name for tool in catalog])
+                text = f"task {task.id} offers {name!r}, which is no tool{hint}"
+                raise SuiteError(f"{suite.name}: {text}")
     return found
 
 

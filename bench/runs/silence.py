@@ -1,4 +1,6 @@
-"""Finds endpoints that answered no request of a run, whose figures then mean nothing."""
+"""Finds what gave a run nothing at all, so that its figures mean nothing: endpoints that answered
+no request, an agent or a judge that failed on every episode.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,8 +14,14 @@ if TYPE_CHECKING:
 
 
 def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> Iterator[str]:
-    """A line for each model and gateway that answered no request: where it is and its error."""
+    """A line for each model and gateway that answered no request, with where it is, and for an
+    agent and a judge that failed on every episode; each with the first error.
+    """
     usage, errors = metrics["usage"], about.first_errors
+    if [*usage["endings"]] == [Ending.AGENT_ERROR]:
+        count = usage["endings"][Ending.AGENT_ERROR]
+        yield _failure("agent", count, errors.get(Ending.AGENT_ERROR))
+    yield from of_judge(about.judged, about.failed_judgements, errors.get(JUDGE))
     url = plan.agent.model.base_url if plan.agent.model else None
     yield from of_model("agent", url, usage, errors.get(Ending.MODEL_ERROR))
     yield from of_model("judge", plan.judge.base_url, usage["judge"], errors.get(JUDGE))
@@ -22,6 +30,17 @@ def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> I
         yield _sentence(
             "the gateway", plan.gateway, f"{calls['made']} calls", calls["first_silence"]
         )
+
+
+def of_judge(judged: int, failed: int, error: str | None = None) -> Iterator[str]:
+    """The line for a judge, if it failed on every episode."""
+    if judged and failed == judged:
+        yield _failure("judge", failed, error)
+
+
+def _failure(who: str, episodes: int, error: str | None) -> str:
+    text = f"the {who} failed in all {episodes} episodes"
+    return f"{text}; the first: {error}" if error else text
 
 
 def of_model(

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.own import OwnError, is_own, load, words_of
 from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
 from bench.suites.suite import NOT_METRICS, SHARED_MEASURES, Suite, SuiteError
+from manifests.nearest import did_you_mean
 
 BUILT_IN = Path(__file__).parent
 
@@ -85,3 +86,10 @@ def _check(name: str, suite: type[Suite]) -> None:
             if one in reserved or one in names[:place]:
                 why = "reserved" if one in reserved else "given twice"
                 raise SuiteError(f"suite {name}: the name of the {kind} {one!r} is {why}")
+    metrics = [metric.name for metric in suite.metrics]
+    if not metrics:
+        raise SuiteError(f"suite {name}: its `metrics` are empty; name at least one Metric")
+    for measure in suite.measures:
+        if measure.is_share and measure.name not in metrics:
+            text = f"suite {name}: the measure {measure.name!r} is of no metric"
+            raise SuiteError(text + did_you_mean(measure.name, metrics))

@@ -8,7 +8,7 @@ tasks. A user's own suite is a subclass in the user's file, named `module:Class`
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -18,6 +18,8 @@ from bench.metrics.means import Means, Measured
 from bench.own import words_of
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.task import Task, TaskModel
+from manifests import Catalog
+from manifests.nearest import did_you_mean
 
 NOT_METRICS = frozenset(
     {
@@ -65,7 +67,7 @@ class Metric:
 class Measure:
     """A figure of a single episode, by which two runs are compared. `test` adds McNemar's test.
     `net` adds a second figure without episodes that failed only because of the infrastructure.
-    `is_share` figures lie between 0 and 1, and are shown as a percentage.
+    `is_share` figures lie between 0 and 1, and are shown as a percentage; each is that of a metric.
     """
 
     name: str
@@ -155,6 +157,21 @@ class Suite(ABC):
         """Whether it says itself which tools an agent is offered."""
         return next(kind for kind in type(self).__mro__ if "offered" in vars(kind)) is not Suite
 
+    def check_labels(self, catalog: Catalog) -> None:
+        """Raises `SuiteError` if a task is labelled with what is neither a tool of `catalog` nor
+        one of the project's own, which a smaller catalogue may lack.
+        """
+        own: Catalog | None = None
+        for task in self.tasks:
+            for call in task.tools:
+                if catalog.get(call.name) is not None:
+                    continue
+                own = own or Catalog.load()
+                if own.get(call.name) is None:
+                    hint = did_you_mean(call.name, [tool.name for tool in (*catalog, *own)])
+                    text = f"task {task.id} is labelled with {call.name!r}, which is no tool{hint}"
+                    raise SuiteError(f"{self.name}: {text}")
+
     @cached_property
     def digest(self) -> str:
         """16 hex digits: a hash of the suite's name and all its tasks."""
@@ -169,7 +186,7 @@ class Suite(ABC):
     @classmethod
     def new_metrics(cls) -> SuiteMetrics:
         """Metrics over no episodes yet: each is the mean of what `measured` has under its name."""
-        return Means([metric.name for metric in cls.metrics], cls.measured)
+        return Means([metric.name for metric in cls.metrics], partial(_measured, cls))
 
     @classmethod
     @abstractmethod
@@ -178,8 +195,9 @@ class Suite(ABC):
 
     @classmethod
     def offered(cls, task: Task) -> Sequence[str] | None:  # noqa: ARG003 - for overriding suites
-        """The tools that an agent is offered for a task. None, then for every task, leaves this to
-        the run: the tools that a search finds, or those that the task is labelled with.
+        """The tools that an agent is offered for a task. A suite that says so decides for all its
+        tasks; None then stands for the tools that the task is labelled with. Any other suite leaves
+        it to the run: the tools that a search finds, or the labelled ones.
         """
         return None
 
@@ -202,7 +220,20 @@ class Suite(ABC):
 def measure(suite: type[Suite], record: EpisodeRecord) -> Measured:
     """What `Suite.measured` says of an episode. Raises `SuiteError` for whatever that raises."""
     try:
-        return suite.measured(record, record.last_round)
+        return _measured(suite, record, record.last_round)
     except Exception as error:
-        text = f"{suite.__name__}: episode {record.episode}: {words_of(error)}"
-        raise SuiteError(text) from error
+        why = str(error) if isinstance(error, SuiteError) else words_of(error)
+        raise SuiteError(f"{suite.__name__}: episode {record.episode}: {why}") from error
+
+
+def _measured(
+    suite: type[Suite], record: EpisodeRecord, last_round: list[ToolCallRecord]
+) -> Measured:
+    """What `Suite.measured` says. Raises `SuiteError` for a figure of an unknown name."""
+    found = suite.measured(record, last_round)
+    known = {metric.name for metric in suite.metrics} | {measure.name for measure in suite.measures}
+    for name in found.figures:
+        if name not in known:
+            text = f"`measured` gives the figure {name!r}, which is no metric or measure"
+            raise SuiteError(text + did_you_mean(str(name), known))
+    return found

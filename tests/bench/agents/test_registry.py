@@ -42,6 +42,12 @@ class Broken:
     async def act(self, episode):
         raise RuntimeError("[/odd] words")
 
+class Sync:
+    name = "sync"
+
+    def act(self, episode):
+        return Turn(answer="x")
+
 class CtrlC:
     name = "ctrl-c"
 
@@ -107,26 +113,33 @@ def test_an_agent_may_import_its_siblings_late_and_they_shadow_nothing(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "said"),
+    ("name", "said"),
     [
-        ("exits:Agent", 2, "exits:Agent: SystemExit: 3"),
-        ("mine:Nobody", 2, "mine:Nobody: module 'mine' has no attribute 'Nobody'"),
-        ("nowhere:Agent", 2, "nowhere:Agent: No module named 'nowhere'"),
-        ("torn:Agent", 2, "torn:Agent: SyntaxError: "),
-        ("mine:NoName", 1, "it has no `name`"),
-        ("mine:NoAct", 1, "it has no method `act`"),
-        ("mine:NoKey", 1, "mine:NoKey: RuntimeError: a key is missing"),
+        ("exits:Agent", "exits:Agent: exits.py:1: SystemExit: 3"),
+        ("lacks:Agent", "lacks:Agent: lacks.py:1: No module named 'nowhere'"),
+        ("mine:Nobody", "mine:Nobody: module 'mine' has no attribute 'Nobody'"),
+        ("nowhere:Agent", "nowhere:Agent: No module named 'nowhere'"),
+        ("torn:Agent", "torn:Agent: SyntaxError: "),
+        ("mine:NoName", "it has no `name`"),
+        ("mine:NoAct", "it has no method `act`"),
+        ("mine:Sync", "its method `act` is no coroutine: write `async def act`"),
+        ("mine:NoKey", "mine:NoKey: mine.py:19: RuntimeError: a key is missing"),
+        ("../mine:Silent", "it is neither `module:Name`"),
+        ("mine.py:Silent", "it is neither `module:Name`"),
+        (":Silent", "it is neither `module:Name`"),
+        ("mine:", "it is neither `module:Name`"),
     ],
 )
 def test_an_agent_that_is_none_is_told_before_anything_is_written(
-    name: str, code: int, said: str, tmp_path: Path
+    name: str, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     (tmp_path / "torn.py").write_text("class Agent(:")
     (tmp_path / "exits.py").write_text("raise SystemExit(3)")
+    (tmp_path / "lacks.py").write_text("import nowhere")
     done = run("--agent", name, "--out", "out")
-    assert done.exit_code == code
-    assert said in done.output
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.split())
     assert not Path("out").exists()
 
 
@@ -149,6 +162,9 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
         (("--agent", "replay"), "--trace names"),
         (("--judge", "llm"), "--judge llm wants --judge-model and --judge-base-url"),
         (("--resume",), "--resume wants --out"),
+        (("--seed", str(2**64)), f"is not in the range -{2**53}<=x<={2**53}"),
+        (("--episodes", str(2**64)), f"is not in the range 1<=x<={2**53}"),
+        (("--max-judge-s", "0"), "0.0 is not in the range x>=0.001"),
     ],
 )
 def test_settings_that_make_no_run_are_a_usage_error(options: tuple[str, ...], said: str) -> None:
@@ -162,9 +178,11 @@ def test_settings_that_make_no_run_are_a_usage_error(options: tuple[str, ...], s
 def test_at_the_end_it_is_told_why_episodes_failed(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     done = run("--agent", "mine:Broken", "--top-k", "0", "--episodes", "2", "--out", "out")
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 1, "an agent that fails in all episodes was not measured"
     assert "endings: agent_error 2\n" in done.output
-    assert "the first agent_error: agent: RuntimeError: [/odd] words\n" in done.output
+    why = "agent: mine.py:25: RuntimeError: [/odd] words"
+    assert f"the first agent_error: {why}\n" in done.output
+    assert f"finbench: the agent failed in all 2 episodes; the first: {why}\n" in done.output
 
 
 @pytest.mark.parametrize(
@@ -184,7 +202,7 @@ def test_ctrl_c_says_what_is_left(episodes: str, said: str, tmp_path: Path) -> N
 
 def test_a_tool_that_is_labelled_twice_is_offered_once(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
-    tools = [{"name": name} for name in ("get_coin", "gone", "get_coin")]
+    tools = [{"name": name} for name in ("get_coin", "get_coin")]
     task = {"id": "a", "category": "c", "question": "q", "tools": tools}
     Path("tasks.jsonl").write_text(json.dumps(task))
     done = run(

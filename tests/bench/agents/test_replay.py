@@ -91,7 +91,7 @@ def test_a_recorded_run_played_offline_makes_the_same_calls(tmp_path: Path) -> N
     assert figures[0]["TESR"] == figures[1]["TESR"]
     (tmp_path / "bad.jsonl").write_text("[]\n")
     refused = finbench_in(tmp_path, *offline, "--trace", "bad.jsonl", "--out", "none")
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert refused.stderr == "finbench: bad.jsonl:1: not a record: not a JSON object\n"
     assert not (tmp_path / "none").exists()
 

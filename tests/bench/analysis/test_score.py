@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from bench.analysis.score import IN_FLIGHT, Gold, score_records, written
 from bench.cli.main import main
+from bench.judges.judging import Judging
 from bench.record import EpisodeRecord, Judgement
 from bench.runs.digest import run_digest
 from bench.runs.metrics import RunMetrics
@@ -283,6 +284,10 @@ class Slow:
         return Judgement(self.name, "free_text", [float(int(record.ground_truth) % 2)])
 
 
+def judging(judge: Slow) -> Judging:
+    return Judging(judge, LabelledTasks.kind_of)
+
+
 @pytest.mark.anyio
 async def test_many_are_judged_at_once_few_are_held_and_all_come_out_in_order() -> None:
     records, judge, ahead = episodes(500), Slow(), 0
@@ -294,7 +299,7 @@ async def test_many_are_judged_at_once_few_are_held_and_all_come_out_in_order() 
             yield record
 
     async with written(Path("out.jsonl")) as out:
-        metrics = await score_records(LabelledTasks, reading(), judge, keep=False, out=out)
+        metrics = await score_records(LabelledTasks, reading(), judging(judge), keep=False, out=out)
     assert judge.most == IN_FLIGHT
     assert ahead <= IN_FLIGHT
     assert metrics.result()["SoftScore"] == 0.5
@@ -315,7 +320,7 @@ async def test_a_failure_ends_what_is_under_way() -> None:
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        await score_records(LabelledTasks, reading(), judge, keep=False)
+        await score_records(LabelledTasks, reading(), judging(judge), keep=False)
     assert judge.at_once == 0
 
 

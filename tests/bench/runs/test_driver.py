@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
 from bench.client import EmbeddedClient, HttpClient
-from bench.record import Ending, EpisodeRecord, Judgement, ModelCallRecord
+from bench.record import Ending, EpisodeRecord, FailedJudgement, Judgement, ModelCallRecord
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.driver import Driver, Limits
 from bench.runs.metrics import RunMetrics
@@ -93,11 +94,12 @@ async def test_limits_end_an_episode_with_a_reason(tmp_path: Path) -> None:
         wall_s = 0.05 if act is stuck else PATIENCE_S
         limits = Limits(rounds=3, calls=7, wall_s=wall_s, tokens=150)
         _, (record,) = await run(tmp_path / str(number), Made(act), 1, limits)
-        endings.append((record["ending"], record["error"], len(record["tool_calls"])))
+        told = re.sub(r"py:\d+", "py:LINE", record["error"])
+        endings.append((record["ending"], told, len(record["tool_calls"])))
     assert endings == [
         ("rounds", "limit: 3 rounds are used up", 3),
         ("time", "limit: 0.05 s have passed", 0),
-        ("agent_error", "agent: RuntimeError: no model", 0),
+        ("agent_error", "agent: test_driver.py:LINE: RuntimeError: no model", 0),
         ("calls", "limit: 7 calls are used up", 6),
         ("tokens", "limit: 150 tokens are used up", 1),
         ("model_error", "model: 429: try later", 0),
@@ -227,7 +229,7 @@ NONSENSE: dict[str, Any] = {
         BaseExceptionGroup("CancelledErrors", [asyncio.CancelledError()])
     ),
     "PanicException: index out of bounds": _raising(_PanicException("index out of bounds")),
-    "agent: _Mute": _raising(_Mute()),
+    ": _Mute": _raising(_Mute()),
     "`observed` takes at most 1048576 characters": _observing(0, "x" * 2_000_000),
     "of at most 4096 bytes": _noting([_request(purpose="x" * 5_000)]),
     "ModelCallRecords, at most 10000": _noting([_request()] * 10_001),
@@ -367,29 +369,121 @@ async def test_an_agent_can_not_give_itself_rounds(tmp_path: Path) -> None:
     )
 
 
-async def test_a_judge_that_fails_costs_its_judgement_only(
+def judgements(folder: Path) -> dict[str, Judgement | None]:
+    episodes = (r for r in Run.open(folder).records() if isinstance(r, EpisodeRecord))
+    return {record.id: record.judgement for record in episodes}
+
+
+async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
         name = "broken"
 
         async def judge(self, record: EpisodeRecord) -> Judgement:
-            if record.id == "starter_1":
-                raise KeyError("score")
+            match record.id:
+                case "starter_1":
+                    raise KeyError("score")
+                case "starter_2":
+                    raise SystemExit(3)
+                case "starter_3":
+                    raise asyncio.CancelledError
+                case "starter_4":
+                    return Judgement(self.name, "none", [1.0] * 10_000_000)
+                case "starter_5":
+                    return Judgement(self.name, "x" * 2_000_000)
             return Judgement(self.name, "none")
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         agent = Made(_giving(Turn(answer="x")))
-        driver = Driver(SUITE, agent, Loopback(), directory, concurrency=2, judge=Broken())
-        await driver.run(3)
-    judged = {
-        r.id: r.judgement
-        for r in Run.open(tmp_path / "run").records()
-        if isinstance(r, EpisodeRecord)
-    }
-    assert len(judged) == 3
-    assert judged["starter_1"] == Judgement("broken", "none", invalid=1)
-    assert "the judge failed on starter_1.0: KeyError: 'score'" in caplog.text
+        driver = Driver(SUITE, agent, Loopback(), directory, concurrency=1, judge=Broken())
+        await driver.run(7)
+    judged = judgements(tmp_path / "run")
+    failed = [one for one in judged.values() if isinstance(one, FailedJudgement)]
+    assert len(judged) == 7
+    assert [re.sub(r"py:\d+", "py:LINE", one.error) for one in failed] == [
+        "test_driver.py:LINE: KeyError: 'score'",
+        "test_driver.py:LINE: SystemExit: 3",
+        "test_driver.py:LINE: CancelledError: something that it waited for was cancelled",
+        "JudgementError: its scores are 10000000 where a list of at most 10000 is allowed",
+        "JudgementError: it has 2000080 bytes as JSON, over 1048576",
+    ]
+    assert {one.invalid for one in failed} == {1}
+    assert judged["starter_6"] == Judgement("broken", "none")
+    assert (driver.judged, driver.failed_judgements) == (7, 5)
+    assert driver.first_errors == {"judge": failed[0].error}
+    (line,) = [r.getMessage() for r in caplog.records if "the judge failed" in r.getMessage()]
+    assert f"the judge failed on starter_1.0: {failed[0].error}; further" in line
+
+
+class Hanging:
+    """A judge that judges one task and hangs on the others."""
+
+    name = "hanging"
+
+    def __init__(self) -> None:
+        self.hangs = asyncio.Event()
+
+    async def judge(self, record: EpisodeRecord) -> Judgement:
+        if record.id != "starter_0":
+            self.hangs.set()
+            await asyncio.sleep(2 * PATIENCE_S)
+        return Judgement(self.name, "none", [1.0])
+
+
+async def test_a_judge_that_hangs_costs_its_judgement_only(tmp_path: Path) -> None:
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        agent = Made(_giving(Turn(answer="x")))
+        parts = SUITE, agent, Loopback(), directory
+        await Driver(*parts, concurrency=3, judge=Hanging(), judge_s=0.05).run(3)
+    judged = judgements(tmp_path / "run")
+    assert judged.pop("starter_0") == Judgement("hanging", "none", [1.0])
+    expected = FailedJudgement("hanging", "none", invalid=1, error="limit: 0.05 s have passed")
+    assert [*judged.values()] == [
+        replace(expected, kind=one.kind) for one in judged.values() if one
+    ]
+
+
+async def test_an_episode_that_waits_for_its_judge_is_recorded_when_the_run_is_ended(
+    tmp_path: Path,
+) -> None:
+    about = {"suite": "starter", "judge": "hanging"}
+    judge = Hanging()
+    async with RunDirectory.open(tmp_path / "run", about) as directory:
+        agent = Made(_giving(Turn(answer="x")))
+        driver = Driver(SUITE, agent, Loopback(), directory, concurrency=2, judge=judge)
+        running = asyncio.create_task(driver.run(2))
+        await judge.hangs.wait()
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+    expected = {"starter_0": Judgement("hanging", "none", [1.0]), "starter_1": None}
+    assert judgements(tmp_path / "run") == expected
+    async with RunDirectory.open(tmp_path / "run", about, resume=True) as directory:
+        assert directory.finished == {"starter_0.0"}
+    unjudged = {"judge": "none"}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(unjudged))
+    async with RunDirectory.open(tmp_path / "run", unjudged, resume=True) as directory:
+        assert directory.finished == {"starter_0.0"}, "the other was moved away before"
+
+
+async def test_agents_that_block_the_event_loop_get_no_turn_once_the_run_is_told_to_end(
+    tmp_path: Path,
+) -> None:
+    turns: list[str] = []
+
+    async def act(episode: Episode) -> Turn:
+        turns.append(episode.task.id)
+        running.cancel()  # as a signal does, while no task but this one can run
+        return Turn(answer="x")
+
+    async with RunDirectory.open(tmp_path / "run", {}) as directory:
+        driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=20)
+        running = asyncio.create_task(driver.run(20))
+        await asyncio.wait([running])
+        assert running.cancelled()
+    assert turns == ["starter_0"]
+    assert judgements(tmp_path / "run") == {"starter_0": None}, "it had finished"
 
 
 async def test_few_starts_a_second_are_few(tmp_path: Path) -> None:

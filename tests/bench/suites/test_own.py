@@ -17,7 +17,8 @@ from tests.support.records import episode
 OWN = """
 import os
 from dataclasses import dataclass
-from finport import AgentType, Judgement, JudgeType, Measure, Measured, Metric, Suite, Task, Turn
+from finport import AgentType, Judgement, JudgeType, LabelledCall
+from finport import Measure, Measured, Metric, Suite, Task, Turn
 
 @dataclass(frozen=True)
 class Options:
@@ -73,7 +74,7 @@ class Odd(Words):
             case "offered":
                 raise KeyError("t")
             case "no tool":
-                return ("no_such_tool",)
+                return ("get_coins",)
         return ()
 
     @classmethod
@@ -85,6 +86,8 @@ class Odd(Words):
                 return Measured(True, {"Score": 2.0})
             case "not a number":
                 return Measured(True, {"Score": float("nan")})
+            case "misspelt":
+                return Measured(True, {"Scroe": 1.0})
         return super().measured(record, last_round)
 
 class OddJudge:
@@ -115,6 +118,30 @@ class Twice(Words):
 
 class Taken(Words):
     measures = (Measure("calls"),)
+
+class Bare(Words):
+    metrics = ()
+
+class OfNoMetric(Words):
+    measures = (Measure("Socre"),)
+
+class Mislabelled(Words):
+    @classmethod
+    def read(cls, name, dataset):
+        tools = (LabelledCall(name="get_coyn"),)
+        return [Task(id="m", category="c", question="?", tools=tools)]
+
+class Keyless:
+    name = "keyless"
+    def __init__(self, *parts):
+        raise RuntimeError("a key is missing")
+    async def judge(self, record): ...
+
+KEYLESS = JudgeType("keyless", "", Keyless)
+
+class Plain:
+    name = "plain"
+    def judge(self, record): ...
 
 class Unreadable(Words):
     @classmethod
@@ -170,6 +197,10 @@ def test_options_of_an_agent_are_typed_and_stand_in_the_settings_of_its_run() ->
         (("--judge", "rules"), "there are: length, known, none, or `module:Name`"),
         (("--judge", "own_words:Nobody"), "module 'own_words' has no attribute 'Nobody'"),
         (("--judge", "own_words:Words"), "it is no JudgeType, and has no method `judge`"),
+        (("--judge", "own_words:Keyless"), "own_words.py:121: RuntimeError: a key is missing"),
+        (("--judge", "own_words:KEYLESS"), "own_words.py:121: RuntimeError: a key is missing"),
+        (("--judge", "own_words:Plain"), "`judge` is no coroutine: write `async def judge`"),
+        (("--judge", "a/own_words:Plain"), "it is neither `module:Name`"),
     ],
 )
 def test_settings_that_do_not_fit_are_a_usage_error(options: tuple[str, ...], said: str) -> None:
@@ -187,6 +218,10 @@ def test_settings_that_do_not_fit_are_a_usage_error(options: tuple[str, ...], sa
         ("own_words:Empty", "holds no tasks"),
         ("own_words:Unmeasured", "it has no method `measured`"),
         ("own_words:Reserved", "the name of the metric 'episodes' is reserved"),
+        ("own_words:Bare", "its `metrics` are empty; name at least one Metric"),
+        ("own_words:OfNoMetric", "the measure 'Socre' is of no metric; did you mean Score?"),
+        ("own_words:Mislabelled", "with 'get_coyn', which is no tool; did you mean get_coin?"),
+        ("./own_words:Words", "it is neither `module:Name`"),
         ("own_words:Twice", "the name of the metric 'Score' is given twice"),
         ("own_words:Taken", "the name of the measure 'calls' is reserved"),
         ("own_words:Unreadable", "FileNotFoundError"),
@@ -214,30 +249,62 @@ def test_episodes_are_judged_anew_by_another_judge_of_the_suite_or_of_ones_own()
 def test_what_is_no_judgement_costs_itself_only(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODD", odd)
     run = ("own_words:Odd", *WORDS[1:], "--judge", "odd", "--out", "out")
-    assert finbench("run", *run).exit_code == 0
+    done = finbench("run", *run)
+    assert done.exit_code == 1, "a judge that fails in all episodes judged nothing"
+    assert "the judge failed on 4 of 4 episodes\n" in done.stdout
+    assert "finbench: the judge failed in all 4 episodes; the first: " in done.stderr
     again = finbench("score", "out", "--suite", "own_words:Odd", "--judge", "odd", "--json")
-    assert again.exit_code == 0, again.output
-    records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
-    assert [record["judgement"]["invalid"] for record in records] == [1, 1, 1, 1]
-    assert json.loads(again.output)["episodes"] == 4
+    assert again.exit_code == 1, again.output
+    judgements = [record["judgement"] for record in records()]
+    assert [judgement["invalid"] for judgement in judgements] == [1, 1, 1, 1]
+    assert all(judgement["error"] in done.stderr for judgement in judgements)
+    figures = json.loads(again.stdout)
+    assert (figures["episodes"], figures["failed_judgements"]) == (4, 4)
+
+
+def records() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+
+
+def test_a_judge_that_hangs_is_given_up_in_a_run_and_in_a_score() -> None:
+    Path("slow.py").write_text(
+        "import asyncio\n"
+        "class Slow:\n"
+        "    name = 'slow'\n"
+        "    async def judge(self, record):\n"
+        "        await asyncio.sleep(3_600)\n"
+    )
+    options = ("--judge", "slow:Slow", "--max-judge-s", "0.05")
+    done = finbench("run", *WORDS, *options, "--out", "out")
+    assert "the first judge: limit: 0.05 s have passed\n" in done.stdout
+    assert json.loads(Path("out/run.json").read_text())["judge_s"] == 0.05
+    assert {record["judgement"]["error"] for record in records()} == {"limit: 0.05 s have passed"}
+    scored = finbench("score", "out", *OF_RUN, *options)
+    assert "the judge failed on 4 of 4 episodes\n" in scored.stdout
+    assert scored.exit_code == done.exit_code == 1
+    for form in ("parquet", "openinference", "atif"):
+        assert finbench("export", "out", "--format", form, "--out", form).exit_code == 0
+    assert finbench("report", "out", *OF_RUN).exit_code == 0
+    assert "limit: 0.05 s have passed" in Path("out/report.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("odd", "said"),
+    ("odd", "code", "said"),
     [
-        ("measured", "Odd: episode w0.0: KeyError: 'm'"),
-        ("large", "Score is 2.0, not from 0 to 1"),
-        ("not a number", "Score is nan, not from 0 to 1"),
-        ("offered", "the tools of task w0: KeyError: 't'"),
-        ("no tool", "task w0 offers 'no_such_tool', which is no tool"),
+        ("measured", 1, "Odd: episode w0.0: own_words.py:68: KeyError: 'm'"),
+        ("large", 1, "Score is 2.0, not from 0 to 1"),
+        ("not a number", 1, "Score is nan, not from 0 to 1"),
+        ("misspelt", 1, "the figure 'Scroe', which is no metric or measure; did you mean Score?"),
+        ("offered", 2, "the tools of task w0: own_words.py:59: KeyError: 't'"),
+        ("no tool", 2, "offers 'get_coins', which is no tool; did you mean get_coin?"),
     ],
 )
 def test_a_suite_that_fails_ends_its_run_with_the_reason(
-    odd: str, said: str, monkeypatch: pytest.MonkeyPatch
+    odd: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODD", odd)
     done = finbench("run", "own_words:Odd", *WORDS[1:], "--out", "out")
-    assert done.exit_code == 1
+    assert done.exit_code == code
     assert said in done.output
     assert "Traceback" not in done.output
 
@@ -250,7 +317,7 @@ def test_a_run_directory_has_nothing_imported(command: str, tmp_path: Path) -> N
     (tmp_path / "planted.py").write_text("open('was_run', 'w').close()")
     options = {"compare": ("out",), "export": ("--format", "words", "--out", "x")}.get(command, ())
     done = finbench(command, "out", *options)
-    assert done.exit_code in (1, 2)
+    assert done.exit_code == 2
     assert "--suite planted:Suite" in " ".join(done.output.split())
     assert not Path("was_run").exists()
     finbench(command, "out", *options, *OF_RUN)
