@@ -128,6 +128,8 @@ def test_finport_and_finbench_commands_succeed(
 ) -> None:
     for name, text in files_shown().items():
         Path(name).write_text(text)  # in the test's own folder
+    (tasks,) = blocks("jsonl")
+    Path("mine.jsonl").write_text(tasks)
     for line in dict.fromkeys(commands_that_start("finport ", "finbench ")):
         if line.startswith(("finport serve", "finbench simulated-model")):
             continue

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 VERSION = version("finport")
 PACKAGES = ("adapters", "bench", "cache", "gateway", "manifests")
 
@@ -108,6 +109,14 @@ def save_agent() -> None:
     document = (ROOT / "docs" / "bench.md").read_text()
     (agent,) = re.findall(r"```python\n(.*?)```", document, re.DOTALL)
     Path("mine.py").write_text(agent)
+
+
+def save_shown() -> list[str]:
+    """The files that CONTRIBUTING.md shows, in the working directory."""
+    shown = re.findall(r"```python\n(# (\w+\.py)\n.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    for text, name in shown:
+        Path(name).write_text(text)
+    return [name for _, name in shown]
 
 
 def beside(kind: str, name: str) -> Path:
@@ -221,11 +230,14 @@ def test_safe_path_and_commands_are_not_disturbed(installed: Installed) -> None:
         assert installed.run(command, "--version").stdout == f"{command}, {said}"
 
 
-def test_mypy_sees_the_true_types(installed: Installed) -> None:
+def test_mypy_sees_the_true_types_and_no_fault_in_the_examples(installed: Installed) -> None:
     save_agent()
     Path("types_of_mine.py").write_text(TYPES)
     mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir=mypy"]
-    command = [*mypy, "--python-executable", installed.python, "types_of_mine.py", "mine.py"]
+    shown = save_shown()  # in the same run, which has read the packages' types already
+    assert shown == ["sums.py", "first_tool.py"]
+    files = ["types_of_mine.py", "mine.py", *shown]
+    command = [*mypy, "--python-executable", installed.python, *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert re.findall(r"error: (.*)", done.stdout) == [
         'Argument 1 to "call" of "Gateway" has incompatible type "int"; expected "str"  [arg-type]',
