@@ -17,9 +17,9 @@ import orjson
 from yarl import URL
 
 from bench.environment import GATEWAY_KEY
-from gateway import CallContext, CallRecord, ErrorCode, Gateway
+from gateway import CallContext, CallRecord, ErrorCode, Gateway, Result
 from gateway.bind import masked, printable, redacted
-from gateway.context import CLIENT
+from gateway.context import CLIENT, QUERY_CHARS
 from gateway.trace import Trace
 
 CONNECTIONS = 256
@@ -34,11 +34,29 @@ _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
 
 @dataclass(frozen=True, slots=True)
+class OutputBudget:
+    """How long the answer to a call may be, in characters or in tokens, and the question that it
+    serves. The gateway shortens a longer one (`docs/compression.md`).
+    """
+
+    question: str
+    max_chars: int | None = None
+    max_tokens: int | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The options of a call: of `CallContext`, and in a query."""
+        limit = {"max_chars": self.max_chars, "max_tokens": self.max_tokens}
+        given: dict[str, Any] = {name: value for name, value in limit.items() if value is not None}
+        return {**given, "question": self.question[:QUERY_CHARS]}
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """The result of a call for the agent: the JSON of the answer, or an error.
 
-    For a table that the gateway shortened, `part` has how many rows come before these, and how many
-    there are in all.
+    For a table of which the gateway left rows out, `part` has how many rows come before these, and
+    how many there are in all. If the answer was shortened to a budget, `is_text` says so: then
+    `data` is the JSON of a text.
     """
 
     ok: bool
@@ -50,11 +68,17 @@ class Reply:
     message: str | None = None
     source: str | None = None
     elapsed_ms: float = 0.0
+    is_text: bool = False
 
     def text(self, chars: int | None = None) -> str:
-        """The JSON of the answer as text, or its first `chars`; for an error its message."""
+        """The answer as text, or its first `chars`: its JSON, or the text into which it was
+        shortened. For an error its message.
+        """
         if not self.ok:
             return self.message or self.code or ""
+        if self.is_text:
+            text: str = orjson.loads(self.data)
+            return text[:chars]
         if chars is None:
             return self.data.decode()
         return self.data[: 4 * chars].decode(errors="ignore")[:chars]
@@ -72,7 +96,12 @@ class ToolClient(Protocol):
         ...
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], episode: str, step: int
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        episode: str,
+        step: int,
+        budget: OutputBudget | None = None,
     ) -> Reply: ...
 
 
@@ -85,8 +114,17 @@ class EmbeddedClient:
     async def hosts(self) -> dict[str, dict[str, Any]]:
         return self.gateway.answers.hosts.state()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
-        result = await self.gateway.call(tool, arguments, CallContext(episode=episode, step=step))
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        episode: str,
+        step: int,
+        budget: OutputBudget | None = None,
+    ) -> Reply:
+        options = {} if budget is None else budget.options()
+        context = CallContext(episode=episode, step=step, **options)
+        result = await self.gateway.call(tool, arguments, context)
         if result.error is not None:
             return Reply(
                 False,
@@ -100,9 +138,10 @@ class EmbeddedClient:
             True,
             result.call_id,
             data=result.data,
-            part=(result.offset, result.rows or 0) if result.truncated else None,
+            part=_part_of(result),
             source=result.source,
             elapsed_ms=result.elapsed_ms,
+            is_text=result.is_shortened,
         )
 
 
@@ -163,10 +202,17 @@ class HttpClient:
             name: of for name, of in reported if isinstance(of, dict) and of.keys() >= _OF_A_HOST
         }
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        episode: str,
+        step: int,
+        budget: OutputBudget | None = None,
+    ) -> Reply:
         at, started = time.time(), time.perf_counter()
         try:
-            envelope = await self._post(tool, arguments)
+            envelope = await self._post(tool, arguments, budget)
         except asyncio.CancelledError:
             gone = _failed(ErrorCode.CANCELLED, "the caller went away")
             self._trace.put(self._record(gone, tool, arguments, at, started, episode, step))
@@ -185,6 +231,7 @@ class HttpClient:
             message=record.message,
             source=record.source,
             elapsed_ms=record.elapsed_ms,
+            is_text="compression" in envelope,
         )
 
     def _record(
@@ -222,12 +269,16 @@ class HttpClient:
             step=step,
         )
 
-    async def _post(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _post(
+        self, tool: str, arguments: Mapping[str, Any], budget: OutputBudget | None
+    ) -> dict[str, Any]:
         """The envelope of an answer; without a valid one it is an error of the gateway."""
         self.made += 1
         path = f"/v1/tools/{quote(printable(tool), safe='')}"
         try:
             url = URL(f"{self._base_url}{path}", encoded=True)
+            if budget is not None:
+                url = url.with_query(budget.options())
             async with self._session.post(url, data=orjson.dumps(arguments)) as response:
                 body = await response.read()
                 envelope = orjson.loads(body)
@@ -251,8 +302,15 @@ def _is_envelope(value: object) -> TypeGuard[dict[str, Any]]:
     return all(isinstance(value.get(part), dict | None) for part in ("error", "provenance"))
 
 
+def _part_of(result: Result) -> tuple[int, int] | None:
+    is_part = result.truncated and not result.is_shortened
+    return (result.offset, result.rows or 0) if is_part else None
+
+
 def _part(envelope: Mapping[str, Any]) -> tuple[int, int] | None:
     match envelope:
+        case {"compression": _}:
+            return None
         case {"truncated": True, "offset": int(offset), "rows": int(rows)}:
             return offset, rows
     return None

@@ -13,6 +13,9 @@ CLIENT = "X-Finport-Client"
 QUESTION_CHARS = 4_000
 """The longest question."""
 
+QUERY_CHARS = 640
+"""The longest question in a query: the head of a request has 8 KiB, a character up to 12 bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallContext:

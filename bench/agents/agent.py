@@ -79,7 +79,8 @@ class Agent(Protocol):
     """Serves many episodes at once, so it keeps the state of an episode in that episode only.
 
     A user's own agent is a class with this protocol whose constructor takes no arguments; it is
-    named `module:Class`.
+    named `module:Class`. If it has a number `output_chars`, the answers to its calls are texts of
+    at most so many characters, shortened to what the task's question needs (`Reply.text`).
     """
 
     name: str

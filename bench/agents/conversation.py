@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from bench.agents.agent import Episode, ToolCall, Turn
+from bench.agents.agent import Episode, Round, ToolCall, Turn
 from bench.client import Reply
 from bench.models.client import Completion, FunctionCall, ModelClient
-from bench.record import Ending, ModelCallRecord
+from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord
 from gateway.bind import REDACTED, masked
 from gateway.json_text import Repeating, read_json
 from manifests import Manifest
@@ -56,6 +56,17 @@ class Tools:
             tool = orjson.dumps(export(manifest, "openai", tags=self._inject))
             known = self._encoded[manifest.name] = (manifest, tool)
         return known[1]
+
+
+def read(made: Round) -> list[str]:
+    """The result of each call of a round, as a model reads it. One that is longer than a record
+    holds is noted in `observed`.
+    """
+    texts = [reply.text() if reply.ok else error_text(reply) for reply in made.replies]
+    for place, text in enumerate(texts):
+        if made.replies[place].ok and len(text) > OUTPUT_CHARS:
+            made.observed[place] = text
+    return texts
 
 
 class Conversation:

@@ -2,9 +2,9 @@
 section on FATR), with prompts of our own.
 
 It infers what the question needs before any call and states it in the record's first response. It
-chooses tools by their finance tags. The model reduces outputs of 500 characters or more to what the
-question needs. `inject` off is the paper's ablation: then neither descriptions nor rules mention
-tags.
+chooses tools by their finance tags. Outputs of over 500 characters are reduced to what the question
+needs: by the gateway, or with `reduce` by the model, as in the paper. `inject` off is the paper's
+ablation: then neither descriptions nor rules mention tags.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ import orjson
 
 from bench.agents.agent import Episode, Round, Turn
 from bench.agents.constraints import INFER, Constraints, ConstraintsError, read, split
-from bench.agents.conversation import Conversation, Tools, error_text, is_refusal, noted
+from bench.agents.conversation import Conversation, Tools, is_refusal, noted
+from bench.agents.conversation import read as read_round
 from bench.agents.declaration import AgentParts, AgentType
-from bench.agents.excerpt import excerpt, whole
 from bench.agents.llm import PLANNER
-from bench.client import Reply
 from bench.models.client import ModelClient, ModelError
 from bench.record import OUTPUT_CHARS
+from gateway.compress.cut import cut
 from manifests import Manifest
 
 REDUCED_FROM = 20_000
@@ -54,8 +54,15 @@ class FatrAgent:
     name = "fatr"
 
     def __init__(
-        self, model: ModelClient, *, inject: bool = True, hard_filter: bool = False
+        self,
+        model: ModelClient,
+        *,
+        inject: bool = True,
+        hard_filter: bool = False,
+        reduce: bool = False,
     ) -> None:
+        self.output_chars = REDUCED_FROM if reduce else OUTPUT_CHARS
+        self._reduces = reduce
         self._model = model
         self._tools = Tools(inject=inject)
         self._inject = inject
@@ -106,17 +113,19 @@ class FatrAgent:
 
     async def _read(self, episode: Episode, made: Round) -> list[str]:
         """The result of each call of a round, as the planner reads it."""
-        texts = [_short(reply) for reply in made.replies]
-        long = [place for place, text in enumerate(texts) if text is None]
-        reduced = await asyncio.gather(
-            *(self._reduced(episode, made.replies[place]) for place in long)
-        )
-        made.observed.update(zip(long, reduced, strict=True))
-        return [made.observed[n] if text is None else text for n, text in enumerate(texts)]
+        texts = read_round(made)
+        long = [
+            place
+            for place, reply in enumerate(made.replies)
+            if self._reduces and reply.ok and len(texts[place]) >= OUTPUT_CHARS
+        ]
+        reduced = await asyncio.gather(*(self._reduced(episode, texts[place]) for place in long))
+        for place, text in zip(long, reduced, strict=True):
+            texts[place] = made.observed[place] = text
+        return texts
 
-    async def _reduced(self, episode: Episode, reply: Reply) -> str:
-        """An output as reduced by the model; if it gave no reduction, an excerpt."""
-        output = excerpt(reply.data, REDUCED_FROM, reply.part)
+    async def _reduced(self, episode: Episode, output: str) -> str:
+        """An output as reduced by the model; if it gave no reduction, the start of the output."""
         text = f"Question:\n{episode.task.question}\n\nOutput:\n{output}"
         messages = [{"role": "system", "content": REDUCE}, {"role": "user", "content": text}]
         try:
@@ -124,31 +133,31 @@ class FatrAgent:
                 messages, record=noted(self._model, episode, "reduce")
             )
         except ModelError:
-            return excerpt(reply.data, OUTPUT_CHARS, reply.part)
+            return cut(output, OUTPUT_CHARS - 1)
         kept = completion.content.strip()
-        if not kept or is_refusal(completion):
-            return excerpt(reply.data, OUTPUT_CHARS, reply.part)
-        return kept if len(kept) <= OUTPUT_CHARS else f"{kept[: OUTPUT_CHARS - 1]}…"
-
-
-def _short(reply: Reply) -> str | None:
-    """A reply's text, if it needs no reduction."""
-    return whole(reply.data, OUTPUT_CHARS - 1, reply.part) if reply.ok else error_text(reply)
+        is_reduced = kept and not is_refusal(completion)
+        return cut(kept if is_reduced else output, OUTPUT_CHARS - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class FatrOptions:
     """`inject` puts the finance tags into the descriptions of tools; `hard_filter` drops candidates
-    that don't meet the inferred constraints.
+    that don't meet the inferred constraints; with `reduce` the model reduces long outputs.
     """
 
     inject: bool = True
     hard_filter: bool = False
+    reduce: bool = False
 
 
 def _make(options: FatrOptions, parts: AgentParts) -> FatrAgent:
     assert parts.model is not None  # noqa: S101 - the agent's type requires a model
-    return FatrAgent(parts.model, inject=options.inject, hard_filter=options.hard_filter)
+    return FatrAgent(
+        parts.model,
+        inject=options.inject,
+        hard_filter=options.hard_filter,
+        reduce=options.reduce,
+    )
 
 
 FATR = AgentType("fatr", "finance-aware tool routing", _make, FatrOptions, needs_model=True)

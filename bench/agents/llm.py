@@ -1,15 +1,15 @@
 """The agent `llm`: plain function calling, as a baseline for others.
 
-It sees the question, the offered tools and the results of its calls. Outputs over FinToolBench's
-bound are cut without a model. Across episodes it keeps only the JSON of tools.
+It sees the question, the offered tools and the results of its calls. The gateway shortens outputs
+over FinToolBench's bound to what the question needs. Across episodes the agent keeps only the JSON
+of tools.
 """
 
 from dataclasses import dataclass
 
-from bench.agents.agent import Episode, Round, Turn
-from bench.agents.conversation import Conversation, Tools, error_text
+from bench.agents.agent import Episode, Turn
+from bench.agents.conversation import Conversation, Tools, read
 from bench.agents.declaration import AgentParts, AgentType
-from bench.agents.excerpt import excerpt, whole
 from bench.models.client import ModelClient
 from bench.record import OUTPUT_CHARS
 
@@ -31,6 +31,7 @@ class LlmAgent:
     """Function calling with one model."""
 
     name = "llm"
+    output_chars = OUTPUT_CHARS
 
     def __init__(self, model: ModelClient, *, inject: bool = True) -> None:
         """`inject` puts the finance tags into the descriptions of tools."""
@@ -45,19 +46,8 @@ class LlmAgent:
             conversation = Conversation(system, episode.task.question, tools)
             episode.memory = conversation
         else:
-            conversation.answer(_read(episode.history[-1]))
+            conversation.answer(read(episode.history[-1]))
         return await conversation.next_turn(self._model, episode)
-
-
-def _read(made: Round) -> list[str]:
-    """The result of each call of a round, as the model reads it."""
-    texts = []
-    for place, reply in enumerate(made.replies):
-        text = whole(reply.data, OUTPUT_CHARS, reply.part) if reply.ok else error_text(reply)
-        if text is None:
-            text = made.observed[place] = excerpt(reply.data, OUTPUT_CHARS, reply.part)
-        texts.append(text)
-    return texts
 
 
 @dataclass(frozen=True, slots=True)

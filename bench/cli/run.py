@@ -20,6 +20,7 @@ from bench.cli.options import (
     with_dataset,
 )
 from gateway.cli.options import echo_json, modes, read_settings, run, simulation
+from gateway.compress.budget import LIMITS
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -72,6 +73,14 @@ _limits = together(
     click.option("--max-calls", type=whole(1), default=80, show_default=True),
     click.option("--max-wall-s", type=Number(min=0.001), default=600.0, show_default=True),
     click.option("--max-episode-tokens", type=whole(1)),
+    click.option(
+        "--max-output-chars",
+        type=click.IntRange(*LIMITS["chars"]),
+        help="Shorten the answers of tools to what the question needs. llm, fatr: 500 by default.",
+    ),
+    click.option(
+        "--max-output-tokens", type=click.IntRange(*LIMITS["tokens"]), help="The same, in tokens."
+    ),
 )
 
 
@@ -138,11 +147,16 @@ def run_suite(
         agent = _agent_settings(context, options, judge)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
+    chars, tokens = options.pop("max_output_chars"), options.pop("max_output_tokens")
+    if chars is not None and tokens is not None:
+        raise click.UsageError("give --max-output-chars or --max-output-tokens, not both")
     limits = Limits(
         rounds=options.pop("max_rounds"),
         calls=options.pop("max_calls"),
         wall_s=options.pop("max_wall_s"),
         tokens=options.pop("max_episode_tokens"),
+        output_chars=chars,
+        output_tokens=tokens,
     )
     top_k = options.pop("top_k")
     if top_k is not None and loaded.offers_tools:

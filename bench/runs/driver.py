@@ -20,7 +20,7 @@ from aiolimiter import AsyncLimiter
 
 from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
-from bench.client import Reply, ToolClient
+from bench.client import OutputBudget, Reply, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
 from bench.own import words_of
@@ -53,7 +53,8 @@ JUDGE = "judge"
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one episode may use: rounds (as in FinToolBench), calls in all and in one round,
-    seconds, and tokens of its model (None: any number).
+    seconds, and tokens of its model (None: any number). The answers of its calls have at most
+    `output_chars` or `output_tokens`; if neither is set, as many as the agent says.
     """
 
     rounds: int = 5
@@ -61,6 +62,8 @@ class Limits:
     calls_a_round: int = 16
     wall_s: float = 600.0
     tokens: int | None = None
+    output_chars: int | None = None
+    output_tokens: int | None = None
 
 
 Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
@@ -238,7 +241,7 @@ class Driver:
         """Play turns until the last one. Rounds are added to `rounds`, which holds them whatever
         the agent does to its episode.
         """
-        limits, said = self._limits, 0
+        limits, said, budget = self._limits, 0, self._budget(episode.task)
         while True:
             self._end_if_told()
             turn = checked(await self._agent.act(episode))
@@ -263,7 +266,7 @@ class Driver:
                 return end(record, Ending.TOKENS, f"limit: {limits.tokens} tokens are used up")
             episode.rounds_left = limits.rounds - len(rounds) - 1
             calls = [call for call, _ in bounded]
-            replies = await self._round(calls, record, len(rounds) + 1)
+            replies = await self._round(calls, record, len(rounds) + 1, budget)
             rounds.append(Round(turn, replies))
             episode.history.append(rounds[-1])
 
@@ -291,7 +294,11 @@ class Driver:
                 await asyncio.sleep(0)
 
     async def _round(
-        self, calls: Sequence[ToolCall], record: EpisodeRecord, step: int
+        self,
+        calls: Sequence[ToolCall],
+        record: EpisodeRecord,
+        step: int,
+        budget: OutputBudget | None,
     ) -> tuple[Reply, ...]:
         """Make the calls of one round. They are recorded first, so an interrupted one is not
         lost.
@@ -299,20 +306,30 @@ class Driver:
         made = [pending(call, step) for call in calls]
         record.tool_calls.extend(made)
         if len(made) == 1:
-            return (await self._call(calls[0], made[0], record.episode),)
+            return (await self._call(calls[0], made[0], record.episode, budget),)
         width = self._limits.calls_a_round
         replies = await asyncio.gather(
-            *(self._call(c, made[n], record.episode) for n, c in enumerate(calls[:width]))
+            *(self._call(c, made[n], record.episode, budget) for n, c in enumerate(calls[:width]))
         )
         text = f"a round holds at most {width} calls"
         for n, call in enumerate(calls[width:], width):
             replies.append(answered(made[n], refused(ErrorCode.INVALID_REQUEST, text, call)))
         return tuple(replies)
 
-    async def _call(self, call: ToolCall, made: ToolCallRecord, episode: str) -> Reply:
+    def _budget(self, task: Task) -> OutputBudget | None:
+        """How long the answers to the calls of an episode may be."""
+        chars, tokens = self._limits.output_chars, self._limits.output_tokens
+        if chars is None and tokens is None:
+            chars = getattr(self._agent, "output_chars", None)
+        is_bounded = chars is not None or tokens is not None
+        return OutputBudget(task.question, chars, tokens) if is_bounded else None
+
+    async def _call(
+        self, call: ToolCall, made: ToolCallRecord, episode: str, budget: OutputBudget | None
+    ) -> Reply:
         if call.problem is not None:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, call.problem, call))
-        reply = await self._client.call(call.tool, call.arguments, episode, made.step)
+        reply = await self._client.call(call.tool, call.arguments, episode, made.step, budget)
         return answered(made, reply, is_withheld=call.tool in self._withheld)
 
 

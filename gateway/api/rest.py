@@ -26,7 +26,7 @@ from gateway.api.route import CALLER, JSON, Route, Shape
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
-from gateway.context import CallContext
+from gateway.context import QUERY_CHARS, CallContext
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -98,10 +98,6 @@ class ResultsQuery(Query):
     where: str = Field(
         "", description="A filter of rows, such as `date >= 2024-01-02 and close > 13`."
     )
-
-
-QUERY_CHARS = 640
-"""The longest question in a query: the head of a request has 8 KiB, a character up to 12 bytes."""
 
 
 class CallQuery(Query, BudgetFields):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.agents import Episode, Turn
-from bench.client import Reply
+from bench.client import OutputBudget, Reply
 
 
 class Loopback:
@@ -18,7 +18,15 @@ class Loopback:
     async def hosts(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], episode: str, step: int) -> Reply:
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        episode: str,
+        step: int,
+        budget: OutputBudget | None = None,
+    ) -> Reply:
+        assert budget is None, "its agents ask for whole answers"
         self.calls += 1
         await asyncio.sleep(0)
         data = json.dumps([tool, arguments, episode, step], default=str).encode()

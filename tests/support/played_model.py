@@ -21,12 +21,14 @@ from openai.types.chat import (
 from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Agent
-from bench.client import Reply
+from bench.client import OutputBudget, Reply
 from bench.models.client import ModelClient
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import Task
+from cache import Entry
+from finport import Budget, compress
 from manifests import Manifest
 
 Answer = dict[str, Any] | int
@@ -171,10 +173,25 @@ class Outputs:
     async def hosts(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], *_: str | int) -> Reply:
+    async def call(self, tool: str, arguments: Mapping[str, Any], *of_driver: Any) -> Reply:
+        budget: OutputBudget | None = of_driver[2] if len(of_driver) > 2 else None
         self.made.append((tool, dict(arguments)))
         output = self.outputs.get(tool, b'{"ok":1}')
-        return output if isinstance(output, Reply) else Reply(True, "call", data=output)
+        if isinstance(output, Reply):
+            return output
+        if budget is None or budget.max_chars is None:
+            return Reply(True, "call", data=output)
+        limit, entry = Budget(budget.max_chars, "chars"), entry_of(output)
+        text = compress(entry, limit, budget.question).text
+        return Reply(True, "call", data=orjson.dumps(text), is_text=True)
+
+
+def entry_of(output: bytes) -> Entry:
+    """The answer as the gateway caches it: of a table the rows are lines."""
+    rows = orjson.loads(output)
+    is_table = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    columns = tuple(rows[0]) if is_table else None
+    return Entry(output, columns, len(rows) if is_table else None, 0.0, 0.0, "live")
 
 
 TASK = Task(id="q", category="bond", question="What did the 10 year bond yield?", tools=())

@@ -73,7 +73,7 @@ async def ended(
         played.aside["constraints"] = giving(says(stated) if isinstance(stated, str) else stated)
         if reduce is not None:
             played.aside["reduce"] = reduce
-        agent = FatrAgent(model, **settings)
+        agent = FatrAgent(model, reduce=reduce is not None, **settings)
         record = await play(tmp_path, agent, client or Outputs(), tools, limits)
     return record, played
 
@@ -182,7 +182,7 @@ async def test_tags_and_their_rules_are_in_the_requests_or_not_at_all(
 
 
 async def test_long_outputs_are_reduced_to_what_the_question_needs(tmp_path: Path) -> None:
-    short, exact = b'"' + b"x" * 497 + b'"', b'"' + b"x" * 498 + b'"'
+    short, exact = b'"' + b"x" * 499 + b'"', b'"' + b"x" * 500 + b'"'
     client = Outputs({"bond_zh_us_rate": LONG, "short": short, "exact": exact})
     asked = says(None, CALL, ("short", {}), ("exact", {}))
     answers = (asked, says("2.3 %"))
@@ -191,7 +191,7 @@ async def test_long_outputs_are_reduced_to_what_the_question_needs(tmp_path: Pat
     observed = [call["observed"] for call in record["tool_calls"]]
     assert observed == ["yield 2.3 on 2024-01-02", None, "yield 2.3 on 2024-01-02"]
     read_back = [m["content"] for m in played.messages[3:]]
-    assert read_back == [observed[0], short.decode(), observed[2]]
+    assert read_back == [observed[0], json.loads(short), observed[2]]
     made = [(c["step"], c["purpose"]) for c in record["model_calls"]]
     assert made == [(1, "constraints"), (1, "act"), (2, "reduce"), (2, "reduce"), (2, "act")]
     assert sum(c["input_tokens"] + c["output_tokens"] for c in record["model_calls"]) == 5 * (
@@ -209,11 +209,21 @@ async def test_reductions_of_one_round_run_at_once(tmp_path: Path) -> None:
 
     async def reduce(body: dict[str, Any]) -> Any:
         await asyncio.wait_for(all_are_there.wait(), PATIENCE_S)
-        return says(body["messages"][1]["content"].partition('"n":')[2][:1])
+        return says(body["messages"][1]["content"].partition("n,yield\n")[2][:1])
 
     client = Outputs(outputs)
     record, _ = await ended(tmp_path, asked, says("2.3 %"), client=client, reduce=reduce)
     assert [call["observed"] for call in record["tool_calls"]] == ["0", "1", "2", "3", "4", "5"]
+
+
+async def test_by_default_the_gateway_shortens_and_no_model_is_asked(tmp_path: Path) -> None:
+    client = Outputs({"bond_zh_us_rate": table(5_000)})
+    record, played = await ended(tmp_path, says(None, CALL), says("2.3 %"), client=client)
+    assert [call["purpose"] for call in record["model_calls"]] == ["constraints", "act", "act"]
+    (made,) = record["tool_calls"]
+    assert played.messages[3]["content"] == made["output"]
+    assert len(made["output"]) <= 500
+    assert " of 5000" in made["output"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +238,8 @@ async def test_what_the_model_does_not_reduce_is_cut(tmp_path: Path, said: Any) 
     assert record["ending"] == "answer"
     observed = record["tool_calls"][0]["observed"]
     assert observed == played.messages[3]["content"]
-    assert "of 200 rows)" in observed
+    assert observed.startswith("n,yield\n0,2.3\n")
+    assert len(observed) <= 500
     assert bool(record["model_calls"][2]["error"]) == (said == 400)
 
 
@@ -242,7 +253,7 @@ async def test_a_reduction_is_bounded_at_both_ends(tmp_path: Path) -> None:
     assert observed.endswith("w…")
     given = played.asides[1]["messages"][1]["content"]
     assert 19_000 < len(given) < 20_200
-    assert "}]\n(the first 8" in given[-60:]
+    assert " of 50000" in given[:200]
 
 
 async def test_nothing_and_no_rounds_left_are_as_with_llm(
@@ -287,7 +298,7 @@ async def test_episodes_at_once_share_nothing(tmp_path: Path, tools: tuple[Manif
         return says(f"{len(messages)} messages about {number}")
 
     class Echo(Outputs):
-        async def call(self, _: str, arguments: Any, *__: str | int) -> Reply:
+        async def call(self, _: str, arguments: Any, *__: Any) -> Reply:
             await asyncio.sleep(0.001 * (int(arguments["number"]) % 7))
             return Reply(True, "c", data=orjson.dumps(arguments))
 
