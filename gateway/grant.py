@@ -26,7 +26,7 @@ class Grant:
             text = f"this client may use {self.tools} only, which {manifest.name} is not of"
             return CallError(ErrorCode.FORBIDDEN, text)
         text = (
-            f"{manifest.name} may set something off and is off until it is allowed: by "
+            f"{manifest.name} may change something and is disabled until it is allowed: by "
             "FINPORT_ALLOW_TRANSACTIONAL=true, or for a key by finport keys add --transactional"
         )
         return CallError(ErrorCode.FORBIDDEN, text)

@@ -21,9 +21,15 @@ _NAMED, _FLIPS = 10, 50
 @click.command("compare")
 @click.argument("run_a", type=_RUN_DIR)
 @click.argument("run_b", type=_RUN_DIR)
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this; repeatable.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Compare only this metric; repeatable.",
+)
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
-@click.option("--seed", type=whole(), default=0, show_default=True, help="Of the bootstrap.")
+@click.option("--seed", type=whole(), default=0, show_default=True, help="Seed of the bootstrap.")
 @of_suite
 @click.option("--json", "as_json", is_flag=True)
 def compare(
@@ -37,8 +43,8 @@ def compare(
 ) -> None:
     """Compare RUN_B with RUN_A, task by task.
 
-    Differences are B minus A, with intervals of 95 % by a bootstrap over tasks; p is of McNemar's
-    exact test.
+    Differences are B minus A, with 95 % intervals from a bootstrap over tasks; p comes from
+    McNemar's exact test.
     """
     from bench.analysis.compare import Run
     from bench.analysis.compare import compare as compared

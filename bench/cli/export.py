@@ -12,16 +12,20 @@ FORMATS = ("parquet", "openinference", "atif")
 
 @click.command("export")
 @click.argument("run_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--format", "form", required=True, help="One of these, or of the run's suite.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The export to make.")
+@click.option(
+    "--format", "form", required=True, help="One of these, or a format of the run's suite."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="The file or folder to write."
+)
 @of_suite
-@click.option("--force", is_flag=True, help="Replace what stands at --out.")
+@click.option("--force", is_flag=True, help="Replace an existing --out.")
 def export(run_dir: Path, form: str, out: Path, suite: str | None, force: bool) -> None:
     """Write the run in RUN_DIR for other tools.
 
     \b
     parquet        calls.parquet and episodes.parquet in the folder --out
-    openinference  spans as OTLP/JSON, an episode a line of the file --out
+    openinference  spans as OTLP/JSON, one episode per line of the file --out
     atif           trajectories: files in the folder --out, or lines of a file NAME.jsonl
     fintoolbench   traces for FinToolBench's evaluator, lines of the file --out
     """

@@ -42,7 +42,7 @@ for command in (run_suite, score, report, compare, export, simulated_model, spee
 @click.option("--concurrency", type=click.IntRange(min=1), default=1000, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
 def demo(episodes: int, concurrency: int, out: Path | None) -> None:
-    """See Finport work: a gateway and a simulated upstream on free ports, and agents driven
+    """Show Finport at work: a gateway and a simulated upstream on free ports, and agents driven
     through them over HTTP. Needs no key and no network.
     """
     echo("the demonstration starts; its first figures come in a few seconds")
@@ -57,12 +57,20 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
 @click.option(
     "--dataset",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Labelled questions, as JSON Lines; default the starter suite.",
+    help="Labelled questions as JSON Lines. Default: the starter suite.",
 )
-@click.option("--ablation", is_flag=True, help="Also without each ingredient.")
+@click.option(
+    "--ablation", is_flag=True, help="Also measure without each ingredient of the search."
+)
 @click.option("--json", "as_json", is_flag=True)
-@click.option("--embeddings", metavar="URL", help="Also dense, by an OpenAI-compatible endpoint.")
-@click.option("--model", help="Its model; without --embeddings, a local sentence-transformers one.")
+@click.option(
+    "--embeddings",
+    metavar="URL",
+    help="Also measure dense retrieval, with this OpenAI-compatible endpoint.",
+)
+@click.option(
+    "--model", help="Model of --embeddings; without it, a local sentence-transformers model."
+)
 def retrieval(
     dataset: Path | None, ablation: bool, as_json: bool, embeddings: str | None, model: str | None
 ) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65_535),
     default=0,
     show_default=True,
-    help="0 takes a free port.",
+    help="0: choose a free port.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
-    help="Seconds until it answers.",
+    help="Seconds before each answer.",
 )
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="NAME=RATE",
-    help="A share of requests that goes wrong: bad_json, unknown_tool, refusal, empty, "
+    help="Share of requests that get this fault: bad_json, unknown_tool, refusal, empty, "
     "rate_limited, server_error, cut, garbage, too_many_calls, length, judge_invalid.",
 )
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
@@ -56,7 +56,7 @@ def simulated_model(
     faults: tuple[str, ...],
     until_stdin_closes: bool,
 ) -> None:
-    """Serve a model that plays the labelled tools of SUITE's tasks, and judges, by a script.
+    """Serve a scripted model that calls the labelled tools of SUITE's tasks and judges answers.
 
     It speaks OpenAI's Chat Completions, and needs no key.
     """

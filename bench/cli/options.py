@@ -56,7 +56,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 with_dataset = click.option(
     "--dataset",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The suite's file: published questions, or your own.",
+    help="The suite's dataset: the published questions, or your own file.",
 )
 
 
@@ -73,7 +73,7 @@ of_suite = click.option(
     "--suite",
     metavar="module:Name",
     callback=beside,
-    help="The suite of the run, where it is in a file of its own.",
+    help="The suite of the run, if it is one of your own.",
 )
 
 judging = together(
@@ -81,7 +81,7 @@ judging = together(
         "--judge",
         metavar="NAME",
         callback=beside,
-        help="rules, llm or another of the suite's; none; or `module:Name`. Default: rules.",
+        help="rules, llm, another judge of the suite, none, or `module:Name`. Default: rules.",
     ),
     click.option("--judge-model", metavar="NAME", help="Default: --model."),
     click.option("--judge-base-url", metavar="URL", help="Default: --base-url."),

@@ -13,18 +13,18 @@ from gateway.terminal import echo
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The page; default RUN_DIR/report.html.",
+    help="The HTML file to write. Default: RUN_DIR/report.html.",
 )
 @click.option(
     "--trajectories",
     type=click.IntRange(min=0),
     default=1000,
     show_default=True,
-    help="Episodes that can be read in the page.",
+    help="Number of episodes that the page shows in full.",
 )
 @of_suite
 def report(run_dir: Path, out: Path | None, trajectories: int, suite: str | None) -> None:
-    """Write metrics, figures and episodes of RUN_DIR as one HTML file that needs nothing else."""
+    """Write metrics, figures and episodes of RUN_DIR as one self-contained HTML file."""
     from bench.report.report import ReportError, write
     from bench.runs.directory import RunDirectoryError
 

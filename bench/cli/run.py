@@ -50,7 +50,9 @@ _agent = together(
         help="An option of the agent, as JSON or text; repeatable.",
     ),
     click.option("--seed", type=whole(), default=0, show_default=True),
-    click.option("--think-s", type=Number(min=0), default=0.0, help="scripted: seconds."),
+    click.option(
+        "--think-s", type=Number(min=0), default=0.0, help="scripted: seconds of thinking."
+    ),
     share("--no-call-rate", 0.10, "scripted: episodes without a call."),
     share("--wrong-tool-rate", 0.08, "scripted: episodes with a wrong tool."),
     share("--bad-arguments-rate", 0.12, "scripted: episodes with bad arguments."),
@@ -59,13 +61,17 @@ _agent = together(
         type=click.Path(exists=True, path_type=Path),
         help="replay: the run directory or trace file to play.",
     ),
-    click.option("--model", metavar="NAME", help="llm, fatr: its model."),
+    click.option("--model", metavar="NAME", help="llm, fatr: the model."),
     click.option("--base-url", metavar="URL", help="llm, fatr: an OpenAI-compatible endpoint."),
     click.option("--temperature", type=Number(min=0)),
-    click.option("--max-tokens", type=whole(1), help="Of one answer of the model."),
-    click.option("--stream", is_flag=True, help="Ask the model for answers in pieces."),
-    click.option("--no-inject", is_flag=True, help="Descriptions of tools without finance tags."),
-    click.option("--hard-filter", is_flag=True, help="fatr: drop what can't meet constraints."),
+    click.option(
+        "--max-tokens", type=whole(1), help="Limit for one answer of the model."
+    ),
+    click.option("--stream", is_flag=True, help="Stream the model's answers."),
+    click.option("--no-inject", is_flag=True, help="llm, fatr: leave out the finance tags."),
+    click.option(
+        "--hard-filter", is_flag=True, help="fatr: drop tools that can't meet the constraints."
+    ),
 )
 
 _limits = together(
@@ -92,24 +98,24 @@ _limits = together(
 @click.option(
     "--top-k",
     type=whole(0),
-    help="Tools retrieved and offered; 0: those a task is labelled with. Default: 20; scripted and "
-    "replay are offered none.",
+    help="Number of tools to retrieve and offer; 0: the labelled tools of the task. Default: 20; "
+    "scripted and replay get none.",
 )
 @judging
 @_limits
 @click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")
-@click.option("--episodes", type=whole(1), help="Default: one a task.")
+@click.option("--episodes", type=whole(1), help="Default: one per task.")
 @click.option("--concurrency", type=whole(1), default=100, show_default=True)
 @click.option("--starts-per-s", type=Number(min=0.1), default=10_000.0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @click.option(
     "--failed-too",
     is_flag=True,
-    help="With --resume: run again what failed through nobody but a quota, the gateway or the "
+    help="With --resume: repeat episodes that failed only because of a quota, the gateway or the "
     "model's endpoint.",
 )
-@click.option("--plan", "only_plan", is_flag=True, help="Say what it would ask of whom.")
+@click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
 @simulation

@@ -39,14 +39,14 @@ class _Order:
     "--suite",
     metavar="SUITE",
     callback=beside,
-    help="Fills in what a trace does not say of its tasks.",
+    help="Supplies what a trace does not say about its tasks.",
 )
 @with_dataset
 @judging
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the judged episodes, as JSON Lines.",
+    help="Write the judged episodes as JSON Lines.",
 )
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
@@ -62,8 +62,8 @@ def score(
 ) -> None:
     """Compute metrics from the files of RUN_DIR, or from a trace in FinToolBench's format.
 
-    Without --judge a run counts as it was judged, and of a trace the episodes that were not are
-    judged by rules. With --judge all are judged anew; the files stay what they are.
+    Without --judge, the recorded judgements count, and rules judge the episodes of a trace that
+    have none. With --judge, all episodes are judged again; the input files do not change.
     """
     from bench.analysis.score import Gold
     from bench.suites import load_suite, suite_of_run

@@ -15,15 +15,15 @@ from gateway.terminal import echo
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True)
 def speed(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure speed beside a bare baseline in the same run; progress goes to stderr.
+    """Measure speed against a bare baseline in the same run; progress goes to stderr.
 
-    NAME: `doors` (beside FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it), `live`
-    (calls that no cache has, beside a bare proxy), `inprocess`, `cache`, `snapshot` (writes 2 GB to
-    the temporary folder), `akshare` (beside AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that
-    has it), `overload`, `strangers` (a client with a key beside a flood without one), `driver`
-    (beside Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as well),
-    `model` (a request to one, beside the official client), `hangs` (a healthy host beside hanging
-    ones), `rows` (what a million rows cost); default all.
+    NAME: `doors` (against FastMCP, if FINBENCH_FASTMCP_PYTHON names a Python that has it), `live`
+    (uncached calls against a bare proxy), `inprocess`, `cache`, `snapshot` (writes 2 GB to the
+    temporary folder), `akshare` (against AKTools, if FINBENCH_AKTOOLS_PYTHON names a Python that
+    has it), `overload`, `strangers` (a client with a key during a flood without keys), `driver`
+    (against Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as
+    well), `model` (a request to a model, against the official client), `hangs` (a healthy host
+    while others hang), `rows` (the cost of a million rows). Default: all.
     """
     from bench.speed import main as measurements
 

@@ -33,7 +33,7 @@ Format = Literal["json", "table", "csv", "jsonl"]
     "--max-tokens", type=click.IntRange(*LIMITS["tokens"]), help="Shorten the answer to a text."
 )
 @click.option("--max-chars", type=click.IntRange(*LIMITS["chars"]), help="The same, in characters.")
-@click.option("--question", default="", help="What a shortened answer is wanted for.")
+@click.option("--question", default="", help="The question that a shortened answer serves.")
 @click.option(
     "--format",
     "form",
@@ -41,7 +41,7 @@ Format = Literal["json", "table", "csv", "jsonl"]
     default="json",
     help="The envelope (json, the default), or only the rows: all of them.",
 )
-@click.option("--cache-control", help="What is asked of kept answers, as in HTTP: max-age=60, ...")
+@click.option("--cache-control", help="Cache-Control directives, as in HTTP: max-age=60, ...")
 @modes
 @simulation
 def call(

@@ -58,9 +58,9 @@ class Finding:
 )
 @click.option("--json", "as_json", is_flag=True)
 def doctor(timeout_s: float, upstream: str | None, as_json: bool) -> None:
-    """Check settings, keys, cache, quota, AkShare and upstreams; say what to do about the rest.
+    """Check settings, keys, cache, quota, AkShare and upstreams; say how to fix problems.
 
-    Exits with 1 where something would not work.
+    The exit code is 1 if something would not work.
     """
     run(lambda: _doctor(upstream, timeout_s, as_json))
 

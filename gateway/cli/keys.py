@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 def keys() -> None:
     """Make, list and revoke the API keys of the gateway's clients.
 
-    They stand in the clients file (FINPORT_CLIENTS_FILE) as hashes.
+    The clients file (FINPORT_CLIENTS_FILE) holds their hashes.
     """
 
 
 @keys.command()
 @click.argument("name")
-@click.option("--tools", default="all", help="What it may use: 'all' or FACET:VALUE,...;FACET:...")
-@click.option("--transactional", is_flag=True, help="Also tools that may set something off.")
-@click.option("--per-second", type=click.FloatRange(1e-4, 1e6), help="Calls a second.")
-@click.option("--at-once", type=click.IntRange(1, 1_000_000), help="Calls under way at once.")
 @click.option(
-    "--max-tokens", type=click.IntRange(*LIMITS["tokens"]), help="Budget of its answers by default."
+    "--tools", default="all", help="Tools it may call: 'all' or FACET:VALUE,...;FACET:..."
+)
+@click.option("--transactional", is_flag=True, help="Also tools that may change something.")
+@click.option("--per-second", type=click.FloatRange(1e-4, 1e6), help="Calls per second.")
+@click.option("--at-once", type=click.IntRange(1, 1_000_000), help="Concurrent calls.")
+@click.option(
+    "--max-tokens", type=click.IntRange(*LIMITS["tokens"]), help="Default budget of its answers."
 )
 @click.option("--json", "as_json", is_flag=True)
 def add(
@@ -45,7 +47,7 @@ def add(
 ) -> None:
     """Make a key for the client NAME and print it.
 
-    It is not shown again: the clients file holds its hash only.
+    The key is not shown again: the clients file holds only its hash.
     """
     from gateway.access import keys as kept
     from gateway.grant import Grant
@@ -103,7 +105,7 @@ def list_keys(as_json: bool) -> None:
 @keys.command()
 @click.argument("name_or_id")
 def revoke(name_or_id: str) -> None:
-    """Let a key in no more."""
+    """Revoke a key, by the name of its client or by its id."""
     from gateway.access import keys as kept
 
     settings = read_settings()

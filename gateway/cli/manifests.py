@@ -20,14 +20,14 @@ FORMATS = ("openai", "anthropic", "mcp", "jsonschema", "fintoolbench")
 
 @click.group()
 def manifests() -> None:
-    """The manifest files: check them, bring them in and out, keep them in step."""
+    """Validate, import, export and update the manifest files."""
 
 
 @manifests.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option("--json", "as_json", is_flag=True)
 def validate(path: Path | None, as_json: bool) -> None:
-    """Read every manifest in PATH (default: those of the project) and say what is there."""
+    """Validate every manifest in PATH (default: the project's) and count them."""
     import time
 
     from manifests import Catalog, CatalogError
@@ -85,12 +85,12 @@ def format_(path: Path | None) -> None:
 
 @manifests.command("export")
 @click.option("--format", "format_", type=click.Choice(FORMATS), required=True)
-@click.option("--tools", help="Names, separated by commas; default all.")
+@click.option("--tools", help="Names, separated by commas. Default: all.")
 @click.option("--strict", is_flag=True, help="OpenAI's strict mode.")
-@click.option("--no-tags", is_flag=True, help="Without the finance tags in descriptions.")
+@click.option("--no-tags", is_flag=True, help="Leave finance tags out of descriptions.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Default: stdout.")
 def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None) -> None:
-    """Write tools in the format of others: a JSON array; JSON Lines for `fintoolbench`."""
+    """Write tools in another system's format: a JSON array, or JSON Lines for `fintoolbench`."""
     from cache.files import replaced_file
     from manifests import Catalog
     from manifests.export import EXPORT_FORMATS, export
@@ -129,7 +129,7 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
 @click.option("--format", "_format", type=click.Choice(["fintoolbench"]), required=True)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True)
 def import_(path: Path, _format: str, out: Path) -> None:
-    """Read the tools in PATH into a manifest file. Code in PATH is never run nor kept."""
+    """Write the tools in PATH to a manifest file. Code in PATH is never run or kept."""
     from manifests import Catalog, CatalogError
     from manifests.fintoolbench import read_lines
 
@@ -152,7 +152,7 @@ def import_(path: Path, _format: str, out: Path) -> None:
 @click.option("--apply", "do_apply", is_flag=True, help="Write the changes into the manifests.")
 @click.option("--json", "as_json", is_flag=True)
 def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:  # noqa: ARG001
-    """Compare the manifests with the installed AkShare; report or apply what differs."""
+    """Compare the manifests with the installed AkShare; report or apply the differences."""
     from collections import Counter
     from dataclasses import asdict
 

@@ -29,24 +29,24 @@ OUTPUT_SCHEMAS = ("short", "full", "none")
     default=SEARCH,
     show_default=True,
     metavar="SELECTION",
-    help="What the client is offered: search, which is three tools that find, describe and call "
-    "all others; all; or some themselves, as in 'domain:bond,fund;source:akshare'.",
+    help="Tools offered to the client. search: three tools that find, describe and call all "
+    "others. all: every tool. Or a selection such as 'domain:bond,fund;source:akshare'.",
 )
 @click.option(
     "--page-size",
     type=click.IntRange(1, 1_000),
     default=1_000,
     show_default=True,
-    help="Tools of a page of their list.",
+    help="Tools per page of the list.",
 )
 @click.option(
     "--output-schema",
     type=click.Choice(OUTPUT_SCHEMAS),
     default=OUTPUT_SCHEMAS[0],
     show_default=True,
-    help="What tools in a list say of their answers: what matters, all of it, or nothing.",
+    help="How much of its output schema a listed tool has: what matters, all of it, or nothing.",
 )
-@click.option("--max-rows", type=click.IntRange(min=1), help="Rows of a table to give back.")
+@click.option("--max-rows", type=click.IntRange(min=1), help="Rows of a table to return.")
 @modes
 @simulation
 def mcp(
@@ -56,7 +56,7 @@ def mcp(
     max_rows: int | None,
     **given: object,
 ) -> None:
-    """Serve one MCP client over standard input and output, until the input ends."""
+    """Serve one MCP client over standard input and output until the input ends."""
     from gateway import CallContext
     from gateway.access.guard import Caller
     from gateway.api.mcp import Visitor

@@ -92,9 +92,13 @@ def simulation(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of commands that may use the simulated upstream."""
     for option in (
         click.option("--simulated-seed", type=int, help="Seed of the simulated answers."),
-        click.option("--simulated-hang-rate", type=float, help="Share of requests never answered."),
-        click.option("--simulated-failure-rate", type=float, help="Share answered with a 503."),
-        click.option("--simulated-latency-s", type=float, help="Seconds until it answers."),
+        click.option(
+            "--simulated-hang-rate", type=float, help="Share of requests that get no answer."
+        ),
+        click.option(
+            "--simulated-failure-rate", type=float, help="Share of requests that get a 503."
+        ),
+        click.option("--simulated-latency-s", type=float, help="Seconds before each answer."),
         click.option(
             "--upstream",
             type=click.Choice(["live", "simulated"]),
@@ -153,13 +157,13 @@ def modes(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--snapshot",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="The snapshot that is recorded or answers.",
+            help="The snapshot to record or to answer from.",
         ),
         click.option(
             "--mode",
             type=click.Choice(["live", "record", "replay", "offline"]),
-            help="live: kept answers, else upstream. record: upstream, and into the snapshot. "
-            "replay: the snapshot, else as live. offline: the snapshot only.",
+            help="Where answers come from. live: the cache, else upstream. record: upstream, and "
+            "record the snapshot. replay: the snapshot, else as live. offline: the snapshot only.",
         ),
     ):
         command = option(command)

@@ -7,14 +7,14 @@ from gateway.terminal import echo
 
 
 @click.command()
-@click.option("--host", help="Only this upstream host.")
+@click.option("--host", help="Show only this upstream host.")
 @click.option("--json", "as_json", is_flag=True)
 @simulation
 def quota(host: str | None, as_json: bool, **given: object) -> None:
     """Show the quota ledger: requests sent, plan limits, what is left and when it resets.
 
-    Limits come from settings and manifests, or were learned from what upstreams said. A key is
-    shown by its fingerprint.
+    Limits come from settings, from manifests and from reports of upstreams. A key is shown by its
+    fingerprint.
     """
     import time
 

@@ -56,22 +56,24 @@ class _Given:
     type=click.IntRange(0, 65_535),
     default=8000,
     show_default=True,
-    help="0 takes a free port.",
+    help="0: choose a free port.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Processes that serve together; they share out the limits.",
+    help="Worker processes. Limits are divided among them.",
 )
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Append one record a call here. Several workers write a file each, "
-    "calls.jsonl as calls.0.jsonl, calls.1.jsonl, ...",
+    help="Append one record per call to this file. With several workers each writes its own: "
+    "for calls.jsonl these are calls.0.jsonl, calls.1.jsonl, ...",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), help="Form of logs, on stderr.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), help="Format of the log on stderr."
+)
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @click.option("--listening-fd", type=int, hidden=True)
 @click.option("--worker-index", type=int, default=0, hidden=True)
@@ -91,7 +93,7 @@ def serve(
 ) -> None:
     """Serve the gateway over HTTP until SIGTERM or Ctrl-C.
 
-    What was accepted until then is answered, within FINPORT_DRAIN_S.
+    Requests that were accepted by then are answered, within FINPORT_DRAIN_S seconds.
     """
     read = read_settings(**settings)
     given = _Given(

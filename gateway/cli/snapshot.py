@@ -29,12 +29,12 @@ OUT = click.Path(dir_okay=False, path_type=Path)
 
 @click.group()
 def snapshot() -> None:
-    """Record answers, and look at, check, merge and export what was recorded."""
+    """Record, show, verify, merge and export snapshots."""
 
 
 @snapshot.command()
 @click.option("--out", type=OUT, required=True, help="The snapshot to make.")
-@click.option("--tools", help="Names, comma-separated; default all that only read.")
+@click.option("--tools", help="Names, separated by commas. Default: all tools that only read.")
 @click.option("--calls", type=FILE, help="Calls as JSON Lines: `tool` and `arguments`.")
 @click.option("--concurrency", type=click.IntRange(1, 1000), default=16, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
@@ -47,10 +47,10 @@ def record(
     as_json: bool,
     **simulated: object,
 ) -> None:
-    """Make every call of --calls (as a run's calls.jsonl has them), else the sample call of every
-    tool, and record what comes. Transactional tools are left out: their answers are one caller's.
+    """Record the calls in --calls (such as a run's calls.jsonl), else every tool's sample call.
 
-    A recording that was interrupted goes on where it stopped when it is started again.
+    Transactional tools are left out: their answers belong to one caller. If you start an
+    interrupted recording again, it continues where it stopped.
     """
     from manifests import Catalog
 
@@ -187,7 +187,7 @@ def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list[
 @click.option("--tool", help="Also list the recorded calls of this tool.")
 @click.option("--json", "as_json", is_flag=True)
 def show(file: Path, tool: str | None, as_json: bool) -> None:
-    """What FILE holds."""
+    """Show what FILE holds."""
     from cache import Snapshot
 
     with _reported_errors(), Snapshot(file) as opened:
@@ -218,7 +218,7 @@ def _line(row: Any) -> dict[str, Any]:
 @click.argument("file", type=FILE)
 @click.option("--json", "as_json", is_flag=True)
 def verify(file: Path, as_json: bool) -> None:
-    """Check every byte of FILE; exit code 1 says that it is not what was written."""
+    """Check every byte of FILE; the exit code is 1 if it is damaged."""
     from cache import Snapshot, SnapshotError
 
     found, problems = None, []
@@ -239,13 +239,13 @@ def verify(file: Path, as_json: bool) -> None:
 @snapshot.command()
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--out", type=OUT, required=True, help="The snapshot to make.")
-@click.option("--salvage", is_flag=True, help="Leave out rows that can't be read, and say so.")
+@click.option("--salvage", is_flag=True, help="Leave out rows that can't be read, and count them.")
 @click.option("--json", "as_json", is_flag=True)
 def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> None:
-    """One snapshot of the rows in FILES, which may also be journals of interrupted recordings.
+    """Merge FILES into one snapshot. FILES may include journals of interrupted recordings.
 
-    Where they differ about a call, an answer stands before an error, then the later before the
-    earlier.
+    If files differ about a call, an answer is preferred to an error, and otherwise the later row to
+    the earlier one.
     """
     from cache import merge as merge_files
     from manifests import Catalog
@@ -260,7 +260,7 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), required=True)
 @click.option("--out", type=OUT, help="Default for JSON Lines: standard output.")
 def export(file: Path, form: str, out: Path | None) -> None:
-    """The rows of FILE for other tools."""
+    """Write the rows of FILE for other tools."""
     from cache import Snapshot
     from cache.export import write_jsonl, write_parquet
     from cache.files import new_file

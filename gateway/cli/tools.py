@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True)
 def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None) -> None:
-    """List the tools that carry the given tags; with QUERY, in English or Chinese, the best first.
+    """List the tools with the given tags. QUERY, in English or Chinese, ranks them.
 
     `finport tools show NAME` prints one manifest with a sample call.
     """

@@ -1,4 +1,4 @@
-"""Tools that may set something off are executed for each call, and nobody else gets the answer."""
+"""Tools that may change something are executed for each call, and nobody else gets the answer."""
 
 import asyncio
 import json

@@ -147,7 +147,7 @@ async def test_each_tool_has_a_page(client: aiohttp.ClientSession, gateway: Gate
             text = await response.text()
         assert ('<form id="call"' in text) == (manifest.unavailable is None)
         assert ("Unavailable." in text) == (manifest.unavailable is not None)
-        assert ("May set something off" in text) == (manifest.intent_type == "transactional")
+        assert ("May change something" in text) == (manifest.intent_type == "transactional")
 
 
 async def test_what_a_manifest_says_is_text(client: aiohttp.ClientSession) -> None:
