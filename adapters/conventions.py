@@ -1,4 +1,4 @@
-"""Recognises errors in the bodies of upstreams, whatever the status: a table and general rules.
+"""Recognises errors in upstream bodies of any status, by a table and general rules.
 
 A document that holds data is never an error, however it is marked. Data is any value that is not
 empty, not a flag, and not under a name that errors use.

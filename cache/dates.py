@@ -1,4 +1,4 @@
-"""Reading dates in the cells of a table, and comparing them.
+"""Reads dates in the cells of a table, and compares them.
 
 A text with a year that can mean nothing else (`2024-01-02 15:00`, `2024年1月`, `2024Q1`,
 `2 Jan 2024`) is a date in any column. Digits (`20240102`, `202401`, `2024`, Unix time from seconds

@@ -1,4 +1,4 @@
-"""Exporting snapshots to JSON Lines and Parquet, one row per recorded call.
+"""Exports snapshots to JSON Lines and Parquet, one row per recorded call.
 
 Both have the fields `key`, `row` (the row's digest), `tool`, `revision`, `arguments`, `status`,
 `body`, `columns`, `rows`, `recorded_at` (Unix seconds), `latency_ms`, `upstream` and `digest` (the

@@ -1,4 +1,4 @@
-"""Writing files atomically: a file is written under another name, then renamed.
+"""Writes files atomically: a file is written under another name, then renamed.
 
 After a kill or on a full disk, the name belongs to the complete old file or to the complete new
 one. The same holds after a power cut: the file is on disk before it takes the name, and the name is

@@ -1,4 +1,4 @@
-"""Merging snapshots and journals into one new snapshot, which is written atomically.
+"""Merges snapshots and journals into one new snapshot, which is written atomically.
 
 Of two rows of one call, the snapshot gets the row of higher rank (`RowHead.rank`), so the result
 does not depend on the order of the sources.

@@ -1,4 +1,4 @@
-"""Recording a snapshot: rows are written to a journal first, and to the snapshot at the end.
+"""Records a snapshot: rows are written to a journal first, and to the snapshot at the end.
 
 `Recorder.add` returns when its row is on disk (fsync). Rows that wait are written together. A
 recorder that is killed or interrupted leaves the journal, and the next recorder of the same file

@@ -1,7 +1,7 @@
-"""Picking columns out of cached records.
+"""Selects columns of cached records.
 
-Values are copied as they are written. Reading and writing them again would round integers of more
-than 64 bits.
+Values are copied verbatim. Parsing and encoding them again would round integers of more than 64
+bits.
 """
 
 import json

@@ -168,7 +168,7 @@ class Snapshot:
         return heapq.nsmallest(limit, self._arguments(tool), key=distance)
 
     def verify(self) -> list[str]:
-        """Checks every byte, the data of every row, the id and the footer. Returns texts
+        """Check every byte, the data of every row, the id and the footer. Returns texts
         that say what is wrong.
         """
         problems, digests, end = [], {}, len(MAGIC)

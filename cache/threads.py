@@ -1,4 +1,4 @@
-"""Running work in a dedicated thread and awaiting it from the event loop."""
+"""Runs work in a dedicated thread that the event loop awaits."""
 
 import asyncio
 from collections.abc import Callable

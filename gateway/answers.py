@@ -1,4 +1,4 @@
-"""Find the answer to a bound call in the cache, in a snapshot or upstream, by the gateway's mode.
+"""Finds the answer to a bound call in the cache, in a snapshot or upstream, by the gateway's mode.
 
 `live` uses a cached answer that is good enough (`cache/freshness.py`), else asks upstream. `record`
 asks upstream and writes the answer to the snapshot before the caller gets it. `replay` uses the

@@ -1,4 +1,4 @@
-"""Check the environment: a variable with our prefix that nothing reads is a mistake.
+"""Checks the environment: a variable with our prefix that nothing reads is a mistake.
 
 Kubernetes sets variables for a service of that name (`FINPORT_SERVICE_HOST`,
 `FINPORT_PORT_8000_TCP`). They are not the operator's and are allowed.

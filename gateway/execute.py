@@ -1,9 +1,9 @@
-"""Execute one call of an adapter under a deadline, and retry it where that may help.
+"""Executes one call of an adapter under a deadline, and retries it if that may help.
 
 Nearly every tool is a plain read, so another attempt is safe; a tool that may have side effects
 (`intent_type` transactional) is asked once. Each attempt takes a slot at its host. Waits between
-attempts have full jitter. An upstream's own Retry-After is honoured, also by later calls. No wait
-begins that the deadline would cut, and no host is retried more often than its retry budget allows.
+attempts have full jitter. An upstream's own Retry-After is honoured, also by later calls. No retry
+waits beyond the deadline, and no host is retried more often than its retry budget allows.
 If a request fails because its kept connection had ended, it is sent once more within its slot, on a
 fresh connection, and counts as another attempt.
 """

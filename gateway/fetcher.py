@@ -1,4 +1,4 @@
-"""Fetch answers from upstream; identical concurrent calls share one execution.
+"""Fetches answers from upstream; identical concurrent calls share one execution.
 
 An answer is cached, and recorded before the caller gets it. An error is not. Nor is the answer of a
 transactional tool, which is executed for each caller alone.

@@ -1,4 +1,4 @@
-"""Find tools for a question by embedded search, and by dense retrieval if an embedder is set.
+"""Finds tools for a question by embedded search, and by dense retrieval if an embedder is set.
 
 The two rankings are fused. Without an embedder the embedded search is used alone. The whole API
 searches this way. With limits, no search waits long for the embedder, and a flood of searches does

@@ -1,6 +1,6 @@
-"""Read JSON as callers send it; an object with a repeated name is marked.
+"""Reads JSON as callers send it; an object with a repeated name is marked.
 
-It is not cut to the last value: nobody knows which of two values is meant (RFC 8259, section 4).
+The reader does not just keep the last value: nobody knows which one is meant (RFC 8259, section 4).
 For nearly every text, counting shows that no name is repeated. The rest is read once more, by a
 reader that shows all names.
 """

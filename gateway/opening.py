@@ -1,4 +1,4 @@
-"""Open what a gateway's mode needs, and nothing else.
+"""Opens what a gateway's mode needs, and nothing else.
 
 Offline there is no adapter, and no tier behind memory.
 """

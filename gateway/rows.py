@@ -1,4 +1,4 @@
-"""Read rows of the whole table behind a result's handle, the same for every part of the API."""
+"""Reads rows of the whole table behind a result's handle, the same for every part of the API."""
 
 from collections import deque
 from collections.abc import Sequence

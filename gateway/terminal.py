@@ -1,4 +1,4 @@
-"""Print the commands' output without characters that control the terminal.
+"""Prints the commands' output without characters that control the terminal.
 
 Text of settings, files, upstreams and models loses its control characters (C0 and C1, which begin
 escape sequences) and those that change the writing direction. Line breaks and tabs stay.

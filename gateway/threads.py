@@ -1,7 +1,7 @@
-"""Run work that may block for ever, in a thread that does not delay the exit.
+"""Runs work that may block forever, in a thread that does not delay the exit.
 
-A hanging read of a pipe, name look-up or flush can't be ended. A thread of a pool would be waited
-for when the process ends.
+A hanging read of a pipe, name look-up or flush can't be ended. The process would wait for the
+thread of a pool before it exits.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Reading the functions of the installed AkShare from its files, without importing or running it.
+"""Reads the functions of the installed AkShare from its files, without importing or running it.
 
 Its index lists the functions and their documentation. Its syntax trees give the signatures, and the
 values of an argument that the code looks up in a table.

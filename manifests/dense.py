@@ -1,4 +1,4 @@
-"""Dense retrieval beside the embedded search, and the fusion of both rankings.
+"""Dense retrieval in addition to the embedded search, and the fusion of both rankings.
 
 An embeddings endpoint or a local model makes the vectors. This module compares them by cosine, and
 fuses rankings by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009).

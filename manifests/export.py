@@ -1,4 +1,4 @@
-"""Exporting manifests to the formats of other systems, each valid by that vendor's rules.
+"""Exports manifests to the formats of other systems, each valid by that vendor's rules.
 
 - `jsonschema`: JSON Schema 2020-12 of the arguments. Here and in `mcp`, the schema says that an
   optional argument without a default may be null, as pydantic writes it. Many frameworks make a

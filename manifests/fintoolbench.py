@@ -1,4 +1,4 @@
-"""Reading FinToolBench's public manifest file (JSON Lines: `name`, `tool_from`, `description`,
+"""Reads FinToolBench's public manifest file (JSON Lines: `name`, `tool_from`, `description`,
 `parameters`, `financial_tags`, `python_code`).
 
 The `python_code` of a line is never executed, imported or kept; only the other fields are read.

@@ -1,4 +1,4 @@
-"""Finding the known names that are similar to an unknown name, for "did you mean" hints.
+"""Finds the known names that are similar to an unknown name, for "did you mean" hints.
 
 On the 760 tools, this finds all names with one or two wrong letters or two swapped words, and 95 %
 of the names that lack their first or last word. No random word is near a name.

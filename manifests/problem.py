@@ -1,4 +1,4 @@
-"""Validation errors in words."""
+"""Describes validation errors in words."""
 
 from pydantic import ValidationError
 

@@ -1,4 +1,4 @@
-"""Searching for the tools that fit a question: BM25F over the manifests, without a model.
+"""Searches for the tools that fit a question: BM25F over the manifests, without a model.
 
 The text of a tool is its manifest and, where AkShare is installed, AkShare's own documentation of
 the function, which is read from the installed package and stored nowhere. A query is in English,

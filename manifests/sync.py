@@ -1,4 +1,4 @@
-"""Comparing the AkShare manifests with the installed AkShare, and updating them.
+"""Compares the AkShare manifests with the installed AkShare, and updates them.
 
 `differences` lists what differs; `synced` gives the updated manifest.
 """

@@ -1,4 +1,4 @@
-"""Simulated answers of sources on the real economy, funds, bonds, currencies, news and moods."""
+"""Simulated answers of sources on the economy, funds, bonds, currencies, news and sentiment."""
 
 import random
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Judgements of one judge, whatever it does.
 
-A judge that fails, takes too long, or gives what is no judgement costs its own judgement only.
+A judge that fails, takes too long or returns no valid judgement loses this one judgement only.
 """
 
 import asyncio

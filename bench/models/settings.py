@@ -1,4 +1,4 @@
-"""The model to ask, its URL and its key."""
+"""The model that requests go to, its URL and its key."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The cost of a million rows that arrive as 11 KB: memory, and how long the event loop is held.
+"""The cost of a million rows that arrive as 11 KB: memory, and how long the event loop is blocked.
 
 A process of its own opens a gateway, asks an upstream process for one small answer, then for
 1,000,000 records in gzip. Peaks of memory are the system's high-water marks (VmHWM), so Linux

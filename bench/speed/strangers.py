@@ -1,4 +1,4 @@
-"""What callers without a key cost those with one, on a gateway with keys.
+"""The effect of callers without a key on clients with one, on a gateway with keys.
 
 A client with a key makes cached calls at a fixed rate. Each call is timed from when it was due, so
 that a stalled gateway shows in the figures. Meanwhile callers without a key ("strangers"), in their

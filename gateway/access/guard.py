@@ -1,4 +1,4 @@
-"""Decide by its head alone (Host, Origin and key) whether an HTTP request may call.
+"""Decides by its head alone (Host, Origin and key) whether an HTTP request may call.
 
 A web page of another site can make a browser call a gateway on the same machine, under a name that
 its owner points there (DNS rebinding). So a request is refused unless it names the gateway by

@@ -1,4 +1,4 @@
-"""Serve requests of callers that may not call: one at a time, in a small share of the event loop.
+"""Serves requests of callers that may not call: one at a time, in a small share of the event loop.
 
 Whatever these callers request and on however many connections, callers with access hardly notice.
 Addresses are served in turn, so that a flood from one does not keep a load balancer's probes

@@ -1,4 +1,4 @@
-"""Open the gateway's upstreams: the real ones, or the simulated upstream in their place."""
+"""Opens the gateway's upstreams: the real ones, or the simulated upstream in their place."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -37,7 +37,7 @@ log = logging.getLogger("finport")
 UNSUBSCRIBED_S = 3600.0
 """How long a key is not tried again at a host that rejected it."""
 
-UNTOLD_RESET_S = 3600.0
+UNKNOWN_RESET_S = 3600.0
 """How long a key is not tried again whose quota is used up, if the reset time is unknown."""
 
 SAME_SPAN_S = 5.0
@@ -54,7 +54,7 @@ MOST_LEASED = 256
 LEASED_SHARE = 16
 """At most one in this number of the requests left is counted ahead."""
 
-TOLD_S = 0.05
+REPORT_S = 0.05
 """How long a report on a quota that is far from used up may wait to be stored."""
 
 
@@ -180,7 +180,7 @@ class Ledger:
         """Take into account what the upstream says of its quotas.
 
         If they are nearly used up, this happens at once; else the latest values are taken within
-        `TOLD_S`. If the upstream served the request, -1 left means that there is no limit.
+        `REPORT_S`. If the upstream served the request, -1 left means that there is no limit.
         """
         limits = {
             limit.name: limit
@@ -199,7 +199,7 @@ class Ledger:
         if status == 429 or least < MOST_LEASED:
             self._asked.set()
         elif self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(TOLD_S, self._asked.set)
+            self._telling = asyncio.get_running_loop().call_later(REPORT_S, self._asked.set)
 
     def refuse(self, host: str, key: Key) -> bool:
         """Don't give `key` out for `host` for a while; returns whether there is another key."""
@@ -384,7 +384,7 @@ class Ledger:
                 continue
             name, reset_s = limit.name[:64], limit.reset_s
             if reset_s is None:
-                reset_s = UNTOLD_RESET_S
+                reset_s = UNKNOWN_RESET_S
             before = known.get(name)
             used = before.used if before is not None else 0
             quota = limit.limit

@@ -27,7 +27,7 @@ from adapters.keys import Key
 from gateway.cli.main import main
 from gateway.upstreams.accounts import MOST_REPORTED, SPANS, Accounts, Standing, planned
 from gateway.upstreams.hosts import NotAdmitted
-from gateway.upstreams.quota import MOST_LEASED, UNTOLD_RESET_S, Ledger, standings
+from gateway.upstreams.quota import MOST_LEASED, UNKNOWN_RESET_S, Ledger, standings
 from manifests import PlanLimits
 from tests.support.checkout import ROOT
 from tests.support.waiting import EARLY_S, PATIENCE_S, Stepping, until
@@ -113,12 +113,12 @@ DAY_S = 86_400.0
         (lambda: time.time() + 3_600, 3_600),
         (lambda: (time.time() + 3_600) * 1e3, 3_600),
         (str(86_400_000), DAY_S),  # a day in milliseconds
-        (lambda: time.time() + 20 * 365 * DAY_S, UNTOLD_RESET_S),
-        ("9" * 15, UNTOLD_RESET_S),
-        ("-1", UNTOLD_RESET_S),
-        ("nan", UNTOLD_RESET_S),
-        ("1e400", UNTOLD_RESET_S),
-        ("9" * 400, UNTOLD_RESET_S),
+        (lambda: time.time() + 20 * 365 * DAY_S, UNKNOWN_RESET_S),
+        ("9" * 15, UNKNOWN_RESET_S),
+        ("-1", UNKNOWN_RESET_S),
+        ("nan", UNKNOWN_RESET_S),
+        ("1e400", UNKNOWN_RESET_S),
+        ("9" * 400, UNKNOWN_RESET_S),
     ],
 )
 async def test_no_reset_that_an_upstream_tells_holds_a_key_for_good(
