@@ -64,9 +64,7 @@ _agent = together(
     click.option("--model", metavar="NAME", help="llm, fatr: the model."),
     click.option("--base-url", metavar="URL", help="llm, fatr: an OpenAI-compatible endpoint."),
     click.option("--temperature", type=Number(min=0)),
-    click.option(
-        "--max-tokens", type=whole(1), help="Limit for one answer of the model."
-    ),
+    click.option("--max-tokens", type=whole(1), help="Limit for one answer of the model."),
     click.option("--stream", is_flag=True, help="Stream the model's answers."),
     click.option("--no-inject", is_flag=True, help="llm, fatr: leave out the finance tags."),
     click.option(
