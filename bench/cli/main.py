@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from bench.cli.compare import compare
+from bench.cli.compression import compression
 from bench.cli.export import export
 from bench.cli.model import simulated_model
 from bench.cli.report import report
@@ -33,7 +34,7 @@ def main() -> None:
         raise click.UsageError(str(error)) from error
 
 
-for command in (run_suite, score, report, compare, export, simulated_model, speed):
+for command in (run_suite, score, report, compare, export, simulated_model, speed, compression):
     main.add_command(command)
 
 
