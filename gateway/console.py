@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from gateway.terminal import plain
 
@@ -13,13 +14,16 @@ class PlainConsole(Console):
     """A console for text of any origin: nothing in the text controls the terminal. Markup in it
     counts only if `markup` is set.
 
-    Characters that it leaves out have no width, so columns and lines keep their layout.
+    Texts are made plain before they are laid out, so columns and lines keep their layout.
     """
 
     def __init__(self, *, narrowest: int = 0, markup: bool = False, **options: Any) -> None:
         super().__init__(markup=markup, emoji=False, highlight=False, **options)
         if narrowest > self.width:
             self.width = narrowest
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(plain(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

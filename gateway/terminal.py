@@ -1,7 +1,8 @@
-"""Prints the commands' output without characters that control the terminal.
+"""Makes text of any origin safe for a terminal or a page.
 
-Text of settings, files, upstreams and models loses its control characters (C0 and C1, which begin
-escape sequences) and those that change the writing direction. Line breaks and tabs stay.
+In text of settings, files, upstreams and models, control characters (C0 and C1, which begin escape
+sequences) and those that change the writing direction are shown as escapes, `\\u001b`. Line breaks
+and tabs stay.
 """
 
 import re
@@ -15,16 +16,19 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def plain(text: str) -> str:
-    """`text` without characters that control the terminal, and as UTF-8 can hold it."""
+    """`text` with the controlling characters as escapes, and as UTF-8 can hold it."""
     if text.isprintable():
         return text
-    return _STEERING.sub("", text).encode("utf-8", "replace").decode()
+    return _visible(text.replace("\r\n", "\n")).encode("utf-8", "replace").decode()
 
 
 def escaped(json: bytes) -> bytes:
     """The same JSON with the controlling characters as escapes."""
-    text = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", json.decode())
-    return text.encode()
+    return _visible(json.decode()).encode()
+
+
+def _visible(text: str) -> str:
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def echo(text: object = "", *, err: bool = False) -> None:

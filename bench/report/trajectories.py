@@ -16,6 +16,7 @@ from bench.record import (
     ToolCallRecord,
     storable,
 )
+from gateway.terminal import plain
 
 TEXT_CHARS = 4_000
 """The longest text of an episode in a page."""
@@ -151,6 +152,6 @@ def _json(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    text = storable(text)
+    text = plain(storable(text))
     cut = len(text) - TEXT_CHARS
     return text if cut <= 0 else f"{text[:TEXT_CHARS]}… ({cut} more characters)"

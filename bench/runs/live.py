@@ -27,6 +27,7 @@ from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Metric
 from gateway.console import PlainConsole
 from gateway.duration import duration
+from gateway.terminal import plain
 
 log = logging.getLogger("finport")
 
@@ -152,7 +153,8 @@ class Live:
             figures |= {name: percent(rates[name]) for name in in_line}
             if unsaved := self._unsaved():
                 figures["not saved"] = unsaved
-            print("  ".join(f"{name} {value}" for name, value in figures.items()), flush=True)  # noqa: T201
+            line = "  ".join(f"{name} {value}" for name, value in figures.items())
+            print(plain(line), flush=True)  # noqa: T201
             return
         bar = Table.grid(padding=(0, 2))
         bar.add_row(

@@ -14,6 +14,8 @@ from rich.console import Console
 from bench.runs.live import Live
 from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
+from bench.suites.suite import Metric
+from gateway.console import PlainConsole
 from tests.support.commands import FINBENCH
 from tests.support.records import call, episode, made
 
@@ -119,6 +121,24 @@ async def test_what_can_not_be_saved_is_shown(
     assert f"not saved{'' if not is_terminal else ':'} {said}" in (
         written.getvalue() + capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+async def test_no_name_steers_the_terminal(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "T\x1b]0;t\x07\u202eIR"
+    own = type("Own", (LabelledTasks,), {"metrics": (Metric(name, "", in_line=True),)})
+    counted = metrics()
+    monkeypatch.setattr(counted, "suite", own)
+    monkeypatch.setattr(counted, "rates", lambda: {name: 0.5, "intervals": {}})
+    written = io.StringIO()
+    console = PlainConsole(file=written, force_terminal=is_terminal, color_system=None, width=120)
+    with Live(counted, Halfway(), 40, hosts, console) as live:
+        await live.refresh()
+    seen = written.getvalue() + capsys.readouterr().out
+    assert r"T\u001b]0;t\u0007\u202eIR" in seen
+    assert not any(raw in seen for raw in ("\x1b]", "\x07", "\u202e"))
 
 
 def test_a_terminal_that_goes_away_changes_nothing_of_a_run(tmp_path: Path) -> None:
