@@ -33,13 +33,13 @@ from pydantic_settings import (
 
 from gateway.compress.budget import DEFAULT_ENCODING, LIMITS, Encoding
 from gateway.environment import check_environment
-from gateway.settings_file import CONFIG, SettingsError, read_settings_file
+from gateway.settings_file import CONFIG, SettingsError, read_settings_file, settings_file
 from manifests import PlanLimits
 from manifests.nearest import did_you_mean
 
 __all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
 
-log = logging.getLogger("finport")
+log = logging.getLogger("finport.settings")
 
 PREFIX = "FINPORT_"
 
@@ -303,26 +303,41 @@ class GatewaySettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        known = (f"finport_{name}" for name in (*settings_cls.model_fields, *RENAMED))
-        check_environment(PREFIX, {CONFIG, *known})
+        check_variables()
         given, by_old_names, file = (
-            InitSettingsSource(settings_cls, _with_new_names(said))
-            for said in (init_settings(), _variables_by_old_names(), read_settings_file())
+            InitSettingsSource(settings_cls, _with_new_names(said, source))
+            for said, source in (
+                (init_settings(), "given as an argument"),
+                (_renamed_variables(), "given as a variable FINPORT_*"),
+                (read_settings_file(), f"given in {settings_file()}"),
+            )
         )
         return given, env_settings, by_old_names, file
 
 
-def _variables_by_old_names() -> dict[str, Any]:
+def check_variables() -> None:
+    """Raises `SettingsError` for a variable `FINPORT_*` that is no setting."""
+    known = (f"finport_{name}" for name in (*GatewaySettings.model_fields, *RENAMED))
+    check_environment(PREFIX, {CONFIG, *known})
+
+
+def _renamed_variables() -> dict[str, Any]:
+    """Variables by old names of settings and, beside them, by new ones."""
     said = {name.lower(): value for name, value in os.environ.items()}
-    return {old: said[f"finport_{old}"] for old in RENAMED if f"finport_{old}" in said}
+    renamed = [pair for pair in RENAMED.items() if f"finport_{pair[0]}" in said]
+    names = [name for pair in renamed for name in pair if f"finport_{name}" in said]
+    return {name: said[f"finport_{name}"] for name in names}
 
 
-def _with_new_names(said: Mapping[str, Any]) -> dict[str, Any]:
+def _with_new_names(said: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Replace old names of settings, with a warning; if both are given, the new one counts."""
-    for old in RENAMED.keys() & said.keys():
-        log.warning(
-            "setting %s is now named %s; the old name goes with the next release", old, RENAMED[old]
-        )
+    for old, new in RENAMED.items():
+        if old in said:
+            ignored = f"; {new} is given there too, so {old} has no effect" if new in said else ""
+            log.warning(
+                "setting %s is now named %s; the old name, %s, goes with the next release%s",
+                *(old, new, source, ignored),
+            )
     return {RENAMED[old]: said[old] for old in RENAMED if old in said} | {
         name: value for name, value in said.items() if name not in RENAMED
     }
