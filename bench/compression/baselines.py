@@ -7,7 +7,7 @@ from io import StringIO
 
 from bench.compression.case import Answer
 from bench.compression.tables import parsed
-from finport import Budget
+from gateway.compress.budget import Budget
 
 _ELLIPSIS = "\n…\n"
 

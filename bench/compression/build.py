@@ -12,7 +12,7 @@ from bench.compression.case import Answer, Case, Part, part_of
 from bench.compression.kept import Rows
 from bench.compression.sources import ASSETS, Tools, asset_answers
 from bench.compression.tables import Records, parsed
-from finport import Budget
+from gateway.compress.budget import Budget
 
 BUDGETS = (200, 500, 1_000, 4_000)
 """In tokens."""

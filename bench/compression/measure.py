@@ -12,7 +12,8 @@ from bench.compression.baselines import BASELINES, Plain
 from bench.compression.build import BUDGETS
 from bench.compression.case import KINDS, LANGUAGES, Case, Part
 from bench.metrics.interval import DIGITS, rounded, share, wilson
-from finport import Budget, compress
+from gateway.compress.answer import compress
+from gateway.compress.budget import Budget
 from gateway.duration import duration
 
 OURS = "finport"
