@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
+from cache.dates import is_time_name
 from gateway.compress.cells import COMPARE, number
 from gateway.compress.columns import Named, named_columns, sure
 from gateway.compress.decoded import Table
@@ -25,7 +26,8 @@ _KEY_WORDS_CHINESE = (
 @dataclass(slots=True)
 class Choice:
     """What a question asks of a table. `first` rows answer it, `rows` are those that it is about.
-    `columns` are all columns, those that are asked for first, of which there are `asked`.
+    `columns` are all columns, those that are asked for first, of which there are `asked`:
+    keys, and those that the question names, if `names_columns`.
     """
 
     first: list[int]
@@ -33,6 +35,7 @@ class Choice:
     columns: list[str]
     asked: int
     measured: list[str]
+    names_columns: bool = False
 
     @classmethod
     def of(cls, table: Table, meanings: Mapping[str, str], question: Question | None) -> "Choice":
@@ -40,12 +43,12 @@ class Choice:
         if question is None:
             columns = [*dict.fromkeys([*keys, *table.columns])]
             return cls([], [], columns, len(keys), [])
-        named = named_columns(question.text, table.columns, meanings)
+        named = named_columns(question, table.columns, meanings)
         asked = [one.column for one in sure(named)]
         first, rows = _Rows(table, question, named, keys).chosen()
         measured = [name for name in asked if table.is_number(name)]
         order = [*dict.fromkeys([*keys, *asked, *table.columns])]
-        return cls(first, rows, order, len({*keys, *asked}), measured)
+        return cls(first, rows, order, len({*keys, *asked}), measured, bool(asked))
 
 
 def _keys(table: Table) -> list[str]:
@@ -96,7 +99,9 @@ class _Rows:
 
     def _in_spans(self) -> set[int]:
         question, table = self._question, self._table
-        if table.dated is None or not (question.spans or question.relative):
+        if table.dated is None:
+            return set()
+        if not (question.spans or question.relative or question.days_of_years):
             return set()
         days = table.days
         spans = [(span.start.isoformat(), span.end.isoformat()) for span in question.spans]
@@ -110,6 +115,8 @@ class _Rows:
                     found |= {*self._newest(min(count, MOST), range(len(days)))}
         for first, last in spans:
             found |= {place for place, day in enumerate(days) if first <= day <= last and day}
+        for first, last in question.days_of_years:
+            found |= {place for place, day in enumerate(days) if first <= day[4:] <= last}
         if not found:  # the nearest days beside one that is missing
             found = {near for span in spans for near in self._beside(*span)}
         return found
@@ -124,7 +131,7 @@ class _Rows:
     def _with_cells(self) -> set[int]:
         """Rows with a text that the question has."""
         text = self._question.text
-        found: set[int] = set()
+        found = self._at_clocks()
         for name in self._keys:
             if name == self._table.dated:
                 continue
@@ -138,6 +145,20 @@ class _Rows:
             }
             found |= {place for place, cell in enumerate(cells) if _plain(cell) in longest}
         return found
+
+    def _at_clocks(self) -> set[int]:
+        """Rows of a time of day that the question names."""
+        clocks = self._question.clocks
+        if not clocks:
+            return set()
+        timed = (name for name in self._table.columns if is_time_name(name))
+        return {
+            place
+            for name in timed
+            for place, cell in enumerate(self._table.column(name))
+            if isinstance(cell, str)
+            and cell.rpartition(" ")[2].removeprefix("0").startswith(clocks)
+        }
 
     def _compared(self) -> set[int]:
         wanted: set[int] | None = None

@@ -1,64 +1,111 @@
 """Which columns of a table a question names: by name, by meaning, by a synonym in two languages."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gateway.compress.words import STOP
+from gateway.compress.question import Question
+from gateway.compress.words import STOP, words_of
 
 _SYNONYMS = tuple(
     tuple(line.split("|"))
     for line in (
-        "close|closing price|closed at|settled at|收盘价|收盘",
-        "open|opening price|opened at|开盘价|开盘",
-        "high|highest price|intraday high|day's high|最高价|最高",
-        "low|lowest price|intraday low|day's low|最低价|最低",
-        "price|latest price|last price|trading at|quote|最新价|现价|价格|当前价",
+        "close|closing price|close price|closing level|closed at|settled at|收盘价|收盘|收盘价格",
+        "open|opening price|open price|opening level|opened at|开盘价|开盘|开盘价格",
+        "high|highest price|high price|intraday high|day's high|最高价|最高",
+        "low|lowest price|low price|intraday low|day's low|最低价|最低",
+        "price|prices|latest price|last price|trading at|quote|最新价|现价|价格|当前价",
         "adjusted close|adj close|adjusted closing price|复权收盘价",
-        "volume|trading volume|shares traded|成交量|总手",
-        "amount|turnover value|trading value|value traded|成交额|成交金额",
+        "volume|trading volume|traded volume|shares traded|成交量|总手|交易量|成交数量",
+        "amount|turnover value|trading value|value traded|turnover|成交额|成交金额|交易额|交易金额",
         "turnover rate|turnover ratio|换手率|换手",
-        "change percent|percent change|pct change|percentage change|pct chg|涨跌幅|涨幅|跌幅",
-        "change|price change|涨跌额|涨跌",
-        "amplitude|振幅",
-        "previous close|prev close|昨收",
-        "name|company name|short name|名称|简称|股票名称|证券简称",
-        "code|symbol|ticker|代码|股票代码|证券代码",
-        "date|day|日期|时间|交易日",
-        "market cap|market capitalization|market capitalisation|总市值|市值",
-        "pe ratio|price to earnings|p/e|市盈率",
-        "pb ratio|price to book|p/b|市净率",
+        "change percent|percent change|pct change|change pct|percentage change|pct chg|"
+        "change in percent|daily return|涨跌幅|涨幅|跌幅|涨跌百分比",
+        "change|price change|change in price|涨跌额|涨跌|价格变动|变动额",
+        "amplitude|price range|振幅",
+        "previous close|prev close|prior close|previous closing price|prior closing price|"
+        "yesterday's close|昨收|昨收价|昨日收盘价|昨日收盘|前收盘|前收盘价|前一日收盘价",
+        "name|company name|short name|名称|简称|股票名称|证券简称|股票简称|公司名称",
+        "code|symbol|ticker|stock code|代码|股票代码|证券代码",
+        "market cap|market capitalization|market capitalisation|market value|总市值|市值",
+        "pe ratio|pe|price to earnings|p/e|市盈率",
+        "pb ratio|pb|price to book|p/b|市净率",
         "dividend yield|股息率",
         "dividend|dividends|payout|分红|股息|派息",
         "net value|net asset value|nav|单位净值|净值",
         "accumulated net value|cumulative nav|累计净值",
         "rate|interest rate|利率",
         "yield|收益率",
-        "revenue|sales|营业收入|营收|营业总收入",
+        "revenue|sales|operating revenue|营业收入|营收|营业总收入",
         "net profit|net income|earnings|净利润",
         "eps|earnings per share|每股收益",
         "actual|actual value|current value|今值|现值|实际值",
-        "forecast|expected|consensus|预测值|预期",
-        "previous|previous value|prior|前值",
+        "forecast|expected|consensus|预测值|预期|预期值",
+        "previous|previous value|prior|prior value|前值",
         "yoy|year on year|year over year|annual growth|同比|同比增长",
         "mom|month on month|month over month|环比|环比增长",
         "country|nation|国家|地区",
         "industry|sector|行业|板块",
         "rank|ranking|排名|序号",
+        "ps ratio|ps|price to sales|p/s|p/s ratio|市销率",
+        "pcf ratio|pcf|price to cash flow|p/cf|市现率",
+        "roe|return on equity|净资产收益率",
+        "roa|return on assets|总资产收益率",
+        "gross margin|gross profit margin|毛利率",
+        "net margin|net profit margin|净利率|销售净利率",
+        "total assets|assets|总资产|资产总计",
+        "total liabilities|liabilities|总负债|负债合计",
+        "operating profit|operating income|营业利润",
+        "operating cash flow|cash flow from operations|经营现金流",
+        "float market cap|free float market cap|流通市值",
+        "total shares|shares outstanding|总股本",
+        "weight|weighting|share of portfolio|权重|占比",
+        "coupon|coupon rate|票面利率",
+        "maturity|maturity date|到期日",
+        "premium|premium rate|溢价率",
+        "discount|discount rate|折价率",
+        "bid|bid price|买入价|买价|买一",
+        "ask|ask price|offer price|卖出价|卖价|卖一",
+        "exchange rate|fx rate|汇率",
+        "inflation|inflation rate|cpi|通胀率|通货膨胀率",
+        "gdp|gross domestic product|国内生产总值",
+        "unemployment|unemployment rate|失业率",
+        "size|fund size|assets under management|规模|基金规模",
+        "manager|fund manager|基金经理",
+        "rating|评级",
+        "target price|price target|目标价",
         "holdings|shares held|持股数|持股数量|持仓",
+        "employees|number of employees|headcount|staff|员工数|员工人数",
+        "founded|founding year|year founded|成立年份|成立时间",
     )
+)
+_GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    name: tuple(group for group in _SYNONYMS if name in group)
+    for group in _SYNONYMS
+    for name in group
+}
+_AVERAGE = re.compile(
+    r"(?:ma|sma)[ _-]?(\d+)|(\d+)[- ]?日(?:移动)?(?:均线|平均)(?:值|价)?"
+    r"|(\d+)-day (?:simple )?(?:moving )?average"
+)
+_AVERAGES = (
+    *("ma{0}", "ma {0}", "{0}日均线", "{0}日移动平均", "{0}日平均", "{0}天均线"),
+    *("{0}-day moving average", "{0}-day average", "{0}-day ma", "{0}-day mean"),
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-./]+")
 _UNIT = re.compile(r"[(（\[:：]")
-_WORD = re.compile(r"[a-z][a-z0-9]*|[\u4e00-\u9fff]+")
-
-
-_STOP = STOP | {"value", "values", "record", "records", "number"}
+_STOP = STOP | {"value", "values", "record", "records", "number", "data", "数据"}
 
 MOST = 5_000
 """The most columns, or fields of a document, that are compared with a question."""
 
+OCCURRENCES = 4
+"""How often the same name is found in a question."""
+
+ALIKE = 0.3
+"""The least share of its words by which a column is alike to a question."""
 
 SURE = 0.6
 """The least sureness of a column that is certainly meant."""
@@ -66,20 +113,25 @@ SURE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A column that a question names, where it names it, and how surely, from 0 to 1."""
+    """A column that a question names, from where to where it does, and how surely, from 0 to 1."""
 
     column: str
     place: int
+    end: int
     sureness: float
 
 
 def named_columns(
-    question: str, columns: Sequence[str], meanings: Mapping[str, str]
+    question: Question, columns: Sequence[str], meanings: Mapping[str, str]
 ) -> list[Named]:
-    """The columns that a question in lower case names, the surest first."""
-    found = [_named(question, column, meanings.get(column, "")) for column in columns[:MOST]]
-    named = [one for one in found if one is not None]
-    return sorted(named, key=lambda one: -one.sureness)
+    """The columns that a question names, the surest first."""
+    columns = columns[:MOST]
+    found = [one for column in columns for one in _named(question.text, column, meanings)]
+    found = _longest(found, question)
+    best: dict[str, Named] = {}
+    for one in sorted(found, key=lambda one: (-one.sureness, one.place)):
+        best.setdefault(one.column, one)
+    return list(best.values()) or _alike(question.text, columns, meanings)
 
 
 def sure(named: Sequence[Named]) -> list[Named]:
@@ -88,43 +140,93 @@ def sure(named: Sequence[Named]) -> list[Named]:
     return [one for one in named if one.sureness >= least]
 
 
-def _named(question: str, column: str, meaning: str) -> Named | None:
-    plain = _CAMEL.sub(" ", column).lower().strip()
-    if (place := _find(question, plain)) >= 0 and len(plain) > 1:
-        return Named(column, place, 1.0)
-    if meaning and (place := _find(question, meaning.lower())) >= 0:
-        return Named(column, place, 0.95)
-    best: Named | None = None
-    for spelling in _spellings(plain, meaning.lower()):
-        place = _find(question, spelling)
-        sureness = 0.6 + min(len(spelling.encode()), 24) / 100
-        if place >= 0 and (best is None or sureness > best.sureness):
-            best = Named(column, place, sureness)
-    if best is not None:
-        return best
-    words = [word for word in _WORD.findall(f"{plain} {meaning.lower()}") if word not in _STOP]
-    there = [place for word in dict.fromkeys(words) if (place := _find(question, word)) >= 0]
-    share = len(there) / len({*words}) if words else 0.0
-    return Named(column, there[0], share / 2) if share >= 0.5 else None
+def _named(question: str, column: str, meanings: Mapping[str, str]) -> Iterator[Named]:
+    raw, plain = column.lower().strip(), _CAMEL.sub(" ", column).lower().strip()
+    meaning = meanings.get(column, "").lower()
+    for label in {raw: 1, plain: 1}:
+        if len(label) > 1:
+            for start, end in _places(question, label):
+                yield Named(column, start, end, 1.0)
+    if meaning:
+        for start, end in _places(question, meaning):
+            yield Named(column, start, end, 0.95)
+    for spelling in _spellings(plain, meaning):
+        for start, end in _places(question, spelling):
+            yield Named(column, start, end, 0.6 + min(len(spelling.encode()), 24) / 100)
+
+
+def _longest(found: Sequence[Named], question: Question) -> list[Named]:
+    """Without names that are a part of another column's name in the question ("close" in "previous
+    close"), and without `highest` and the like where other columns are named.
+    """
+    kept = [
+        one
+        for one in found
+        if not any(
+            other.place <= one.place
+            and one.end <= other.end
+            and (other.end - other.place, other.sureness) > (one.end - one.place, one.sureness)
+            and other.column != one.column
+            for other in found
+        )
+    ]
+    plain = [
+        one
+        for one in kept
+        if not any(e.place <= one.place and one.end <= e.end for e in question.extremes)
+    ]
+    return plain or kept
+
+
+def _alike(question: str, columns: Sequence[str], meanings: Mapping[str, str]) -> list[Named]:
+    """The columns that share words with the question; a word of few columns counts most."""
+    labels = [
+        (column, {*words_of(label)} - _STOP)
+        for column in columns
+        for label in (_CAMEL.sub(" ", column), meanings.get(column, ""))
+        if label
+    ]
+    spread = Counter(word for _, label in labels for word in label)
+    asked = {*words_of(question)}
+    best: dict[str, float] = {}
+    for column, label in labels:
+        whole = sum(1 / spread[word] for word in label)
+        there = sum(1 / spread[word] for word in label & asked)
+        share = there / whole if whole else 0.0
+        if share >= ALIKE:
+            best[column] = max(share, best.get(column, 0.0))
+    found = [Named(column, 0, 0, share / 2) for column, share in best.items()]
+    return sorted(found, key=lambda one: -one.sureness)
 
 
 @lru_cache(4_096)
 def _spellings(*labels: str) -> tuple[str, ...]:
     """All synonyms of a label, which may have a unit behind it."""
     plain = {*labels, *(_UNIT.split(label)[0].strip() for label in labels)} - {""}
-    return tuple(one for group in _SYNONYMS if not plain.isdisjoint(group) for one in group)
+    found = {one: 1 for label in sorted(plain) for group in _GROUPS.get(label, ()) for one in group}
+    for label in sorted(plain):
+        if average := _AVERAGE.fullmatch(label):
+            days = next(filter(None, average.groups()))
+            found |= {form.format(days): 1 for form in _AVERAGES}
+    return tuple(found)
 
 
-def _find(text: str, word: str) -> int:
+def _places(text: str, word: str) -> list[tuple[int, int]]:
     """Where a text has a word; words of letters are not found inside others."""
-    if not word or word not in text:
-        return -1
+    if not word or word.removesuffix("s") not in text:
+        return []
     if not word.isascii():
-        return text.find(word)
-    found = _pattern(word).search(text)
-    return found.start() if found else -1
+        start = text.find(word)
+        return [] if start < 0 else [(start, start + len(word))]
+    found = []
+    for match in _pattern(word).finditer(text):
+        found.append(match.span())
+        if len(found) == OCCURRENCES:
+            break
+    return found
 
 
 @lru_cache(4_096)
 def _pattern(word: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-z0-9]){re.escape(word)}(?:s|es)?(?![a-z0-9])")
+    stem = re.escape(word.removesuffix("s") if len(word) > 3 else word)
+    return re.compile(rf"(?<![a-z0-9_]){stem}(?:s|es)?(?![a-z0-9_])")

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from cache import Entry
-from cache.dates import is_time_name
+from cache.dates import date_of, is_time_name
 from gateway.compress.cells import day, number
 from gateway.compress.written import read
 
@@ -31,7 +31,8 @@ class Table:
         self._shown: dict[int, Mapping[str, Any]] = {}
         self._days: list[str] | None = None
         self._is_number: dict[str, bool] = {}
-        self.dated = next(filter(self._is_dated, columns), None)
+        named = next(filter(self._is_dated, columns), None)
+        self.dated = named or next(filter(self._holds_dates, columns), None)
 
     @classmethod
     def of(cls, entry: Entry) -> "Table":
@@ -78,3 +79,10 @@ class Table:
 
     def _is_dated(self, name: str) -> bool:
         return is_time_name(name) and any(map(day, self.column(name)[:3]))
+
+    def _holds_dates(self, name: str) -> bool:
+        """Whether the first cells are texts that can be nothing but dates."""
+        return all(
+            isinstance(cell, str) and date_of(cell, named=False) is not None
+            for cell in self.column(name)[:3]
+        )

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.compress.budget import Budget
+from gateway.compress.cells import day
 from gateway.compress.choice import Choice
 from gateway.compress.columns import named_columns, sure
-from gateway.compress.cut import MORE, cut
+from gateway.compress.cut import MORE, cut, spaced
 from gateway.compress.decoded import Table
 from gateway.compress.question import Question
 from gateway.compress.text import shorten_text
 from gateway.compress.toon import toon
+from gateway.compress.words import words_of
 from gateway.compress.written import Written, json_text, read
 
 WALKED = 200_000
@@ -168,7 +170,7 @@ class _Pruning:
     ) -> tuple[list[Any], int]:
         """The items that stay, and how many do not."""
         tree = named or {}
-        most = limits.items if depth < limits.depth else 0
+        most = limits.items if depth + 1 < limits.depth else 0
         kept = [
             self._pruned(item, limits, tree.get(at), depth + 1)
             for at, item in enumerate(value)
@@ -195,47 +197,64 @@ def _least(value: Any, budget: Budget) -> str:
 
 
 def _named(value: Any, question: Question) -> list[Path]:
-    """The paths to what the question names: fields by name, values that stand in it, and rows of
-    arrays of objects.
+    """The paths to what the question names: rows of arrays of objects, fields by name, and values
+    and keys that stand in it, dates too.
     """
     fields: dict[str, list[Path]] = {}
-    values: list[Path] = []
+    places: list[Path] = []
     rows: list[Path] = []
+    in_table: Path | None = None
     for count, (path, item) in enumerate(_walk(value)):
         if count == WALKED:
             break
-        if path and isinstance(path[-1], str):
-            fields.setdefault(path[-1], []).append(path)
+        if in_table is not None and _is_cell(path, item, in_table):
+            continue
+        name = path[-1] if path else None
+        if isinstance(name, str):
+            fields.setdefault(name, []).append(path)
+            if _is_named(name, question):
+                places.append(path)
         if isinstance(item, str) and 1 < len(item) < 80 and item.lower() in question.text:
-            values.append(path)
-        elif isinstance(item, list) and len(item) > 1 and isinstance(item[0], dict):
-            rows += _rows(path, item, question)
+            places.append(path[:-1])
+        elif isinstance(item, list) and (found := _rows(path, item, question)):
+            rows += found
+            in_table = path
     by_field = [
-        path
-        for one in sure(named_columns(question.text, [*fields], {}))
-        for path in fields[one.column]
+        path for one in sure(named_columns(question, [*fields], {})) for path in fields[one.column]
     ]
-    if values:  # of the fields that are named, first those beside a value that is named
-        around = [path[:-1] for path in values[:20]]
-        beside = [p for p in by_field if any(p[: len(place)] == place for place in around)]
-        by_field = [*beside, *values] if beside else (by_field or around)
+    if places:  # of the fields that are named, first those within a place that is named
+        within = [p for p in by_field if any(p[: len(place)] == place for place in places[:20])]
+        by_field = [*within, *places] if within else (by_field or places)
     return [*dict.fromkeys([*rows, *by_field])][:NAMED]
 
 
+def _is_cell(path: Path, item: Any, table: Path) -> bool:
+    is_within = len(path) == len(table) + 2 and path[: len(table)] == table
+    return is_within and not isinstance(item, dict | list)
+
+
+def _is_named(key: str, question: Question) -> bool:
+    """Whether the question has this key of an object: a day, or a code with digits or capitals."""
+    if question.spans and (of := day(key)):
+        return any(span.start.isoformat() <= of <= span.end.isoformat() for span in question.spans)
+    is_code = key.isupper() and len(key) > 1 and not key.isdigit()
+    return is_code and key.lower() in words_of(question.text)
+
+
 def _rows(path: Path, items: Sequence[Any], question: Question) -> list[Path]:
-    """The paths to the cells of an array of objects that the question asks for."""
+    """The paths to the cells of an array of objects that the question asks for: of the rows that it
+    names, or of evenly spaced ones if it names columns only.
+    """
     rows = [item for item in items if isinstance(item, dict)]
-    if len(rows) < len(items):
+    if len(rows) < max(len(items), 2):
         return []
     table = Table([*dict.fromkeys(name for row in rows[:ROWS] for name in row)], rows)
     choice = Choice.of(table, {}, question)
     columns = choice.columns[: choice.asked]
-    return [
-        (*path, place, name)
-        for place in (*choice.first, *choice.rows[:ROWS])
-        for name in columns
-        if name in rows[place]
-    ]
+    places = [*choice.first, *choice.rows[:ROWS]]
+    if not places and choice.names_columns:
+        places = spaced(len(rows), ROWS)
+    return [(*path, at, name) for at in places for name in columns if name in rows[at]]
 
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:

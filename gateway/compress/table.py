@@ -14,7 +14,7 @@ from itertools import pairwise
 from cache import Entry
 from gateway.compress.budget import Budget
 from gateway.compress.choice import Choice
-from gateway.compress.cut import MORE
+from gateway.compress.cut import MORE, spaced
 from gateway.compress.decoded import Table
 from gateway.compress.forms import CELL_CHARS, cheapest
 from gateway.compress.question import Question
@@ -92,7 +92,7 @@ class _Fitting:
             return first[:most]
 
         def both(count: int) -> list[int]:
-            return [*dict.fromkeys([*first, *(rows[at] for at in _spaced(len(rows), count))])]
+            return [*dict.fromkeys([*first, *(rows[at] for at in spaced(len(rows), count))])]
 
         return both(self._most(rows, columns, lambda n: self._fits(both(n), columns)))
 
@@ -100,13 +100,13 @@ class _Fitting:
         self, rows: Sequence[int], columns: tuple[str, ...], fits: Callable[[int], bool]
     ) -> int:
         """How many of the rows fit. Four of them tell how many can't."""
-        few = [rows[at] for at in _spaced(len(rows), 4)]
+        few = [rows[at] for at in spaced(len(rows), 4)]
         average = sum(self._size_of_row(place, columns) for place in few) / max(len(few), 1)
         return _largest(min(len(rows), int(2 * self._budget.limit / max(average, 1)) + 2), fits)
 
     def _more_columns(self, rows: Sequence[int], columns: tuple[str, ...]) -> tuple[str, ...]:
         others = [name for name in self._choice.columns if name not in columns]
-        shown = rows or _spaced(len(self._table), 4)
+        shown = rows or spaced(len(self._table), 4)
 
         def both(count: int) -> tuple[str, ...]:
             kept = {*columns, *others[:count]}
@@ -139,9 +139,9 @@ class _Fitting:
         most = self._most(
             range(count),
             columns,
-            lambda n: self._size({*rows, *_spaced(count, n)}, columns) <= left,
+            lambda n: self._size({*rows, *spaced(count, n)}, columns) <= left,
         )
-        return _spaced(count, most)
+        return spaced(count, most)
 
     def _within(
         self,
@@ -213,17 +213,6 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
         else:
             high = middle
     return low
-
-
-def _spaced(count: int, most: int) -> list[int]:
-    """The first and the last place, and evenly spaced ones between them."""
-    if most >= count:
-        return [*range(count)]
-    if most <= 0:
-        return []
-    if most == 1:
-        return [count - 1]
-    return sorted({round(n * (count - 1) / (most - 1)) for n in range(most)})
 
 
 def _ranges(rows: Sequence[int]) -> str:

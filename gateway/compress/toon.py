@@ -13,7 +13,7 @@ import orjson
 from gateway.compress.written import Written
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_PLAIN_TEXT = re.compile(r"(?![\s\-])[^\x00-\x1f\x7f\u2028\u2029:\"\\\[\]{},]+(?<!\s)")
+_PLAIN_TEXT = re.compile(r"(?![\s\-#])[^\x00-\x1f\x7f\u2028\u2029:\"\\\[\]{},]+(?<!\s)")
 _LIKE_A_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _LITERALS = ("true", "false", "null")
 _ESCAPES = str.maketrans(

@@ -12,15 +12,42 @@ STOP = frozenset(
 )
 
 
+_UNITS = {
+    "year": "year",
+    "yr": "year",
+    "y": "year",
+    "年": "year",
+    "month": "month",
+    "个月": "month",
+    "week": "week",
+    "周": "week",
+    "day": "day",
+    "日": "day",
+    "天": "day",
+}
+_TERM = re.compile(r"(?<![\d.])(\d{1,3})[ -]?(year|yr|y|month|week|day|年|个月|周|日|天)(?![a-z])")
+"""A term such as `10-year`, `10Y` or `10年`."""
+
+
 def words_of(text: str) -> list[str]:
-    """The words in their order, in lower case, without those that say nothing. Chinese has no
-    spaces, so of a run of characters each pair is taken for a word.
+    """The words in lower case, without their endings and without those that say nothing. Chinese
+    has no spaces, so of a run of characters each pair is taken for a word.
     """
-    found: list[str] = []
-    for word in _WORD.findall(text.lower()):
+    text = text.lower()
+    found = [f"{number}-{_UNITS[unit]}" for number, unit in _TERM.findall(text)]
+    for word in _WORD.findall(text):
         if word.isascii():
             if word not in STOP:
-                found.append(word.removesuffix("'s"))
+                found.append(_stem(word))
         else:
             found += [word[at : at + 2] for at in range(max(len(word) - 1, 1))]
     return found
+
+
+def _stem(word: str) -> str:
+    """A word without the ending of a plural, a possessive or a nationality."""
+    word = word.removesuffix("'s")
+    for ending, stem in (("ese", ""), ("ies", "y"), ("ican", "ica"), ("s", "")):
+        if len(word) > len(ending) + 2 and word.endswith(ending):
+            return word.removesuffix(ending) + stem
+    return word.removesuffix("a") if word == "china" else word
