@@ -20,7 +20,7 @@ from gateway.compress.text import shorten_text
 TEXT_CHARS = 400
 """A longer text that is a whole document is shortened by sentences."""
 
-COUNTED, PIECES = 2**14, 4
+COUNTED, PIECES = 2**13, 4
 """The longest answer, in bytes, whose tokens are all counted; of a longer one those of as many
 bytes in evenly spaced pieces.
 """
@@ -30,7 +30,7 @@ bytes in evenly spaced pieces.
 class Compressed:
     """A shortened answer. `form` is `csv`, `toon` or `jsonl` for a table, `json` or `toon` for a
     document, `text` for a text. `tokens` are those of `text`, `of_tokens` those of the whole answer
-    as JSON: of an answer over 16 KiB an estimate by four pieces of it. `rows_shown` and
+    as JSON: of an answer over 8 KiB an estimate by four pieces of it. `rows_shown` and
     `columns_shown` are None for what is no table. `by` says who chose: `rules`. If `whole`, nothing
     is left out.
     """

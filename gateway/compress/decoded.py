@@ -58,7 +58,8 @@ class Table:
     def is_number(self, name: str) -> bool:
         """Whether the column's first cell that is not null is a number, or a text that is one."""
         if name not in self._is_number:
-            cell = next((cell for cell in self.column(name) if cell is not None), None)
+            cells = (row.get(name) for row in self.rows)
+            cell = next((cell for cell in cells if cell is not None), None)
             self._is_number[name] = number(cell) is not None
         return self._is_number[name]
 
@@ -74,15 +75,23 @@ class Table:
     def days(self) -> list[str]:
         """The day of each row as ISO 8601 writes it; empty where there is none."""
         if self._days is None:
-            self._days = [] if self.dated is None else [*map(day, self.column(self.dated))]
+            self._days = [] if self.dated is None else _days(self.column(self.dated))
         return self._days
 
     def _is_dated(self, name: str) -> bool:
-        return is_time_name(name) and any(map(day, self.column(name)[:3]))
+        return is_time_name(name) and any(day(row.get(name)) for row in self.rows[:3])
 
     def _holds_dates(self, name: str) -> bool:
         """Whether the first cells are texts that can be nothing but dates."""
         return all(
             isinstance(cell, str) and date_of(cell, named=False) is not None
-            for cell in self.column(name)[:3]
+            for cell in (row.get(name) for row in self.rows[:3])
         )
+
+
+def _days(cells: list[Any]) -> list[str]:
+    first = cells[0] if cells else None
+    is_iso = isinstance(first, str) and first[4:5] == first[7:8] == "-"
+    if is_iso and {*map(type, cells)} == {str} and {*map(len, cells)} == {10}:
+        return cells  # nearly all tables have such days
+    return [*map(day, cells)]

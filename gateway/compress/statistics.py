@@ -17,10 +17,10 @@ def statistics_of(table: Table, name: str) -> str:
         there = [one for one in cells if one is not None]
         text = f"# {one_line(name)}: {len({*map(repr, there)})} distinct"
         return f"{text}, {len(cells) - len(there)} null" if len(there) < len(cells) else text
-    if {*map(type, cells)} <= {int, float}:
-        low, high, mean, missing = min(cells), max(cells), sum(cells) / len(cells), 0
-        places = [cells.index(low), cells.index(high), 0, len(cells) - 1]
-    else:
+    try:
+        mean, missing = sum(cells) / len(cells), 0
+        places = [cells.index(min(cells)), cells.index(max(cells)), 0, len(cells) - 1]
+    except TypeError:  # texts or nulls are among them
         numbers = [(value, at) for at, c in enumerate(cells) if (value := number(c)) is not None]
         places = [min(numbers)[1], max(numbers)[1], numbers[0][1], numbers[-1][1]]
         mean = sum(value for value, _ in numbers) / len(numbers)

@@ -102,7 +102,7 @@ class _Fitting:
         """How many of the rows fit. Four of them tell how many can't."""
         few = [rows[at] for at in spaced(len(rows), 4)]
         average = sum(self._size_of_row(place, columns) for place in few) / max(len(few), 1)
-        return _largest(min(len(rows), int(2 * self._budget.limit / max(average, 1)) + 2), fits)
+        return _largest(min(len(rows), int(1.5 * self._budget.limit / max(average, 1)) + 2), fits)
 
     def _more_columns(self, rows: Sequence[int], columns: tuple[str, ...]) -> tuple[str, ...]:
         others = [name for name in self._choice.columns if name not in columns]
