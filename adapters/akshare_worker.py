@@ -16,6 +16,7 @@ unknown, and `again` says that other calls may be to blame for the fault.
 """
 
 import ctypes
+import gc
 import os
 import queue
 import sys
@@ -257,6 +258,7 @@ def main() -> None:
         return
     hello, _ = first
     worker = Worker({}, out)
+    gc.disable()  # collections find nothing while modules are imported, for a fifth of the time
     try:
         import akshare
 
@@ -265,6 +267,8 @@ def main() -> None:
         reason = f"AkShare can't be imported: {type(error).__name__}: {error}"
         worker.send(frame({"failed": reason}))
         return
+    gc.freeze()
+    gc.enable()
     certificates = [os.environ[name] for name in _CERTIFICATES if name in os.environ]
     _leave_root([sys.prefix, os.__file__, akshare.__file__, __file__, *certificates])
     _confine(hello["worker_bytes"])

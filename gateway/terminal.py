@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from gateway.collector import quick_start_and_end
+
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -38,6 +40,11 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 class Commands(click.Group):
     """Commands whose error messages are printed as `echo` prints text."""
+
+    def __call__(self, *args: Any, **extra: Any) -> Any:
+        """Run a command as the whole of this process."""
+        with quick_start_and_end():
+            return super().__call__(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         with _plain_errors():

@@ -101,7 +101,8 @@ async def _serve(
     until_stdin_closes: bool,
 ) -> int:
     from bench.models.simulated import SimulatedModel
-    from gateway.server.process import calm_collector, raise_file_limit
+    from gateway.collector import calm_collector
+    from gateway.server.process import raise_file_limit
     from gateway.server.supervisor import when_stdin_closes
     from manifests import Catalog
 

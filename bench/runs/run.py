@@ -24,8 +24,9 @@ from bench.runs.live import Live
 from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
 from gateway import Gateway, GatewaySettings
+from gateway.collector import calmed_collector
 from gateway.finder import ToolFinder
-from gateway.server.process import calmed_collector, raise_file_limit
+from gateway.server.process import raise_file_limit
 from gateway.telemetry.vitals import Vitals
 from manifests import Catalog, Manifest
 from manifests.nearest import did_you_mean

@@ -32,8 +32,9 @@ from bench.speed.driver_stage import (
     suite,
 )
 from bench.suites.fintoolbench.suite import LabelledTasks
+from gateway.collector import calm_collector
 from gateway.memory import peak_rss_bytes, rss_bytes
-from gateway.server.process import calm_collector, raise_file_limit
+from gateway.server.process import raise_file_limit
 from gateway.telemetry.vitals import Vitals
 
 STARTS_PER_S = 10_000.0

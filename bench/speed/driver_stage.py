@@ -21,8 +21,8 @@ from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite
 from bench.task import LabelledCall, Task
 from gateway import Gateway, GatewaySettings
+from gateway.collector import calm_collector
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
-from gateway.server.process import calm_collector
 from manifests import Catalog
 
 TOOL = "stock_zh_a_hist"

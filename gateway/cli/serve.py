@@ -139,8 +139,9 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
 
     from cache import SnapshotError
     from gateway import Gateway
+    from gateway.collector import calm_collector
     from gateway.server import http
-    from gateway.server.process import calm_collector, raise_file_limit
+    from gateway.server.process import raise_file_limit
     from gateway.server.sockets import turn_away
     from gateway.server.supervisor import READY, when_stdin_closes
     from gateway.settings import SettingsError
