@@ -55,9 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "test_docs.py")
 
 
-def pytest_collection_finish() -> None:
-    """Full collections need not walk through 3,000 tests and the libraries that they import."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Cycles need not be looked for among 3,000 tests and the libraries that they import."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
