@@ -64,6 +64,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(50_000, 20, 50)  # tests make hardly a cycle
 
 
 @pytest.fixture(scope="session")
