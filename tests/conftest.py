@@ -1,5 +1,6 @@
 """Fixtures that tests share: the catalogue, and a gateway with simulated upstreams and its API."""
 
+import asyncio
 import gc
 import json
 import os
@@ -17,7 +18,12 @@ from cache import Clock
 from gateway.server import http
 from manifests import Catalog
 from tests.support.checkout import QUESTIONS, SHARED
-from tests.support.gateways import LocalGateway, ServedGateway, open_local_gateway
+from tests.support.gateways import (
+    LocalGateway,
+    ServedGateway,
+    keep_tables,
+    open_local_gateway,
+)
 from tests.support.waiting import PATIENCE_S
 
 # A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
@@ -123,9 +129,21 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return ahead.append
 
 
+@pytest.fixture(scope="session")
+def tables(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with tables, for `kept` of modules that don't test how AkShare answers."""
+    return asyncio.run(keep_tables(catalog, tmp_path_factory.mktemp("tables")))
+
+
 @pytest.fixture
-async def local(catalog: Catalog, tmp_path: Path) -> AsyncIterator[LocalGateway]:
-    async with open_local_gateway(catalog, tmp_path) as opened:
+def kept() -> Path | None:
+    """The cache that the gateway of `local` starts with; modules may override this."""
+    return None
+
+
+@pytest.fixture
+async def local(catalog: Catalog, tmp_path: Path, kept: Path | None) -> AsyncIterator[LocalGateway]:
+    async with open_local_gateway(catalog, tmp_path, kept=kept) as opened:
         yield opened
 
 

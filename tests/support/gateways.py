@@ -5,6 +5,7 @@ and they speak HTTP.
 """
 
 import json
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -41,9 +42,13 @@ async def open_local_gateway(
     faults: Faults | None = None,
     trace: Trace | None = None,
     clock: Clock | None = None,
+    kept: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[LocalGateway]:
-    """A gateway with `upstream = live` whose every base URL points at a simulated upstream."""
+    """A gateway with `upstream = live` whose every base URL points at a simulated upstream.
+
+    Its cache starts with a copy of the answers in `kept`, from `keep_tables`.
+    """
     async with AsyncExitStack() as parts:
         simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog, faults=faults))
         chosen = GatewaySettings(
@@ -56,8 +61,31 @@ async def open_local_gateway(
                 **settings,
             }
         )
+        if kept is not None:
+            shutil.copytree(kept, chosen.cache_dir / chosen.cache_name)
         opened = Gateway.open(chosen, catalog=catalog, trace=trace, clock=clock)
         yield LocalGateway(await parts.enter_async_context(opened), simulator, chosen)
+
+
+HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
+
+TABLES: tuple[tuple[str, dict[str, str]], ...] = (
+    ("stock_zh_a_hist", HIST),
+    ("stock_zh_a_hist", {"symbol": "600519"}),
+    ("stock_zh_a_hist", {"symbol": "600519", "start_date": "20230101", "end_date": "20240630"}),
+    ("stock_zh_a_hist", {"symbol": "600519", "start_date": "20240620", "end_date": "20240630"}),
+    ("bond_zh_us_rate", {"start_date": "20240101"}),
+)
+"""Calls whose answers are tables, and a process of AkShare makes them."""
+
+
+async def keep_tables(catalog: Catalog, folder: Path) -> Path:
+    """A cache with the answers to `TABLES`, for tests in which no process of AkShare need start."""
+    clients = folder / "clients.json"
+    async with open_local_gateway(catalog, folder, clients_file=clients) as local:
+        for call in TABLES:
+            assert (await local.gateway.call(*call)).ok
+    return local.settings.cache_dir / local.settings.cache_name
 
 
 @dataclass

@@ -77,7 +77,7 @@ def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    done = finbench_process("demo", "--episodes", "150", "--concurrency", "100", "--out", "out")
+    done = finbench_process("demo", "--episodes", "60", "--concurrency", "50", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("the demonstration starts")
     assert "\nstarting a gateway\n" in done.stdout
@@ -86,11 +86,11 @@ def test_the_demo_shows_its_figures_and_leaves_no_process_behind(
     assert "run directory: out" in done.stdout
     assert processes(tmp_path) == set()
     metrics = json.loads((tmp_path / "out/metrics.json").read_text())
-    assert metrics["episodes"] == 150
+    assert metrics["episodes"] == 60
     assert "live" not in metrics["traffic"]["sources"]
     about = json.loads((tmp_path / "out/run.json").read_text())
     assert (about["upstream"], about["ended"]) == ("simulated", "complete")
-    assert about["most_in_flight"] == 100
+    assert about["most_in_flight"] == 50
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -99,7 +99,7 @@ def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("FINPORT_CACHE_DIR", "cache")
-    command = [*FINBENCH, "demo", "--out", "out", "--episodes", "1000000"]
+    command = [*FINBENCH, "demo", "--out", "out", "--episodes", "1000000", "--concurrency", "100"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     episodes = tmp_path / "out" / "episodes.jsonl"
     block_until(lambda: episodes.exists() and episodes.stat().st_size > 50_000)

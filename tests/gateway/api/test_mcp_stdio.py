@@ -23,6 +23,7 @@ from gateway.api.mcp_stdio import McpStdio
 from gateway.api.mcp_tools import Listing, OutputSchema
 from gateway.cli.mcp import OUTPUT_SCHEMAS
 from manifests import Catalog
+from tests.support.commands import finport
 from tests.support.gateways import LocalGateway, open_local_gateway
 from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, Held, until
@@ -214,13 +215,10 @@ def test_it_ends_quietly_when_nobody_reads_it(tmp_path: Path) -> None:
         (("--mode", "offline"), "needs a snapshot"),
     ],
 )
-def test_wrong_options_are_usage_errors(
-    tmp_path: Path, options: tuple[str, ...], text: str
-) -> None:
-    process = started(tmp_path, *options)
-    output, log = process.communicate(timeout=60)
-    assert (process.returncode, output) == (2, b"")
-    assert text in log.decode()
+def test_wrong_options_are_usage_errors(options: tuple[str, ...], text: str) -> None:
+    done = finport("mcp", "--upstream", "simulated", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert text in done.stderr
 
 
 @dataclass

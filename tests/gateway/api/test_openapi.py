@@ -17,10 +17,8 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from adapters.simulator import Faults
 from manifests import Catalog, Selection
 from tests.support.commands import serving
-from tests.support.gateways import ServedGateway, open_served_gateway
+from tests.support.gateways import HIST, ServedGateway, open_served_gateway
 from tests.support.mcp_messages import META, request
-
-HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
 
 
 class Described:
@@ -57,6 +55,11 @@ async def described(served: ServedGateway, query: str = "") -> Described:
     async with served.client.get(f"{served.url}/openapi.json{query}") as got:
         assert got.status == 200
         return Described(await got.json())
+
+
+@pytest.fixture
+def kept(tables: Path) -> Path:
+    return tables
 
 
 def every_schema(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -14,13 +14,12 @@ import pytest
 from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog
-from tests.support.gateways import ServedGateway, open_local_gateway
+from tests.support.gateways import HIST, ServedGateway, open_local_gateway
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
 DEEP = b'{"uuid":' + b"[" * 300 + b"]" * 300 + b"}"
-HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
 
 
 async def test_a_call_answers_with_the_envelope(served: ServedGateway) -> None:

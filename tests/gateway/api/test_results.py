@@ -15,18 +15,22 @@ from gateway.access.keys import add
 from gateway.rows import read as read_rows
 from manifests import Catalog
 from manifests.selection import Selection
-from tests.support.gateways import ServedGateway, open_served_gateway
+from tests.support.gateways import HIST, ServedGateway, open_served_gateway
 from tests.support.mcp_messages import post, request
 
 pytestmark = pytest.mark.anyio
 
-HIST = {"symbol": "600519", "start_date": "20240101", "end_date": "20240131"}
 TOOL = "stock_zh_a_hist"
+
+
+@pytest.fixture
+def kept(tables: Path) -> Path:
+    return tables
 
 
 @asynccontextmanager
 async def keyed(
-    catalog: Catalog, folder: Path
+    catalog: Catalog, folder: Path, kept: Path
 ) -> AsyncIterator[tuple[ServedGateway, dict[str, str]]]:
     """A served gateway, and keys of clients: with all tools, with one, with one call a minute."""
     file = folder / "clients.json"
@@ -35,7 +39,7 @@ async def keyed(
         "coins": add(file, "coins", tools=Selection.parse("names:get_coin"))[0],
         "rare": add(file, "rare", per_second=1 / 60)[0],
     }
-    async with open_served_gateway(catalog, folder, clients_file=file) as served:
+    async with open_served_gateway(catalog, folder, clients_file=file, kept=kept) as served:
         yield served, keys
 
 
@@ -54,9 +58,9 @@ async def shortened(served: ServedGateway, key: str) -> str:
 
 
 async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog, tmp_path: Path, kept: Path
 ) -> None:
-    async with keyed(catalog, tmp_path) as (served, keys):
+    async with keyed(catalog, tmp_path, kept) as (served, keys):
         handle = await shortened(served, keys["all"])
         status, page = await rows(served, keys["all"], handle)
         assert (status, len(page["data"]), page["handle"]) == (200, 2, handle)
@@ -72,9 +76,9 @@ async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
 
 
 async def test_rows_count_against_the_limits_of_their_client(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog, tmp_path: Path, kept: Path
 ) -> None:
-    async with keyed(catalog, tmp_path) as (served, keys):
+    async with keyed(catalog, tmp_path, kept) as (served, keys):
         handle = await shortened(served, keys["all"])
         assert (await rows(served, keys["rare"], handle))[0] == 200
         status, refused = await rows(served, keys["rare"], handle)
@@ -82,9 +86,11 @@ async def test_rows_count_against_the_limits_of_their_client(
         assert refused["error"]["details"] == {"limit": "per_second"}
 
 
-async def test_a_handle_outlives_the_gateway_that_gave_it(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_handle_outlives_the_gateway_that_gave_it(
+    catalog: Catalog, tmp_path: Path, kept: Path
+) -> None:
     origins: dict[str, Any] = {}
-    async with keyed(catalog, tmp_path) as (served, keys):
+    async with keyed(catalog, tmp_path, kept) as (served, keys):
         handle = await shortened(served, keys["all"])
         kept = await rows(served, keys["all"], handle)
         settings = served.local.settings
@@ -272,9 +278,9 @@ async def test_a_model_is_given_no_more_than_500_rows_and_may_write_columns_as_t
 
 
 async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_limits(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog, tmp_path: Path, kept: Path
 ) -> None:
-    async with keyed(catalog, tmp_path) as (served, keys):
+    async with keyed(catalog, tmp_path, kept) as (served, keys):
         handle = await shortened(served, keys["all"])
         message = request("tools/call", {"name": "read_result", "arguments": {"handle": handle}})
 

@@ -263,7 +263,7 @@ async def test_the_second_signal_ends_all_at_once(tmp_path: Path) -> None:
 async def test_workers_that_cannot_start_end_the_server_with_the_reason_once(
     tmp_path: Path,
 ) -> None:
-    options = ("--workers", "3", "--mode", "offline", "--snapshot", str(tmp_path / "none.snap"))
+    options = ("--workers", "2", "--mode", "offline", "--snapshot", str(tmp_path / "none.snap"))
     code, stdout, stderr = await refusal(tmp_path, *options)
     assert (code, stdout) == (1, "")
     assert stderr.startswith("finport: ")
