@@ -24,7 +24,7 @@ from cache import Clock, Entry, Kept
 from gateway import rows
 from gateway.answers import Answers
 from gateway.bind import Binder, BoundCall, InvalidCall, printable
-from gateway.compress.budget import Budget
+from gateway.compress.budget import budget_of
 from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
@@ -308,22 +308,24 @@ class Gateway:
         self, result: Result, bound: BoundCall, kept: Kept, context: CallContext, started: float
     ) -> None:
         """Replace the answer by a text within the caller's budget, before the call's deadline."""
-        settings = self.settings
-        limit_s = min(context.deadline_s or math.inf, settings.deadline_s)
+        settings, entry, shortener = self.settings, kept.entry, self._shortener
         if context.max_chars is not None:
-            budget = Budget(context.max_chars, "chars", settings.encoding)
+            budget = budget_of(context.max_chars, "chars", settings.encoding)
         else:
             limit = context.max_tokens or settings.max_tokens or 0
-            budget = Budget(limit, "tokens", settings.encoding)
-        try:
-            async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
-                result.view = await self._shortener.view(
-                    kept.entry, bound.plan.manifest, budget, context.question
-                )
-        except TimeoutError:
-            text = f"the answer could not be shortened within the call's {limit_s:g} s"
-            result.view, result.error = None, CallError(ErrorCode.TIMEOUT, text, by="gateway")
-            return
+            budget = budget_of(limit, "tokens", settings.encoding)
+        result.view = shortener.known(entry, budget, context.question)
+        if result.view is None:
+            limit_s = min(context.deadline_s or math.inf, settings.deadline_s)
+            try:
+                async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
+                    result.view = await shortener.view(
+                        entry, bound.plan.manifest, budget, context.question
+                    )
+            except TimeoutError:
+                text = f"the answer could not be shortened within the call's {limit_s:g} s"
+                result.error = CallError(ErrorCode.TIMEOUT, text, by="gateway")
+                return
         result.handle = self._handle(bound, kept) if result.view.truncated else None
 
     def _cancelled(

@@ -68,15 +68,6 @@ class CallContext:
         """Whether the answer is wanted within a budget."""
         return self.max_tokens is not None or self.max_chars is not None
 
-    def shortening(
-        self, max_tokens: int | None, max_chars: int | None, question: str
-    ) -> "CallContext":
-        """With another budget, if one is given, and another question, if one is given."""
-        if max_tokens is None and max_chars is None:
-            max_tokens, max_chars = self.max_tokens, self.max_chars
-        question = question or self.question
-        return replace(self, max_tokens=max_tokens, max_chars=max_chars, question=question)
-
     def asking(self, max_rows: int | None, deadline_s: float | None = None) -> "CallContext":
         return replace(self, max_rows=max_rows, deadline_s=deadline_s or self.deadline_s)
 

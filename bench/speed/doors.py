@@ -54,9 +54,9 @@ async def doors(
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="finport-speed-")))
         gateway = served_gateway(folder, latency_s=0, failure_rate=0)
         url = await parts.enter_async_context(gateway)
-        await _answer(url + path, rest_body)  # the second one is cached
-        rest = await _answer(url + path, rest_body)
-        mcp = await _answer(f"{url}/mcp", mcp_body)
+        await whole_answer(url + path, rest_body)  # the second one is cached
+        rest = await whole_answer(url + path, rest_body)
+        mcp = await whole_answer(f"{url}/mcp", mcp_body)
         bare = await parts.enter_async_context(_bare_server(folder, rest))
         targets = {
             "bare_aiohttp": (bare + path, rest_body),
@@ -70,7 +70,7 @@ async def doors(
                 opened = server(folder, python, "-P", str(_FASTMCP), "answer.json", how)
                 fastmcp = await parts.enter_async_context(opened)
                 targets[f"fastmcp_{how}"] = (f"{fastmcp}/mcp", mcp_body)
-        load, client = _load(folder)
+        load, client = load_generator(folder)
         rates: dict[str, list[float]] = {name: [] for name in targets}
         for number in range(1, rounds + 1):
             log.info("round %d of %d", number, rounds)
@@ -104,7 +104,8 @@ _MCP_HEADERS = {
 }
 
 
-async def _answer(url: str, body: bytes) -> bytes:
+async def whole_answer(url: str, body: bytes) -> bytes:
+    """The body of the answer to one request."""
     async with (
         aiohttp.ClientSession() as session,
         session.post(url, data=body, headers=_MCP_HEADERS) as response,
@@ -140,7 +141,8 @@ async def _batch(url: str, calls: int) -> float:
     return calls / (time.perf_counter() - started)
 
 
-def _load(folder: Path) -> tuple[Load, str]:
+def load_generator(folder: Path) -> tuple[Load, str]:
+    """A load of one request for some seconds, and the name of what makes it: wrk or ours."""
     wrk = shutil.which("wrk")
     if wrk is None:
 

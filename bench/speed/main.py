@@ -2,9 +2,8 @@
 
 `inprocess` measures a cached call in process (bound, keyed, looked up; then also recorded in a
 trace file and in the metrics) beside a loop of the same primitive steps: pydantic validation, JSON
-with sorted keys, BLAKE2b, a dictionary look-up, a slotted record. `doors`, `live`, `akshare`,
-`overload`, `strangers`, `driver`, `hangs`, `model` and `rows` are in modules of these names,
-`cache` and `snapshot` in `bench/speed/cache.py`.
+with sorted keys, BLAKE2b, a dictionary look-up, a slotted record. `cache` and `snapshot` are in
+`bench/speed/cache.py`, the others in modules of their names.
 """
 
 import logging
@@ -26,6 +25,7 @@ from bench.runs.directory import Stream
 from bench.runs.metrics import RunMetrics
 from bench.speed import akshare as speed_akshare
 from bench.speed import cache as speed_cache
+from bench.speed import compress as speed_compress
 from bench.speed import doors as speed_doors
 from bench.speed import driver as speed_driver
 from bench.speed import hangs as speed_hangs
@@ -137,4 +137,5 @@ ALL = {
     "model": _on_loop(speed_model.model_calls, 30),
     "hangs": _on_loop(speed_hangs.hangs, 10),
     "rows": _on_loop(speed_rows.rows, 5),
+    "compress": _on_loop(speed_compress.compression, 50),
 }

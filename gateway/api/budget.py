@@ -1,6 +1,7 @@
 """The budget that a request sets for its answers: in a query, in a line of a batch, over MCP."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,12 +36,17 @@ class BudgetFields(BaseModel):
 
     def within(self, context: CallContext) -> CallContext:
         """The context with this budget; without one its own stays. Raises `BadRequest`."""
-        if self.max_tokens is None and self.max_chars is None and not self.question:
-            return context
         try:
-            return context.shortening(self.max_tokens, self.max_chars, self.question)
+            return replace(context, **self.budget())
         except ValueError as error:
             raise BadRequest(str(error)) from None
+
+    def budget(self) -> dict[str, Any]:
+        """The fields of a context with this budget and question; what is not given stays."""
+        given: dict[str, Any] = {"question": self.question} if self.question else {}
+        if self.max_tokens is not None or self.max_chars is not None:
+            given |= {"max_tokens": self.max_tokens, "max_chars": self.max_chars}
+        return given
 
 
 class _Given(BudgetFields):

@@ -10,12 +10,14 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeVar
+from urllib.parse import parse_qsl
 
 import orjson
 from aiohttp import HttpVersion11, hdrs, web
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.access.rejection import BadRequest
@@ -66,6 +68,12 @@ def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
         takes = ", ".join(model.model_fields)
         text = f"query has no {unknown[:MAX_SHOWN]!r}{near}; it takes {takes}"
         raise BadRequest(text) from None
+
+
+@lru_cache(256)
+def parsed_text(model: type[Q], query: str) -> Q:
+    """Validate a request's query as it was sent, which is often the same. Raises `BadRequest`."""
+    return parsed(model, MultiDict(parse_qsl(query, keep_blank_values=True)))
 
 
 class ReadyResponse(web.StreamResponse):

@@ -7,7 +7,7 @@ too.
 import asyncio
 from dataclasses import replace
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import hdrs, web
@@ -21,7 +21,16 @@ from gateway.api.budget import BudgetFields
 from gateway.api.coding import KeptMiddles
 from gateway.api.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
-from gateway.api.responses import Query, answer, is_plain, listing, parsed, problem, ready
+from gateway.api.responses import (
+    Query,
+    answer,
+    is_plain,
+    listing,
+    parsed,
+    parsed_text,
+    problem,
+    ready,
+)
 from gateway.api.route import CALLER, JSON, Route, Shape
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
 from gateway.bind import unknown_tool
@@ -311,21 +320,21 @@ def asked_for(
     headers = request.headers
     asked = headers.getall(hdrs.CACHE_CONTROL, None)
     traceparent = headers.get("traceparent")
-    if not request.query_string and asked is None and traceparent is None:
+    text = request.rel_url.raw_query_string
+    if not text and asked is None and traceparent is None:
         return None, context
-    query = parsed(model, request.query)
+    query = parsed_text(model, text)
     try:
         cache = None if asked is None else CacheControl.parse(", ".join(asked))
     except CacheControlError as error:
         raise BadRequest(str(error)) from None
+    options: dict[str, Any] = {
+        "deadline_s": query.timeout_s,
+        "max_rows": query.max_rows,
+        "cache": cache,
+        "traceparent": traceparent,
+    }
     try:
-        context = replace(
-            context,
-            deadline_s=query.timeout_s,
-            max_rows=query.max_rows,
-            cache=cache,
-            traceparent=traceparent,
-        )
+        return query, replace(context, **options, **query.budget())
     except ValueError as error:
         raise BadRequest(str(error)) from None
-    return query, query.within(context)

@@ -44,14 +44,21 @@ class Shortener:
         if making:
             await asyncio.wait(making)
 
+    def known(self, entry: Entry, budget: Budget, question: str) -> View | None:
+        """The answer within the budget, if it is kept."""
+        key = entry.digest, budget, question
+        view = self._kept.get(key)
+        if view is not None:
+            self._kept.move_to_end(key)
+        return view
+
     async def view(self, entry: Entry, manifest: Manifest, budget: Budget, question: str) -> View:
         """The answer within the budget, as a text. The same one is given again while it is kept,
         and callers that ask for it at once share the work.
         """
         key = entry.digest, budget, question
-        view = self._kept.get(key)
+        view = self.known(entry, budget, question)
         if view is not None:
-            self._kept.move_to_end(key)
             return view
         is_short = len(entry.data) <= AT_ONCE and budget.encoding in self._loaded
         if is_short and (self._extractor is None or not question):

@@ -92,12 +92,12 @@ async def test_a_handle_outlives_the_gateway_that_gave_it(
     origins: dict[str, Any] = {}
     async with keyed(catalog, tmp_path, kept) as (served, keys):
         handle = await shortened(served, keys["all"])
-        kept = await rows(served, keys["all"], handle)
+        first = await rows(served, keys["all"], handle)
         settings = served.local.settings
         origins = {n: getattr(settings, n) for n in ("rapidapi_base_url", "akshare_base_url")}
     file = tmp_path / "clients.json"
     async with open_served_gateway(catalog, tmp_path, clients_file=file, **origins) as served:
-        assert await rows(served, keys["all"], handle) == kept
+        assert await rows(served, keys["all"], handle) == first
         assert (await rows(served, keys["coins"], handle))[0] == 403
         assert (await rows(served, keys["all"], handle.replace(TOOL, "get_coin")))[0] == 404
 
