@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from manifests.problem import first_problem
+from manifests.regular_file import open_regular
 
 LINE_BYTES = 64 * 2**20
 """The longest line that is read; a run's lines are less than a quarter of it."""
@@ -44,7 +45,7 @@ def lines(file: Path) -> Iterator[Line]:
     """All lines, including a last one without a line feed. Raises `JsonLinesError`."""
     number = offset = 0
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             while text := opened.readline(LINE_BYTES):
                 number += 1
                 is_ended = text.endswith(b"\n")
@@ -60,7 +61,7 @@ def lines(file: Path) -> Iterator[Line]:
 
 def line_at(file: Path, offset: int) -> bytes:
     """The text of the line that begins at `offset`. Raises `OSError`."""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         opened.seek(offset)
         return _bare(opened.readline(LINE_BYTES))
 

@@ -4,6 +4,9 @@ After a kill or on a full disk, the name belongs to the complete old file or to 
 one. The same holds after a power cut: the file is on disk before it takes the name, and the name is
 on disk before the caller goes on. A kill may leave a hidden `.part` file in the folder, which
 nothing reads.
+
+A folder may come from someone else, with a link in it to a file of the user's. Such a link is never
+followed; only one that the user named may be.
 """
 
 import ctypes
@@ -16,36 +19,57 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
+from manifests.regular_file import WHY_NOT, regular
+
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system without hard links
+
+FORCE = "--force replaces it"
 
 
 @contextmanager
-def new_file(out: Path, mode: int | None = None) -> Iterator[BinaryIO]:
+def new_file(
+    out: Path, mode: int | None = None, *, remedy: str = "name a new file"
+) -> Iterator[BinaryIO]:
     """A new file, which takes the name `out` when the context ends without an exception. Until then
     the file has the name `.name`. Without a `mode` the process's umask decides who may read it.
 
-    Raises `OSError`. If `out` exists, raises `FileExistsError` and does not touch it.
+    Raises `OSError`. If `out` exists, raises `FileExistsError`, which names the `remedy`, and does
+    not touch it.
     """
-    if out.exists():
-        raise FileExistsError(errno.EEXIST, "it exists already; name a new file", str(out))
+    if os.path.lexists(out):
+        raise taken(out, remedy)
     with _aside(out, mode) as file:
         yield file
         _finish(file, mode)
-        os.link(file.name, out)  # fails where another process was faster
+        try:
+            os.link(file.name, out)
+        except FileExistsError:  # another process was faster
+            raise taken(out, remedy) from None
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if os.path.lexists(out):
+                raise taken(out, remedy) from None
+            os.replace(file.name, out)
         sync_folder(out.parent)
 
 
 @contextmanager
-def replaced_file(out: Path, mode: int | None = None, *, synced: bool = True) -> Iterator[BinaryIO]:
-    """A file that replaces `out`, if it exists, when the context ends without an exception. A link
-    to a file stays a link. The file keeps its owner if this process may give files away, and its
-    mode if no `mode` is given.
+def replaced_file(
+    out: Path, mode: int | None = None, *, synced: bool = True, follow_links: bool = False
+) -> Iterator[BinaryIO]:
+    """A file that replaces `out`, if it exists, when the context ends without an exception. The
+    file keeps its owner if this process may give files away, and its mode if no `mode` is given.
 
-    Without `synced` nothing waits for the disk, and a power cut may leave an empty file.
+    With `follow_links`, which is for names from the user, a link stays a link and its target is
+    replaced. Without `synced` nothing waits for the disk, and a power cut may leave an empty file.
 
-    Raises `OSError`, also if `out` is not a regular file.
+    Raises `OSError`, also if `out` is not a regular file, or is a link that is not followed.
     """
-    out = Path(os.path.realpath(out))
+    if follow_links:
+        out = Path(os.path.realpath(out))
     before = _regular(out)
     if mode is None and before is not None:
         mode = stat.S_IMODE(before.st_mode)
@@ -58,6 +82,49 @@ def replaced_file(out: Path, mode: int | None = None, *, synced: bool = True) ->
         os.replace(file.name, out)
         if synced:
             sync_folder(out.parent)
+
+
+@contextmanager
+def output_file(out: Path, mode: int | None = None, *, force: bool) -> Iterator[BinaryIO]:
+    """A file that a command writes for its user under a name from them: `new_file`, or with `force`
+    `replaced_file`. Its folder is made if it is missing. Raises `OSError`.
+    """
+    _regular(Path(os.path.realpath(out)))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if force:
+        opened = replaced_file(out, mode, follow_links=True)
+    else:
+        opened = new_file(out, mode, remedy=FORCE)
+    with opened as file:
+        yield file
+
+
+def taken(out: Path, remedy: str) -> FileExistsError:
+    """The error for a name that is in use, with what the user can do."""
+    return FileExistsError(errno.EEXIST, f"it exists already; {remedy}", str(out))
+
+
+def own_file(path: str, flags: int, mode: int = 0o666) -> int:
+    """The `opener` of `open` for a file that is changed in place, in a folder that may come from
+    someone else. Raises `OSError`, also for a link, a file with several names, or what is not a
+    regular file.
+
+    A file with several names may be one of the user's, or a copy of the folder that was made with
+    hard links, and would be changed as well.
+    """
+    try:
+        descriptor = regular(path, flags | os.O_NOFOLLOW, mode)
+    except OSError as error:
+        raise (_is_link(path) if error.errno == errno.ELOOP else error) from None
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        text = "it has another name too (a hard link), where it would change as well; copy it"
+        raise OSError(errno.EMLINK, text, path)
+    return descriptor
+
+
+def _is_link(path: Path | str) -> OSError:
+    return OSError(errno.ELOOP, "it is a symbolic link, which is not followed here", str(path))
 
 
 @contextmanager
@@ -90,13 +157,15 @@ def _finish(file: BinaryIO, mode: int | None, *, synced: bool = True) -> None:
 def _regular(out: Path) -> os.stat_result | None:
     """The status of a regular file, or None if there is no file. Else raises `OSError`."""
     try:
-        found = out.stat()
+        found = out.lstat()
     except FileNotFoundError:
         return None
+    if stat.S_ISLNK(found.st_mode):
+        raise _is_link(out)
     if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(out))
+        raise IsADirectoryError(errno.EISDIR, "it is a folder; name a file", str(out))
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", str(out))
+        raise OSError(errno.EINVAL, WHY_NOT, str(out))
     return found
 
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from cache.blocks import Damage, Torn, block, blocks
-from cache.files import new_file
+from cache.files import new_file, taken
 from cache.frame import FrameError
 from cache.row import RowHead
 from cache.snapshot import (
@@ -24,12 +24,14 @@ from cache.snapshot import (
     INDEX,
     JOURNAL,
     MAGIC,
+    NEVER_CHANGES,
     TRAILER,
     Snapshot,
     SnapshotError,
     Summary,
     id_of,
 )
+from manifests.regular_file import open_regular
 
 
 class _Pick(NamedTuple):
@@ -50,9 +52,8 @@ def merge(
     read. Raises `SnapshotError` if `out` exists, a source is damaged, no row is left, or the disk
     does not take the file.
     """
-    exists = f"{out} exists, and a snapshot never changes; name a new file"
-    if out.exists():
-        raise SnapshotError(exists)
+    if os.path.lexists(out):
+        raise SnapshotError(f"{out}: {taken(out, NEVER_CHANGES).strerror}")
     picks: dict[bytes, _Pick] = {}
     conflicts: set[bytes] = set()
     damaged: list[str] = []
@@ -70,10 +71,8 @@ def merge(
             raise SnapshotError(f"{', '.join(map(str, sources))}: no row, no snapshot")
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            with new_file(out, 0o444) as file:
+            with new_file(out, 0o444, remedy=NEVER_CHANGES) as file:
                 return _write(file, picks, len(conflicts), len(damaged), withheld)
-        except FileExistsError:
-            raise SnapshotError(exists) from None
         except OSError as error:
             raise SnapshotError(f"{out}: {error.strerror}") from error
 
@@ -108,7 +107,7 @@ def journal_rows(
 
 def _picks(source: Path, files: ExitStack, damaged: list[str]) -> Iterator[_Pick]:
     try:
-        file = files.enter_context(source.open("rb"))
+        file = files.enter_context(open_regular(source))
     except OSError as error:
         raise SnapshotError(f"{source}: {error.strerror}") from error
     if os.pread(file.fileno(), len(JOURNAL), 0) == JOURNAL:

@@ -20,10 +20,10 @@ from typing import BinaryIO
 import anyio
 
 from cache.blocks import block
-from cache.files import sync_folder
+from cache.files import own_file, sync_folder, taken
 from cache.merge import journal_rows, merge
 from cache.row import OK, Row
-from cache.snapshot import JOURNAL, SnapshotError, Summary
+from cache.snapshot import JOURNAL, NEVER_CHANGES, SnapshotError, Summary
 from cache.threads import run_in
 
 log = logging.getLogger("finport")
@@ -147,7 +147,7 @@ class Recorder:
         with ExitStack() as parts:
             try:
                 self.journal.parent.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                descriptor = own_file(str(self.journal), os.O_RDWR | os.O_CREAT, 0o600)
                 self._file = parts.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._check_names()
@@ -162,12 +162,10 @@ class Recorder:
 
     def _check_names(self) -> None:
         """Check what another recorder did between our opening and our locking of the journal."""
-        if self.path.exists():
+        if os.path.lexists(self.path):
             if not os.fstat(self._file.fileno()).st_size:
                 self.journal.unlink(missing_ok=True)
-            raise SnapshotError(
-                f"{self.path} exists, and a snapshot never changes; name a new file"
-            )
+            raise SnapshotError(f"{self.path}: {taken(self.path, NEVER_CHANGES).strerror}")
         locked = os.fstat(self._file.fileno())
         if not self.journal.exists() or not os.path.samestat(locked, self.journal.stat()):
             raise SnapshotError(f"{self.path} was being recorded by another process; try again")

@@ -33,10 +33,14 @@ from cache.blocks import PREFIX, Damage, Torn, blocks
 from cache.entry import is_time
 from cache.frame import MAX_FRAME, FrameError
 from cache.row import Row, RowHead
+from manifests.regular_file import open_regular
 
 MAGIC = b"finport-snapshot-1\n"
 JOURNAL = b"finport-journal-1 "
 """The first bytes of a journal, the file of a recording that has not ended."""
+
+NEVER_CHANGES = "a snapshot never changes, so name a new file"
+"""What the user can do where a snapshot exists."""
 
 INDEX = struct.Struct(">16s32sQI")
 TRAILER = struct.Struct(">QQ16s8s")
@@ -81,7 +85,7 @@ class Snapshot:
         self.path = path
         self._arguments = lru_cache(64)(self._arguments_of)
         try:
-            self._file = path.open("rb")
+            self._file = open_regular(path)
         except OSError as error:
             raise SnapshotError(f"{path}: {error.strerror}") from error
         try:

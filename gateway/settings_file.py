@@ -6,7 +6,6 @@ Anything that is not a settings file, or is too large for one, raises `SettingsE
 """
 
 import os
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,11 +70,10 @@ def _check_found(path: Path, said: Mapping[str, Any]) -> None:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Read the file without waiting, also if it is a pipe. Raises `OSError` and `SettingsError`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SettingsError(f"settings file {path}: it is no regular file")
+    """The content of the file. Raises `OSError` and `SettingsError`."""
+    from manifests.regular_file import open_regular
+
+    with open_regular(path) as file:
         text = file.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise SettingsError(f"settings file {path}: it is over {MAX_BYTES} bytes")

@@ -22,6 +22,8 @@ import anyio
 import orjson
 from anyio import to_thread
 
+from cache.files import own_file
+
 log = logging.getLogger("finport")
 
 BOUND = 512 * 2**10
@@ -113,17 +115,20 @@ class JsonLines:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, again_s: float | None = None) -> AsyncIterator["JsonLines"]:
-        """Append to `path`; closing writes what is buffered.
+    async def open(
+        cls, path: Path, again_s: float | None = None, *, follow_links: bool = False
+    ) -> AsyncIterator["JsonLines"]:
+        """Append to `path`; closing writes what is buffered. Without `follow_links`, which is for
+        names from the user, `path` may only be a regular file with no other name.
 
         A last line that was cut off is moved to a file beside it. With `again_s` a failed write is
         tried again after that time, and once more on closing; without it, a failed write ends the
         stream. Raises `TraceError`.
         """
         try:
-            file = await to_thread.run_sync(_opened, path)
+            file = await to_thread.run_sync(_opened, path, follow_links)
         except OSError as error:
-            raise TraceError(f"{path}: {error.strerror}") from error
+            raise TraceError(f"{error.filename or path}: {error.strerror}") from error
         lines = cls(path, file, again_s)
         writer = asyncio.create_task(lines._write())
         try:
@@ -255,20 +260,21 @@ class JsonLines:
         return True
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path, follow_links: bool) -> BinaryIO:
     """Open `path` for appending whole lines. Raises `OSError`."""
+    opener = None if follow_links else own_file
     if path.is_file():
-        with path.open("r+b") as file:
+        with open(path, "r+b", opener=opener) as file:
             size = file.seek(0, os.SEEK_END)
             end = end_of_lines(file, size)
             if end < size:
-                with path.with_name(path.name + TORN).open("ab") as torn:
+                with open(path.with_name(path.name + TORN), "ab", opener=own_file) as torn:
                     file.seek(end)
                     shutil.copyfileobj(file, torn)
                     torn.write(b"\n")
                 file.truncate(end)
                 log.warning("%s: its last line was cut off and is in %s now", path, torn.name)
-    return path.open("ab", buffering=0)
+    return open(path, "ab", buffering=0, opener=opener)
 
 
 def end_of_lines(file: BinaryIO, size: int) -> int:

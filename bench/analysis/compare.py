@@ -61,7 +61,7 @@ class Run:
 
     def __init__(self, path: Path, suite: str | None = None) -> None:
         """Raises `RunDirectoryError` and `SuiteError`. An incomplete last line is left out."""
-        files = RunFiles.open(path)
+        files = self.files = RunFiles.open(path)
         self.about = files.about
         self.suite = suite_of_run(files.about.suite, suite)
         self.rows: dict[str, dict[int, Row]] = {}

@@ -13,8 +13,8 @@ from pathlib import Path
 from bench.judges.judging import Judging
 from bench.record import EpisodeRecord
 from bench.runs.metrics import RunMetrics
+from bench.runs.output import made_from
 from bench.suites.suite import Suite
-from cache.files import new_file
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
@@ -134,13 +134,11 @@ async def _judged(record: EpisodeRecord, judging: Judging | None, keep: bool) ->
 
 
 @asynccontextmanager
-async def written(file: Path) -> AsyncIterator[JsonLines]:
-    """A new file of records, which gets its name once it is complete. Raises `TraceError`, also if
-    the name is taken.
+async def written(file: Path, source: Path, *, force: bool) -> AsyncIterator[JsonLines]:
+    """A file of records made from the run or trace `source`. It gets its name once it is complete,
+    with `force` in place of a file of that name. Raises `RunDirectoryError`, `TraceError` and
+    `OSError`.
     """
-    try:
-        with new_file(file) as part:
-            async with JsonLines.open(Path(part.name)) as lines:
-                yield lines
-    except FileExistsError:
-        raise TraceError(f"{file} exists already; name a new file") from None
+    with made_from(source, file, force=force) as part:
+        async with JsonLines.open(Path(part.name)) as lines:
+            yield lines

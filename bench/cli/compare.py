@@ -48,6 +48,7 @@ def compare(
     """
     from bench.analysis.compare import Run
     from bench.analysis.compare import compare as compared
+    from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.runs.directory import RunDirectoryError
     from bench.suites.suite import SuiteError
 
@@ -57,6 +58,9 @@ def compare(
         a, b = Run(run_a, suite), Run(run_b, suite)
     except (RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
+    for run in (a.files, b.files):
+        warn_of_changes(run)
+        warn_of_suite(run, suite)
     names = [measure.name for measure in a.measures]
     if unknown := [name for name in metrics if name not in names]:
         raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(names)}")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from bench.cli.options import of_suite, suite_in
+from gateway.cli.options import OutPath, force
 from gateway.terminal import echo
 
 FORMATS = ("parquet", "openinference", "atif")
@@ -15,11 +16,9 @@ FORMATS = ("parquet", "openinference", "atif")
 @click.option(
     "--format", "form", required=True, help="One of these, or a format of the run's suite."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="The file or folder to write."
-)
+@click.option("--out", type=OutPath(), required=True, help="The file or folder to write.")
 @of_suite
-@click.option("--force", is_flag=True, help="Replace an existing --out.")
+@force
 def export(run_dir: Path, form: str, out: Path, suite: str | None, force: bool) -> None:
     """Write the run in RUN_DIR for other tools.
 
@@ -31,16 +30,20 @@ def export(run_dir: Path, form: str, out: Path, suite: str | None, force: bool) 
     """
     from importlib import import_module
 
+    from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.exports import ExportError, Run
     from bench.exports.target import write_lines
     from bench.runs.directory import RunDirectoryError
-    from bench.runs.reader import OWN_FILES
+    from bench.runs.output import check_outside
 
-    whole = run_dir.resolve()
-    if out.resolve() in (whole, *(whole / name for name in OWN_FILES)):
-        raise click.UsageError("--out is the run itself; name another place")
+    try:
+        check_outside(run_dir, out)
+    except RunDirectoryError as error:
+        raise click.UsageError(str(error)) from error
     try:
         run = Run.open(run_dir)
+        warn_of_changes(run)
+        warn_of_suite(run, suite)
         if form in FORMATS:
             episodes = import_module(f"bench.exports.{form}").write(run, out, force=force)
         else:

@@ -18,7 +18,7 @@ from bench.cli.run import run_suite
 from bench.cli.score import score
 from bench.cli.speed import speed
 from bench.environment import PREFIX, VARIABLES
-from gateway.cli.options import echo_json, run
+from gateway.cli.options import OutPath, echo_json, run
 from gateway.environment import check_environment
 from gateway.settings_file import SettingsError
 from gateway.terminal import Commands, echo
@@ -41,7 +41,7 @@ for command in (run_suite, score, report, compare, export, simulated_model, spee
 @main.command()
 @click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True)
 @click.option("--concurrency", type=click.IntRange(min=1), default=1000, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
+@click.option("--out", type=OutPath(), help="Run directory.")
 def demo(episodes: int, concurrency: int, out: Path | None) -> None:
     """Show Finport at work: a gateway and a simulated upstream on free ports, and agents driven
     through them over HTTP. Needs no key and no network.
@@ -91,6 +91,7 @@ def retrieval(
     )
     from bench.models.endpoint_key import key_for
     from bench.suites import BUILT_IN
+    from gateway.settings import check_variables
     from manifests import Catalog
 
     try:
@@ -104,6 +105,10 @@ def retrieval(
     if model:
         embedder: Embedder = LocalEmbedder(model)
         if embeddings:
+            try:
+                check_variables()
+            except SettingsError as error:
+                raise click.UsageError(str(error)) from error
             key = key_for(embeddings, KEY).secret
             embedder = EndpointEmbedder(embeddings, model, key)
         try:

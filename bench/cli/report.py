@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from bench.cli.options import of_suite, suite_in
+from gateway.cli.options import OutPath, force
 from gateway.terminal import echo
 
 
@@ -12,9 +13,10 @@ from gateway.terminal import echo
 @click.argument("run_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutPath(dir_okay=False),
     help="The HTML file to write. Default: RUN_DIR/report.html.",
 )
+@force
 @click.option(
     "--trajectories",
     type=click.IntRange(min=0),
@@ -23,15 +25,20 @@ from gateway.terminal import echo
     help="Number of episodes that the page shows in full.",
 )
 @of_suite
-def report(run_dir: Path, out: Path | None, trajectories: int, suite: str | None) -> None:
+def report(
+    run_dir: Path, out: Path | None, force: bool, trajectories: int, suite: str | None
+) -> None:
     """Write metrics, figures and episodes of RUN_DIR as one self-contained HTML file."""
+    from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.report.report import ReportError, write
     from bench.runs.directory import RunDirectoryError
 
     suite_in(run_dir, suite)
     try:
-        written = write(run_dir, out, trajectories=trajectories, suite=suite)
+        written = write(run_dir, out, force=force, trajectories=trajectories, suite=suite)
     except (RunDirectoryError, ReportError) as error:
         raise click.ClickException(str(error)) from error
+    warn_of_changes(written.run, written.digest)
+    warn_of_suite(written.run, suite)
     size = written.size / 2**20
     echo(f"{written.path}: {size:.2f} MiB, {written.embedded} of {written.episodes} episodes")

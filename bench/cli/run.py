@@ -19,7 +19,7 @@ from bench.cli.options import (
     whole,
     with_dataset,
 )
-from gateway.cli.options import echo_json, modes, read_settings, run, simulation
+from gateway.cli.options import OutPath, echo_json, modes, read_settings, run, simulation
 from gateway.compress.budget import LIMITS
 from gateway.terminal import echo
 
@@ -105,7 +105,7 @@ _limits = together(
 @click.option("--episodes", type=whole(1), help="Default: one per task.")
 @click.option("--concurrency", type=whole(1), default=100, show_default=True)
 @click.option("--starts-per-s", type=Number(min=0.1), default=10_000.0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
+@click.option("--out", type=OutPath(), help="Run directory.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @click.option(
     "--failed-too",
@@ -278,20 +278,24 @@ def _catalog(path: Path | None) -> "Catalog":
     from manifests import Catalog
     from manifests.catalog import CatalogError
     from manifests.fintoolbench import read_lines
+    from manifests.regular_file import open_regular
 
     if path is None:
         return Catalog.load()
     try:
         if path.suffix == ".json":
             return Catalog.load(path)
-        imported = read_lines(path.read_bytes().split(b"\n"), Catalog.load())
+        with open_regular(path) as lines:
+            imported = read_lines(lines, Catalog.load())
         for name, reason in imported.refused.items():
             echo(f"finbench: {path.name}: {name} is left out: {reason}", err=True)
         if not imported.manifests:
             raise CatalogError(f"{path.name} holds no manifests")
         return Catalog(imported.manifests)
-    except (CatalogError, OSError) as error:
+    except CatalogError as error:
         raise click.UsageError(f"--manifests: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"--manifests: {path}: {error.strerror}") from error
 
 
 async def _run(
@@ -328,7 +332,7 @@ async def _run(
             catalog=catalog,
         )
     except TraceError as error:
-        click.echo(f"finbench: {error}; {_left_in(folder)}", err=True)
+        echo(f"finbench: {error}; {_left_in(folder)}", err=True)
         return 1
     except (*faults, OSError) as error:
         echo(f"finbench: {error}", err=True)

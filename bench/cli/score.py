@@ -8,14 +8,14 @@ import click
 from click.core import ParameterSource
 
 from bench.cli.options import beside, judge_settings, judging, suite_in, with_dataset
-from gateway.cli.options import echo_json, run
+from gateway.cli.options import OutPath, echo_json, force, run
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.analysis.score import Gold
     from bench.judges.judging import Judging
     from bench.judges.registry import JudgeSettings
-    from bench.runs.about import RunInfo
+    from bench.runs.reader import Run
     from bench.suites.suite import Suite
 
 
@@ -25,12 +25,17 @@ class _Order:
 
     path: Path
     is_run: bool
-    name: str
+    suite_given: str | None
     suite: "type[Suite]"
     judge: "JudgeSettings | None"
     keep: bool
     gold: "Gold | None"
     out: Path | None
+    force: bool
+
+    @property
+    def name(self) -> str:
+        return self.suite_given or self.path.name
 
 
 @click.command()
@@ -45,9 +50,10 @@ class _Order:
 @judging
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutPath(dir_okay=False),
     help="Write the judged episodes as JSON Lines.",
 )
+@force
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
 def score(
@@ -57,6 +63,7 @@ def score(
     suite: str | None,
     dataset: Path | None,
     out: Path | None,
+    force: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -82,11 +89,12 @@ def score(
         raise click.UsageError(str(error)) from error
     settings = judge_settings(options, kind)
     judge = None if is_run and keep else settings
-    order = _Order(path, is_run, suite or path.name, kind, judge, keep, gold, out)
+    order = _Order(path, is_run, suite, kind, judge, keep, gold, out, force)
     run(lambda: _score(order, as_json))
 
 
 async def _score(order: _Order, as_json: bool) -> int:
+    from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
     from bench.runs.silence import of_judge, of_model
@@ -96,13 +104,17 @@ async def _score(order: _Order, as_json: bool) -> int:
     faults = (RunDirectoryError, SuiteError)
     try:
         metrics, facts, judging = await _measure(order)
-        about, digest = await _about(order)
+        read, digest = await _read(order)
     except JudgeSettingsError as error:
         raise click.UsageError(str(error)) from error
-    except (*faults, TraceFormatError, TraceError, OSError) as error:
+    except (*faults, TraceFormatError, TraceError) as error:
         raise click.ClickException(str(error)) from error
-    if order.is_run:
-        facts |= {"digest": digest, "snapshot": about.snapshot}
+    except OSError as error:
+        text = f"{error.filename or order.out or order.path}: {error.strerror}"
+        raise click.ClickException(text) from error
+    if read is not None:
+        facts |= {"digest": digest, "snapshot": read.about.snapshot}
+        warn_of_suite(read, order.suite_given)
     if judging is not None:
         facts["failed_judgements"] = judging.failed
     if facts.get("filled") == 0:
@@ -110,15 +122,13 @@ async def _score(order: _Order, as_json: bool) -> int:
     if as_json:
         echo_json({**metrics, **facts})
     else:
-        _show(order.suite, metrics, about.suite or order.name, judging)
+        _show(order.suite, metrics, (read and read.about.suite) or order.name, judging)
         if facts.get("outcome") == "text":
             echo(order.suite.untyped_note)
-        if order.is_run:
-            echo(f"run digest: {facts['digest']}")
-    if about.content.get("digest", digest) != digest:
-        raise click.ClickException(
-            f"the files are not those that the run left: run.json has digest {about.digest}"
-        )
+        if read is not None:
+            echo(f"run digest: {digest}")
+    if read is not None and warn_of_changes(read, digest):
+        return 1
     silent: list[str] = []
     if judging is not None:
         silent += of_judge(judging.asked, judging.failed, judging.first_error)
@@ -165,7 +175,9 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
                 suite, most_s = order.suite, order.judge.wall_s
                 judging = Judging(judge, suite.kind_of, suite.scores, most_s)
         if order.out is not None:
-            lines = await parts.enter_async_context(written(order.out))
+            lines = await parts.enter_async_context(
+                written(order.out, order.path, force=order.force)
+            )
         episodes = None if order.is_run else Episodes(order.suite, order.path)
         metrics = await score_records(
             order.suite,
@@ -183,14 +195,13 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
     return metrics.result(), facts, judging
 
 
-async def _about(order: _Order) -> tuple["RunInfo", str]:
-    """The settings of the run and the present digest of its files; a trace has neither."""
+async def _read(order: _Order) -> tuple["Run | None", str]:
+    """The run and the present digest of its files; a trace has neither."""
     from anyio import to_thread
 
-    from bench.runs.about import RunInfo
     from bench.runs.digest import run_digest
+    from bench.runs.reader import Run
 
     if not order.is_run:
-        return RunInfo(), ""
-    digest = await to_thread.run_sync(run_digest, order.path)
-    return RunInfo.read(order.path), digest
+        return None, ""
+    return Run.open(order.path), await to_thread.run_sync(run_digest, order.path)

@@ -11,23 +11,24 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
 from bench.record import EpisodeRecord
+from bench.runs.output import made_from
 from bench.runs.reader import ExportError, Run
-from cache.files import exchange_folders, replaced_file, sync_folder
+from cache.files import FORCE, exchange_folders, sync_folder, taken
 
 
 def write_lines(
     run: Run, out: Path, line_of: Callable[[Run, EpisodeRecord], dict[str, Any]], *, force: bool
 ) -> int:
     """Write `line_of` of each episode as a line of the file `out`, and return the number of lines.
-    Raises as `new_file`, and `RunDirectoryError`.
+    Raises `RunDirectoryError` and `OSError`.
     """
     written = 0
-    with new_file(out, force=force) as file:
+    with made_from(run.path, out, force=force) as file:
         for episode, _ in run.episodes():
             file.write(orjson.dumps(line_of(run, episode), option=orjson.OPT_APPEND_NEWLINE))
             written += 1
@@ -35,31 +36,13 @@ def write_lines(
 
 
 @contextmanager
-def new_file(out: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file that gets the name `out` when the context ends without an exception.
-
-    Raises `ExportError` if something has that name, and `OSError`.
-    """
-    out = out.resolve()
-    if out.is_dir():
-        raise ExportError(f"{out} is a folder; name a file")
-    if out.exists() and not out.is_file():
-        raise ExportError(f"{out} is no regular file; name another")
-    if out.exists() and not force:
-        raise ExportError(f"{out} exists already; --force replaces it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with replaced_file(out) as file:
-        yield file
-
-
-@contextmanager
 def new_folder(out: Path, suffix: str, *, force: bool) -> Iterator[Path]:
     """A folder to write files with this suffix into; it gets the name `out` when the context ends
-    without an exception. Raises as `new_file`.
+    without an exception. Raises `ExportError` if `out` holds what is of no export, and `OSError`.
     """
     out = out.resolve()
     if _is_taken(out, suffix) and not force:
-        raise ExportError(f"{out} holds something already; --force replaces it")
+        raise taken(out, FORCE)
     part = _part_of(out)
     if _is_taken(part, suffix):
         shutil.rmtree(part)
@@ -79,9 +62,9 @@ def _part_of(out: Path) -> Path:
 
 def _is_taken(folder: Path, suffix: str) -> bool:
     """Whether a folder holds files. Raises `ExportError` if one of them is not of an export."""
-    if not folder.exists():
+    if not os.path.lexists(folder):
         return False
-    if not folder.is_dir():
+    if folder.is_symlink() or not folder.is_dir():
         raise ExportError(f"{folder} is a file; name a folder")
     found = False
     with os.scandir(folder) as entries:

@@ -1,7 +1,8 @@
 """`finbench report`: a run directory as one page of HTML.
 
 The page requests nothing from anywhere, and its own policy forbids it. No text of a trace becomes
-markup in it. Every figure is computed from the files of the run, by the rules of `bench/metrics`.
+markup in it, and none has characters that change the direction of writing. Every figure is computed
+from the files of the run, by the rules of `bench/metrics`.
 """
 
 import base64
@@ -20,10 +21,11 @@ from bench.report.content import content, label_of
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
 from bench.runs.about import RunInfo
 from bench.runs.digest import run_digest
-from bench.runs.reader import OWN_FILES, Run
+from bench.runs.output import made_from
+from bench.runs.reader import Run
 from bench.suites import suite_of_run
 from bench.suites.suite import SuiteError
-from cache.files import replaced_file
+from gateway.terminal import plain
 
 TRAJECTORIES = 1_000
 
@@ -34,9 +36,13 @@ class ReportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A report on disk: its size in bytes, how many episodes it shows, and how many there are."""
+    """A report on disk: its size in bytes, how many episodes it shows, and how many there are.
+    `digest` is that of the files of its `run`.
+    """
 
     path: Path
+    run: Run
+    digest: str
     size: int
     embedded: int
     episodes: int
@@ -46,11 +52,13 @@ def write(
     run_dir: Path,
     out: Path | None = None,
     *,
+    force: bool = False,
     trajectories: int = TRAJECTORIES,
     suite: str | None = None,
 ) -> Written:
     """Write the report of `run_dir`, by default into it as `report.html`, with at most
-    `trajectories` episodes to read. Memory does not grow with the size of the run.
+    `trajectories` episodes to read. With `force` it replaces an existing file. Memory does not grow
+    with the size of the run.
 
     Raises `RunDirectoryError` where there is no run, `ReportError` without matplotlib or where the
     page can't be written.
@@ -58,25 +66,21 @@ def write(
     if find_spec("matplotlib") is None:
         raise ReportError("a report wants matplotlib: install finport[report]")
     out = out or run_dir / "report.html"
-    if out.resolve() in [run_dir.resolve() / name for name in OWN_FILES]:
-        raise ReportError(f"{out} is a file of the run itself; name another place")
-    if out.exists() and not out.is_file():
-        raise ReportError(f"{out} is no regular file; name another place")
     run = Run.open(run_dir)
     try:
-        facts = Facts(suite_of_run(run.about.suite, suite), trajectories)
-        for record in run.records():
-            facts.add(record)
+        with made_from(run_dir, out, force=force) as file:
+            facts = Facts(suite_of_run(run.about.suite, suite), trajectories)
+            for record in run.records():
+                facts.add(record)
+            digest = run_digest(run_dir)
+            text = page(run.about, facts, digest).encode()
+            file.write(text)
     except SuiteError as error:
         raise ReportError(str(error)) from error
-    text = page(run.about, facts, run_digest(run_dir)).encode()
-    try:
-        with replaced_file(out) as file:
-            file.write(text)
     except OSError as error:
         raise ReportError(f"{out}: {error.strerror}") from error
     kept = facts.trajectories
-    return Written(out, len(text), len(kept), kept.episodes)
+    return Written(out, run, digest, len(text), len(kept), kept.episodes)
 
 
 def page(about: RunInfo, facts: Facts, digest: str) -> str:
@@ -96,7 +100,7 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
     environment.filters["breakable"] = _breakable
     # These are files of the project, and JSON without characters that are special in HTML.
     css, script, episodes = map(Markup, (css, script, facts.trajectories.json()))
-    return environment.from_string(template).render(
+    text = environment.from_string(template).render(
         **content(about, facts, digest),
         figures=_figures(facts),
         policy=_policy(css, script),
@@ -104,6 +108,7 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
         script=script,
         episodes=episodes,
     )
+    return plain(text)
 
 
 def _figures(facts: Facts) -> dict[str, Markup | None]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from bench.record import Figure, Time, Whole
 from manifests.problem import first_problem
+from manifests.regular_file import open_regular
 
 MOST_BYTES = 16 * 2**20
 """The longest `run.json` that is read; a run writes some kilobytes."""
@@ -84,7 +85,7 @@ class RunInfo(BaseModel):
         """The content of the `run.json` in `run_dir`. Raises `RunDirectoryError`."""
         file = run_dir / "run.json"
         try:
-            with file.open("rb") as opened:
+            with open_regular(file) as opened:
                 text = opened.read(MOST_BYTES + 1)
         except OSError as error:
             why = f"{run_dir} holds no run: run.json: {error.strerror}"

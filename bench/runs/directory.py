@@ -6,7 +6,8 @@ reader sees them half-written. If a replacement fails, the old file remains and 
 again. `run.json` says `complete` only once everything else is on disk.
 
 A directory belongs to one run, and to one process while the run goes on. A directory that already
-holds something is refused, unless its run is to be resumed (`bench/runs/resume.py`).
+holds something is refused, unless its run is to be resumed (`bench/runs/resume.py`). It may come
+from someone else, so nothing is written through a link in it.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from bench.runs.reader import Run
 from bench.runs.resume import COMPARABLE, differences, settle
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite, SuiteError
-from cache.files import replaced_file
+from cache.files import own_file, replaced_file, taken
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
@@ -165,7 +166,9 @@ class RunDirectory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not _is_empty_run(self.path):
-                raise RunDirectoryError(f"{self.path} already holds something; name a new folder")
+                raise taken(
+                    self.path, "name a new folder; `finbench run --resume` goes on with a run"
+                )
         except OSError as error:
             raise RunDirectoryError(f"{self.path}: {error.strerror}") from error
 
@@ -176,16 +179,16 @@ class RunDirectory:
         try:
             before = self._before = RunInfo.read(self.path)
             self.check_comparable()  # before anything is moved
+            for name in _STREAMS:
+                open(self.path / f"{name}.jsonl", "ab", opener=own_file).close()
             interrupted = before.updated({"ended": INTERRUPTED})
             _replace(self.path / "run.json", _json(interrupted.content))
-            for name in _STREAMS:
-                (self.path / f"{name}.jsonl").touch()
             is_judged = before.judge not in ("", "none")
             settled = settle(self.path, failed_too=failed_too, is_judged=is_judged)
             self.finished = settled.finished
         except (OSError, JsonLinesError) as error:
-            text = f"the run in {self.path} can't go on: {error}"
-            raise RunDirectoryError(text) from error
+            why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+            raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
         # A part may end before it knows these values, so it starts with those of the part before.
         known = {name: before.content[name] for name in COMPARABLE if name in before.content}
         self.about = RunInfo.of({**known, **self.about.content, "parts": before.parts + 1})

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, TypeAdapter
 from bench.json_lines import JsonLinesError, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.runs.about import RunDirectoryError, RunInfo
+from bench.runs.digest import run_digest
 from bench.runs.resume import ABANDONED
 from gateway import CallRecord
 
@@ -50,6 +51,24 @@ class Run:
     def open(cls, path: Path) -> "Run":
         """Raises `RunDirectoryError`."""
         return cls(path, RunInfo.read(path))
+
+    def changed(self, digest: str | None = None) -> str | None:
+        """A sentence if the files are not those that the run left, else None. `digest` is that of
+        the files, if it is known.
+
+        A run that was interrupted has no digest of what it left, so its files count as unchanged.
+        """
+        recorded = self.about.content.get("digest")
+        if recorded is None or self.about.ended == "interrupted":
+            return None
+        try:
+            found = f"theirs is {digest or run_digest(self.path)}"
+        except RunDirectoryError as error:
+            found = f"they can't be read: {error}"
+        if found.endswith(f" {recorded}"):
+            return None
+        said = f"run.json has digest {recorded}, {found}"
+        return f"{self.path}: the files are not those that the run left: {said}"
 
     def calls(self) -> Iterator[tuple[CallRecord, int]]:
         """Calls, each with its length in bytes."""

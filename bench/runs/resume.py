@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from bench.json_lines import records
 from bench.record import Ending, is_infrastructure
 from bench.runs.about import RunInfo
-from cache.files import replaced_file
+from cache.files import own_file, replaced_file
 from gateway.trace import end_of_lines
 
 ABANDONED = "abandoned.jsonl"
@@ -135,13 +135,14 @@ def _keep(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> int:
     if moved:
         _move(file, kind, finished)
     else:
-        with file.open("r+b") as opened:
+        with open(file, "r+b", opener=own_file) as opened:
             _cut_to_whole_lines(opened)
     return moved
 
 
 def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
-    with replaced_file(file) as kept, (file.parent / ABANDONED).open("a+b") as abandoned:
+    moved = file.parent / ABANDONED
+    with replaced_file(file) as kept, open(moved, "a+b", opener=own_file) as abandoned:
         before = _cut_to_whole_lines(abandoned)
         try:
             for record, line in records(file, kind):
@@ -150,7 +151,7 @@ def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
                 written.flush()
                 os.fsync(written.fileno())
         except BaseException:
-            os.truncate(abandoned.name, before)  # the original file still has these records
+            os.truncate(abandoned.fileno(), before)  # the original file still has these records
             raise
 
 

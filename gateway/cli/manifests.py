@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from gateway.cli.options import echo_json, selecting
+from gateway.cli.options import OutPath, echo_json, force, selecting
 from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:
@@ -88,10 +88,13 @@ def format_(path: Path | None) -> None:
 @click.option("--tools", help="Names, separated by commas. Default: all.")
 @click.option("--strict", is_flag=True, help="OpenAI's strict mode.")
 @click.option("--no-tags", is_flag=True, help="Leave finance tags out of descriptions.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Default: stdout.")
-def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None) -> None:
+@click.option("--out", type=OutPath(dir_okay=False), help="Default: stdout.")
+@force
+def export_(
+    format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None, force: bool
+) -> None:
     """Write tools in another system's format: a JSON array, or JSON Lines for `fintoolbench`."""
-    from cache.files import replaced_file
+    from cache.files import output_file
     from manifests import Catalog
     from manifests.export import EXPORT_FORMATS, export
     from manifests.selection import check_names
@@ -113,8 +116,7 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
         text = orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     if out is not None:
         try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            with replaced_file(out) as file:
+            with output_file(out, force=force) as file:
                 file.write(text)
         except OSError as error:
             raise click.ClickException(f"{out}: {error.strerror}") from error
@@ -127,19 +129,26 @@ def export_(format_: str, tools: str | None, strict: bool, no_tags: bool, out: P
 @manifests.command("import")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--format", "_format", type=click.Choice(["fintoolbench"]), required=True)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True)
-def import_(path: Path, _format: str, out: Path) -> None:
+@click.option("--out", type=OutPath(dir_okay=False), required=True)
+@force
+def import_(path: Path, _format: str, out: Path, force: bool) -> None:
     """Write the tools in PATH to a manifest file. Code in PATH is never run or kept."""
+    from cache.files import output_file
     from manifests import Catalog, CatalogError
+    from manifests.catalog import text_of
     from manifests.fintoolbench import read_lines
+    from manifests.regular_file import open_regular
 
-    with path.open("rb") as lines:
-        imported = read_lines(lines, Catalog.load())
     try:
+        with open_regular(path) as lines:
+            imported = read_lines(lines, Catalog.load())
         Catalog(imported.manifests)
-        _write(out, imported.manifests)
-    except (CatalogError, OSError) as error:
+        with output_file(out, force=force) as file:
+            file.write(text_of(imported.manifests).encode())
+    except CatalogError as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
     echo(f"{len(imported.manifests)} tools written to {out}")
     for name, reason in imported.refused.items():
         echo(f"{name}: {reason}", err=True)

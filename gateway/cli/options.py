@@ -109,6 +109,21 @@ def simulation(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+class OutPath(click.Path):
+    """The path of something that a command writes."""
+
+    def __init__(self, *, dir_okay: bool = True) -> None:
+        super().__init__(dir_okay=dir_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name is empty; name what to write", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+force = click.option("--force", is_flag=True, help="Replace what --out names, if it exists.")
+
+
 @contextmanager
 def selecting() -> Iterator[None]:
     """Turn an invalid selection of tools into a usage error."""
@@ -156,7 +171,7 @@ def modes(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(
             "--snapshot",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=OutPath(dir_okay=False),
             help="The snapshot to record or to answer from.",
         ),
         click.option(

@@ -7,6 +7,7 @@ accepted; a second signal ends it at once.
 
 import asyncio
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import modes, read_settings, run, simulation, tell_settings_file
+from gateway.cli.options import OutPath, modes, read_settings, run, simulation, tell_settings_file
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class _Given:
 )
 @click.option(
     "--trace",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutPath(dir_okay=False),
     help="Append one record per call to this file. With several workers each writes its own: "
     "for calls.jsonl these are calls.0.jsonl, calls.1.jsonl, ...",
 )
@@ -95,6 +96,8 @@ def serve(
 
     Requests that were accepted by then are answered, within FINPORT_DRAIN_S seconds.
     """
+    if listening_fd is not None:  # the supervisor has told of old names
+        logging.getLogger("finport.settings").setLevel(logging.ERROR)
     read = read_settings(**settings)
     given = _Given(
         host,
@@ -172,7 +175,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
                 tell_settings_file()
             lines = None
             if given.trace_file is not None:
-                opened = JsonLines.open(given.trace_file, AGAIN_S)
+                opened = JsonLines.open(given.trace_file, AGAIN_S, follow_links=True)
                 lines = await parts.enter_async_context(opened)
             gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
             spans = None

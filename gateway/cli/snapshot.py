@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from gateway.cli.options import echo_json, read_settings, run, selecting, simulation
+from gateway.cli.options import OutPath, echo_json, force, read_settings, run, selecting, simulation
 from gateway.terminal import echo, escaped
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from manifests import Catalog
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-OUT = click.Path(dir_okay=False, path_type=Path)
+OUT = OutPath(dir_okay=False)
 
 
 @click.group()
@@ -146,9 +146,15 @@ def _without_transactional(
 
 def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
     from gateway.json_text import read_json
+    from manifests.regular_file import open_regular
 
+    try:
+        with open_regular(path) as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from error
     calls = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -259,15 +265,19 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
 @click.argument("file", type=FILE)
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), required=True)
 @click.option("--out", type=OUT, help="Default for JSON Lines: standard output.")
-def export(file: Path, form: str, out: Path | None) -> None:
+@force
+def export(file: Path, form: str, out: Path | None, force: bool) -> None:
     """Write the rows of FILE for other tools."""
     from cache import Snapshot
     from cache.export import write_jsonl, write_parquet
-    from cache.files import new_file
+    from cache.files import output_file
+    from cache.snapshot import NEVER_CHANGES
     from manifests import Catalog
 
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out")
+    if out is not None and out.resolve() == file.resolve():
+        raise click.UsageError(f"--out is the snapshot itself; {NEVER_CHANGES}")
     without = _transactional(Catalog.load())
     with _reported_errors(), Snapshot(file) as opened:
         if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
@@ -276,8 +286,7 @@ def export(file: Path, form: str, out: Path | None) -> None:
             write_jsonl(opened, _Stdout(), without)
             return
         try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            with new_file(out, 0o644) as made:
+            with output_file(out, 0o644, force=force) as made:
                 (write_jsonl if form == "jsonl" else write_parquet)(opened, made, without)
         except ImportError as error:
             text = "Parquet needs pyarrow: install finport[parquet]"

@@ -51,7 +51,7 @@ def test_of_what_others_write_a_last_line_counts_unless_it_was_torn(tmp_path: Pa
 
 
 def test_a_file_that_can_not_be_opened_is_named(tmp_path: Path) -> None:
-    for place, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+    for place, why in ((tmp_path / "none", "No such file"), (tmp_path, "it is not a regular file")):
         with pytest.raises(JsonLinesError) as raised:
             list(lines(place))
         assert str(raised.value).startswith(f"{place}: {why}")

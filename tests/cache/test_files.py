@@ -2,18 +2,20 @@
 
 import os
 import resource
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from cache.files import new_file, replaced_file
+from cache.files import new_file, output_file, own_file, replaced_file
 from gateway.cli.main import main as finport
 from manifests.catalog import DATA, read, text_of
+from manifests.regular_file import open_regular
 
 KILLED_AT = """
 import os, signal, sys
@@ -38,6 +40,11 @@ sys.addaudithook(hook)
 with new_folder(Path("out"), ".json", force=True) as folder:
     folder.joinpath("b.json").write_text("new")
 """
+
+
+def bind_socket(name: str) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(name)
 
 
 def steps(code: str) -> Iterator[int]:
@@ -74,7 +81,7 @@ def test_a_file_keeps_its_mode_and_a_link_stays_one() -> None:
     Path("out").write_text("old")
     Path("out").chmod(0o640)
     Path("link").symlink_to("out")
-    with replaced_file(Path("link")) as file:
+    with replaced_file(Path("link"), follow_links=True) as file:
         file.write(b"new")
     assert Path("link").is_symlink()
     assert (Path("out").read_text(), Path("out").stat().st_mode & 0o777) == ("new", 0o640)
@@ -83,6 +90,55 @@ def test_a_file_keeps_its_mode_and_a_link_stays_one() -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert Path("fresh").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_link_that_nobody_named_is_not_followed() -> None:
+    Path("theirs").write_text("theirs")
+    Path("link").symlink_to("theirs")
+    Path("dangling").symlink_to("nowhere")
+    for name in ("link", "dangling"):
+        with pytest.raises(OSError, match="symbolic link"), replaced_file(Path(name)) as file:
+            file.write(b"new")
+        with pytest.raises(OSError, match="symbolic link"):
+            own_file(name, os.O_WRONLY | os.O_APPEND)
+    assert Path("theirs").read_text() == "theirs"
+    assert sorted(os.listdir()) == ["dangling", "link", "theirs"]
+
+
+def test_a_file_with_another_name_is_not_appended_to() -> None:
+    Path("mine").write_text("mine")
+    os.link("mine", "copy")
+    with pytest.raises(OSError, match=r"another name too \(a hard link\)"):
+        own_file("copy", os.O_WRONLY | os.O_APPEND)
+    with replaced_file(Path("copy")) as file:
+        file.write(b"new")
+    assert (Path("mine").read_text(), Path("copy").read_text()) == ("mine", "new")
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, bind_socket])
+def test_only_a_regular_file_is_opened_and_no_open_waits(make: Callable[[str], None]) -> None:
+    make("in")
+    with pytest.raises(OSError, match="it is not a regular file"):
+        open_regular(Path("in"))
+
+
+def test_an_output_replaces_only_with_force_and_its_folder_is_made() -> None:
+    def write(out: str, *, force: bool) -> None:
+        with output_file(Path(out), force=force) as file:
+            file.write(b"new")
+
+    write("a/b/out", force=False)
+    Path("old").write_text("old")
+    Path("link").symlink_to("old")
+    Path("dangling").symlink_to("nowhere")
+    for out in ("old", "link", "dangling", "a/b/out"):
+        with pytest.raises(FileExistsError, match="it exists already; --force replaces it"):
+            write(out, force=False)
+    assert Path("old").read_text() == "old"
+    write("link", force=True)
+    assert (Path("link").is_symlink(), Path("old").read_text()) == (True, "new")
+    with pytest.raises(OSError, match="it is a folder; name a file"):
+        write("a", force=True)
 
 
 def test_a_file_that_has_secrets_is_nobody_elses_at_any_time() -> None:
@@ -125,7 +181,7 @@ def full_disk(left: int = 1000) -> Iterator[None]:
 
 
 def test_manifests_that_a_full_disk_does_not_take_stay_as_they_were() -> None:
-    export = ["manifests", "export", "--format", "openai", "--out", "tools.json"]
+    export = ["manifests", "export", "--format", "openai", "--out", "tools.json", "--force"]
     assert CliRunner().invoke(finport, export).exit_code == 0
     whole = Path("tools.json").read_bytes()
     with full_disk():

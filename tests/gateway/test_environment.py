@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -59,9 +60,25 @@ def test_a_setting_is_taken_by_its_old_name_with_a_warning_that_names_the_new(
     elif way == "file":
         (tmp_path / "finport.toml").write_text(f"{old} = 7\n")
     assert getattr(GatewaySettings.read(**given), new) == 7
-    assert f"setting {old} is now named {new}" in caplog.text
+    (told,) = caplog.messages
+    assert told.startswith(f"setting {old} is now named {new}; the old name, given ")
+    source = {"variable": "FINPORT_*", "file": "finport.toml", "argument": "an argument"}[way]
+    assert source in told
     caplog.clear()
     assert getattr(GatewaySettings.read(**{new: 8}), new) == 8
+
+
+@pytest.mark.parametrize("way", ["variable", "file"])
+def test_an_old_name_beside_the_new_one_has_no_effect_and_that_is_told(
+    way: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if way == "variable":
+        monkeypatch.setenv("FINPORT_CONNECTIONS", "7")
+        monkeypatch.setenv("FINPORT_MAX_CONNECTIONS", "8")
+    else:
+        Path("finport.toml").write_text("connections = 7\nmax_connections = 8\n")
+    assert GatewaySettings.read().max_connections == 8
+    assert "max_connections is given there too, so connections has no effect" in caplog.text
 
 
 @pytest.mark.parametrize("case", [str.upper, str.lower, str.title])
@@ -116,6 +133,22 @@ def test_the_bench_refuses_what_it_does_not_read(
     assert (done.exit_code, PLANTED_KEY in done.output) == (2, False)
     assert f"{name} is no setting{told}\n" in done.output
     assert CliRunner().invoke(finbench, ["--help"]).exit_code == 0
+
+
+def test_a_command_checks_only_the_variables_of_settings_that_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def exit_code(command: click.Command, *arguments: str) -> int:
+        return CliRunner().invoke(command, arguments).exit_code
+
+    embeddings = ("retrieval", "--embeddings", "http://127.0.0.1:1", "--model", "m")
+    with monkeypatch.context() as patch:
+        patch.setenv("FINPORT_EMBEDDINGS_KEYS", "x")
+        assert exit_code(finbench, *embeddings) == 2
+        assert exit_code(finbench, "run", "starter", "--plan") == 2
+        assert exit_code(finbench, "score", "missing.jsonl", "--help") == 0
+    monkeypatch.setenv("FINBENCH_MODEL_KEYS", "x")
+    assert exit_code(finport, "quota", "--upstream", "simulated") == 0
 
 
 def test_the_bench_reads_what_it_lists(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,7 +255,7 @@ async def test_a_snapshot_that_is_not_there_is_told(catalog: Catalog, tmp_path: 
     with pytest.raises(SnapshotError, match="is no snapshot"):
         async with offline(catalog, tmp_path, "replay"):
             pass
-    with pytest.raises(SnapshotError, match="exists, and a snapshot never changes"):
+    with pytest.raises(SnapshotError, match="exists already; a snapshot never changes"):
         async with offline(catalog, tmp_path, "record"):
             pass
 

@@ -124,11 +124,11 @@ def test_a_file_in_another_encoding_a_folder_and_a_pipe_are_told() -> None:
         GatewaySettings.read()
     Path("finport.toml").unlink()
     Path("finport.toml").mkdir()
-    with pytest.raises(SettingsError, match="Is a directory"):
+    with pytest.raises(SettingsError, match="not a regular file"):
         GatewaySettings.read()
     Path("finport.toml").rmdir()
     os.mkfifo("finport.toml")
-    with pytest.raises(SettingsError, match="no regular file"):
+    with pytest.raises(SettingsError, match="not a regular file"):
         GatewaySettings.read()
     Path("finport.toml").unlink()
     Path("finport.toml").symlink_to("nowhere")

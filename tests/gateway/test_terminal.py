@@ -39,6 +39,8 @@ def test_plain_text_steers_nothing_and_keeps_the_rest(text: str) -> None:
     left = plain(text)
     assert not steers(left)
     assert plain(left) == left
+    unlined = text.replace("\r\n", "\n")
+    assert left.count("\\u") - unlined.count("\\u") == sum(map(steers, unlined)), "all are seen"
     if text.isprintable():
         assert left == text
 
@@ -52,7 +54,7 @@ def test_escaped_json_means_the_same(value: Any) -> None:
 
 def test_a_console_prints_no_markup_and_no_escapes_of_others() -> None:
     out = io.StringIO()
-    console = PlainConsole(file=out, force_terminal=True, color_system=None, width=60)
+    console = PlainConsole(file=out, force_terminal=True, color_system=None, width=200)
     table = Table(HOSTILE, title=HOSTILE, box=None)
     table.add_row(f"{HOSTILE}[link=http://x]x[/link]")
     table.add_row(Text(HOSTILE))
@@ -116,7 +118,10 @@ def test_what_a_run_says_of_itself_steers_no_terminal() -> None:
     about = json.loads(Path("a/run.json").read_text())
     about |= {"suite": HOSTILE, "judge": HOSTILE, "agent": HOSTILE}
     Path("a/run.json").write_text(json.dumps(about))
-    for command in (["score", "a"], ["compare", "a", "a"], ["score", "a", "--json"]):
+    for command in (
+        *(["score", "a"], ["compare", "a", "a"], ["score", "a", "--json"], ["report", "a"]),
+        ["export", "a", "--format", "atif", "--out", "b"],
+    ):
         done = run(finbench, *command)
         assert done.exit_code == 0, done.output
         assert not steers(done.output), command

@@ -49,6 +49,24 @@ async def test_producers_that_wait_all_go_on_and_keep_to_the_bound(tmp_path: Pat
     assert max(most) < BOUND + 2 * len(RECORD["text"])
 
 
+@pytest.mark.parametrize("name", ["lines", "lines.torn"])
+async def test_records_go_through_a_link_only_where_the_user_named_it(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").write_text('{"cut off')
+    (tmp_path / "lines").write_text('{"cut off')
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).symlink_to("mine")
+    with pytest.raises(TraceError, match=rf"{name}: it is a symbolic link"):
+        async with JsonLines.open(tmp_path / "lines"):
+            pass
+    assert (tmp_path / "mine").read_text() == '{"cut off'
+    if name == "lines":
+        async with JsonLines.open(tmp_path / "lines", follow_links=True) as lines:
+            lines.put({"a": 1})
+        assert (tmp_path / "mine").read_text() == '{"a":1}\n'
+
+
 async def test_a_producer_that_is_cancelled_in_line_keeps_nobody_waiting(tmp_path: Path) -> None:
     async with asyncio.timeout(PATIENCE_S), JsonLines.open(tmp_path / "lines") as lines:
         tasks = [asyncio.create_task(produce(lines, [])) for _ in range(PRODUCERS)]
@@ -65,7 +83,7 @@ async def test_a_producer_that_is_cancelled_in_line_keeps_nobody_waiting(tmp_pat
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 async def test_producers_in_line_are_told_when_writing_fails() -> None:
     async def write() -> None:
-        async with asyncio.timeout(PATIENCE_S), JsonLines.open(FULL) as lines:
+        async with asyncio.timeout(PATIENCE_S), JsonLines.open(FULL, follow_links=True) as lines:
             producers = [produce(lines, []) for _ in range(PRODUCERS)]
             results = await asyncio.gather(*producers, return_exceptions=True)
             assert TraceError in {type(result) for result in results}

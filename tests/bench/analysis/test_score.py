@@ -156,10 +156,14 @@ def test_wrong_options_and_unreadable_files_are_told() -> None:
     assert "trace.jsonl:8: tool_calls: not a list" in broken.stderr
     assert not list(Path().glob("out.jsonl*")), "nothing half-written"
     wrote("good.jsonl", TRACE)
-    nowhere = run("good.jsonl", "--out", "nowhere/out.jsonl")
-    assert (nowhere.exit_code, "No such file" in nowhere.stderr) == (1, True)
+    nowhere = run("good.jsonl", "--out", "good.jsonl/out.jsonl")
+    assert (nowhere.exit_code, "Not a directory" in nowhere.stderr) == (1, True)
     taken = run("good.jsonl", "--out", "trace.jsonl")
-    assert (taken.exit_code, "exists already" in taken.stderr) == (1, True)
+    assert (taken.exit_code, "exists already; --force" in taken.stderr) == (1, True)
+    own = run("good.jsonl", "--out", "good.jsonl", "--force")
+    assert (own.exit_code, "a file of the run itself" in own.stderr) == (1, True)
+    assert run("good.jsonl", "--out", "trace.jsonl", "--force").exit_code == 0
+    assert len(Path("trace.jsonl").read_text().splitlines()) == len(TRACE)
     for wrong in (
         ("good.jsonl", "--judge", "llm"),
         ("good.jsonl", "--dataset", "good.jsonl"),
@@ -298,7 +302,7 @@ async def test_many_are_judged_at_once_few_are_held_and_all_come_out_in_order() 
             ahead = max(ahead, number - judge.ended)
             yield record
 
-    async with written(Path("out.jsonl")) as out:
+    async with written(Path("out.jsonl"), Path("trace.jsonl"), force=False) as out:
         metrics = await score_records(LabelledTasks, reading(), judging(judge), keep=False, out=out)
     assert judge.most == IN_FLIGHT
     assert ahead <= IN_FLIGHT
@@ -331,7 +335,7 @@ async def test_what_can_not_be_written_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
     with pytest.raises(TraceError, match=r"out\.jsonl.*e0"):
-        async with written(folder / "out.jsonl") as out:
+        async with written(folder / "out.jsonl", Path("trace.jsonl"), force=False) as out:
             await score_records(LabelledTasks, [record], out=out)
     folder.rmdir()  # nothing was left in it
 

@@ -57,7 +57,7 @@ def test_run_streams_into_files_that_score_reads(tmp_path: Path) -> None:
     assert scored["episodes"] == 100
     again = finbench("run", "starter", "--upstream", "simulated", "--out", "out")
     assert again.returncode == 1
-    assert "already holds something" in again.stderr
+    assert "exists already; name a new folder" in again.stderr
 
 
 def test_wrong_usage_exits_2() -> None:
@@ -65,6 +65,9 @@ def test_wrong_usage_exits_2() -> None:
     assert finbench("run", "nothing").returncode == 2
     assert finbench("run", "starter", "--no-call-rate", "2").returncode == 2
     assert finbench("speed", "nothing").returncode == 2
+    for command in (("run", "starter"), ("demo",)):
+        done = finbench(*command, "--out", "")
+        assert (done.returncode, "'--out': the name is empty" in done.stderr) == (2, True)
 
 
 def test_score_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:

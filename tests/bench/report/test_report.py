@@ -36,6 +36,7 @@ from bench.runs.resume import settle
 from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import CallRecord
+from gateway.terminal import plain
 from tests.support.installed import AXE, CHROMIUM
 from tests.support.runs import call, episode, failing, write_run
 from tests.support.waiting import PATIENCE_S
@@ -44,7 +45,7 @@ ARGS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
-EVIL = "</script><img src=x onerror='document.title=1'>\u2028<!--{{7*7}}\"&"
+EVIL = "</script><img src=x onerror='document.title=1'>\x1b[2J\u202e\u2028<!--{{7*7}}\"&"
 
 DATA = "application/json"
 
@@ -227,7 +228,12 @@ def test_the_page_holds_nothing_foreign_and_its_policy_allows_nothing_else(page:
     shown = json.loads(contents[DATA])
     assert shown[0]["episode"] == "task_0.0"
     (evil,) = [found for found in shown if found["episode"] == "task_77.0"]
-    assert (evil["question"], evil["calls"][1]["output"], evil["ending"]) == (EVIL,) * 3
+    seen = (evil["question"], evil["calls"][1]["output"], evil["ending"])
+    assert seen == (plain(EVIL),) * 3
+    assert not re.search(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", page
+    )
+    assert "\\u001b[2J\\u202e" in page
     ids = [value for name, value in markup.attributes if name == "id"]
     assert len(ids) == len(set(ids))
 
@@ -288,8 +294,11 @@ def test_what_can_not_be_done_is_said(
 ) -> None:
     refused = finbench(tmp_path)
     assert (refused.exit_code, "holds no run: run.json" in refused.output) == (1, True)
-    refused = finbench(run, "--out", tmp_path / "no" / "page.html")
-    assert (refused.exit_code, "No such file" in refused.output) == (1, True)
+    assert finbench(run, "--out", tmp_path / "new" / "page.html").exit_code == 0
+    refused = finbench(run, "--out", tmp_path / "new" / "page.html")
+    assert (refused.exit_code, "exists already; --force" in refused.output) == (1, True)
+    assert finbench(run, "--out", tmp_path / "new" / "page.html", "--force").exit_code == 0
+    assert finbench(run, "--out", "").exit_code == 2
     before = (run / "calls.jsonl").read_bytes()
     refused = finbench(run, "--out", run / ".." / run.name / "calls.jsonl")
     assert (refused.exit_code, "a file of the run itself" in refused.output) == (1, True)
@@ -298,6 +307,7 @@ def test_what_can_not_be_done_is_said(
     assert finbench(run, "--out", tmp_path / "pipe").exit_code == 1
     assert (tmp_path / "pipe").is_fifo()
     assert finbench(tmp_path / "missing").exit_code == 2
+    (run / "report.html").unlink(missing_ok=True)
     monkeypatch.setattr(report_module, "find_spec", lambda _: None)
     refused = finbench(run)
     assert (refused.exit_code, "finport[report]" in refused.output) == (1, True)
@@ -380,7 +390,7 @@ async def test_in_a_browser(run: Path) -> None:
         context = await chromium.new_context(viewport={"width": 360, "height": 740})
         context.set_default_timeout(PATIENCE_S * 1e3)
         tab = await context.new_page()
-        page = write(run).path.as_uri()
+        page = write(run, force=True).path.as_uri()
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on("console", lambda message: said.append(message.text))
         tab.on("request", lambda request: said.append(request.url))

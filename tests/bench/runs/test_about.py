@@ -1,8 +1,9 @@
 """Run directories that somebody changed by hand: each command names what is wrong, none breaks."""
 
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ RUN = ("run", "starter", "--upstream", "simulated", "--agent", "scripted", "--ou
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("score", "out"),
-    ("report", "out", "--out", "page.html"),
+    ("report", "out", "--out", "page.html", "--force"),
     ("compare", "out", "whole"),
     ("compare", "whole", "out", "--json"),
     ("export", "out", "--format", "parquet", "--out", "p", "--force"),
@@ -87,18 +88,18 @@ def test_no_content_of_a_file_breaks_a_command(name: str, each: int, whole: Path
 
 @pytest.mark.parametrize("name", ["run.json", "episodes.jsonl", "calls.jsonl"])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:4]))
-def test_a_folder_in_place_of_a_file_is_named(
-    name: str, command: tuple[str, ...], whole: Path
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_a_folder_or_a_pipe_in_place_of_a_file_is_named(
+    make: Callable[[Path], None], name: str, command: tuple[str, ...], whole: Path
 ) -> None:
     for folder in ("whole", "out"):
         shutil.copytree(whole, folder)
     Path("out", name).unlink()
-    Path("out", name).mkdir()
+    make(Path("out", name))
     done = CliRunner().invoke(main, command)
     assert isinstance(done.exception, SystemExit | None), done.exception
     assert done.exit_code == (0 if name == "calls.jsonl" and not reads_calls(command) else 1)
-    if done.exit_code:
-        assert name in done.output
+    assert f"{name}: it is not a regular file" in done.output
 
 
 def reads_calls(command: tuple[str, ...]) -> bool:
@@ -120,3 +121,124 @@ def test_a_field_of_the_wrong_type_is_named(whole: Path) -> None:
         done = CliRunner().invoke(main, ("report", "out"))
         assert done.exit_code == 1
         assert said in done.output
+
+
+RESUME = (*RUN, "--episodes", "9", "--resume")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("report.html", ("report", "out")),
+        ("report.html", ("report", "out", "--force")),
+        ("report.html", ("report", "out", "--out", "out/report.html", "--force")),
+        ("e.jsonl", ("export", "out", "--format", "atif", "--out", "out/e.jsonl", "--force")),
+        *((name, RESUME) for name in ("run.json", "metrics.json", "calls.jsonl", "episodes.jsonl")),
+    ],
+)
+def test_a_link_in_a_run_that_came_from_elsewhere_is_not_written_through(
+    name: str, command: tuple[str, ...], whole: Path
+) -> None:
+    shutil.copytree(whole, "out")
+    held = Path("out", name).read_bytes() if Path("out", name).exists() else b"held"
+    Path("mine").write_bytes(held)
+    Path("out", name).unlink(missing_ok=True)
+    Path("out", name).symlink_to(Path("mine").absolute())
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == (2 if command[0] == "export" else 1)
+    assert Path("mine").read_bytes() == held
+    assert f"{name}: it is a symbolic link" in done.stderr
+
+
+def test_a_link_to_a_folder_in_a_run_is_not_written_through(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    Path("mine").mkdir()
+    Path("mine/a.json").write_text("mine")
+    Path("out/folder").symlink_to(Path("mine").absolute())
+    for form, out in (("atif", "out/folder"), ("openinference", "out/folder/e.jsonl")):
+        command = ("export", "out", "--format", form, "--out", out, "--force")
+        done = CliRunner().invoke(main, command)
+        assert (done.exit_code, os.listdir("mine")) == (2, ["a.json"])
+        assert "out/folder: it is a symbolic link" in done.stderr
+
+
+def test_a_link_that_the_user_names_elsewhere_is_followed_with_force(whole: Path) -> None:
+    Path("page.html").touch()
+    Path("link.html").symlink_to("page.html")
+    assert CliRunner().invoke(main, ("report", str(whole), "--out", "link.html")).exit_code == 1
+    command = ("report", str(whole), "--out", "link.html", "--force")
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert (Path("link.html").is_symlink(), Path("page.html").stat().st_size > 0) == (True, True)
+
+
+def test_records_that_are_moved_away_go_through_no_link(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    Path("mine").write_text("precious")
+    calls = Path("out/calls.jsonl")
+    calls.write_text("".join(calls.read_text().splitlines(keepends=True)[3:]))
+    names = ("calls.jsonl", "episodes.jsonl")
+    before = [Path("out", name).read_bytes() for name in names]
+    Path("out/abandoned.jsonl").symlink_to(Path("mine").absolute())
+    done = CliRunner().invoke(main, RESUME)
+    assert (done.exit_code, Path("mine").read_text()) == (1, "precious")
+    assert "abandoned.jsonl: it is a symbolic link" in done.stderr
+    assert [Path("out", name).read_bytes() for name in names] == before
+
+
+def test_a_new_run_is_not_written_through_a_link() -> None:
+    Path("out").mkdir()
+    Path("mine").touch()
+    Path("out/episodes.jsonl").symlink_to(Path("mine").absolute())
+    done = CliRunner().invoke(main, [*RUN, "--episodes", "2"])
+    assert (done.exit_code, Path("mine").stat().st_size) == (1, 0)
+    assert "episodes.jsonl: it is a symbolic link" in done.stderr
+
+
+def test_a_copy_of_a_run_by_hard_links_stays_what_it_is(whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    shutil.copytree("out", "copy", copy_function=os.link)
+    done = CliRunner().invoke(main, RESUME)
+    assert (done.exit_code, "calls.jsonl: it has another name too" in done.stderr) == (1, True)
+    for file in whole.iterdir():
+        assert Path("copy", file.name).read_bytes() == file.read_bytes()
+
+
+CHANGED = "the files are not those that the run left: run.json has digest "
+
+
+@pytest.mark.parametrize("command", COMMANDS[:-1], ids=lambda command: " ".join(command[:4]))
+@pytest.mark.parametrize("change", ["doubled", "cut", "empty"])
+def test_files_that_were_changed_after_the_run_are_told(
+    change: str, command: tuple[str, ...], whole: Path
+) -> None:
+    for folder in ("whole", "out"):
+        shutil.copytree(whole, folder)
+    assert CHANGED not in CliRunner().invoke(main, command).stderr
+    file = Path("out/episodes.jsonl")
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join({"doubled": lines * 2, "cut": lines[:-1], "empty": []}[change]))
+    done = CliRunner().invoke(main, command)
+    assert done.stderr.count(f"finbench: out: {CHANGED}") == 1, done.output
+    assert done.exit_code == (1 if command[0] == "score" else 0)
+
+
+@pytest.mark.parametrize(
+    "command", [("score", "out"), ("compare", "out", "out"), ("report", "out", "--force")]
+)
+def test_a_suite_that_is_not_the_runs_is_told(command: tuple[str, ...], whole: Path) -> None:
+    shutil.copytree(whole, "out")
+    Path("mine.py").write_text(
+        "from bench.suites import BUILT_IN\n"
+        "from bench.suites.fintoolbench.suite import LabelledTasks\n"
+        "class Mine(LabelledTasks):\n"
+        "    title = 'Mine'\n"
+        "    @classmethod\n"
+        "    def read(cls, name, dataset):\n"
+        "        return super().read('starter', BUILT_IN / 'starter.jsonl')\n"
+    )
+    own = CliRunner().invoke(main, [*command, "--suite", "starter"])
+    assert "was made for" not in own.stderr
+    other = CliRunner().invoke(main, [*command, "--suite", "mine:Mine"])
+    assert "out: the run was made for suite starter, and is read as one of mine:Mine" in (
+        other.stderr
+    ), other.output

@@ -689,7 +689,7 @@ async def test_metrics_on_disk_never_tell_of_more_than_is_on_disk(tmp_path: Path
 async def test_a_run_directory_belongs_to_one_run(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").touch()
-    with pytest.raises(RunDirectoryError, match="already holds something"):
+    with pytest.raises(RunDirectoryError, match="exists already; name a new folder"):
         async with RunDirectory.open(tmp_path / "mine", {}):
             pass
 

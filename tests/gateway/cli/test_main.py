@@ -1,6 +1,7 @@
 """`finport` as a user runs it: its output, its exit code, and where it matters its process."""
 
 import json
+import os
 import signal
 import socket
 from pathlib import Path
@@ -41,6 +42,25 @@ def test_format_writes_manifest_files_in_the_form_that_the_projects_have(tmp_pat
     refused = finport("manifests", "format", str(tmp_path))
     assert (refused.returncode, bad.read_text()) == (1, "[{}]")
     assert refused.stderr == "Error: z.json: 0.name: Field required\n"
+
+
+def test_manifests_are_written_over_a_file_on_demand_only(tmp_path: Path) -> None:
+    export = ("manifests", "export", "--format", "fintoolbench", "--tools", "get_coin")
+    assert finport(*export, "--out", "folder/tools.jsonl").returncode == 0
+    os.mkfifo(tmp_path / "pipe")
+    into = ("manifests", "import", "--format", "fintoolbench", "--out", "mine.json")
+    assert finport(*into, "folder/tools.jsonl").returncode == 0
+    for command, out in (
+        ((*export, "--out", "folder/tools.jsonl"), "folder/tools.jsonl"),
+        ((*into, "folder/tools.jsonl"), "mine.json"),
+    ):
+        again = finport(*command)
+        told = f"{out}: it exists already; --force replaces it" in again.stderr
+        assert (again.returncode, told) == (1, True), again.stderr
+        assert finport(*command, "--force").returncode == 0
+    pipe = finport(*into, "pipe", "--force")
+    assert (pipe.returncode, "pipe: it is not a regular file" in pipe.stderr) == (1, True)
+    assert finport(*export, "--out", "").returncode == 2
 
 
 def test_tools_lists_and_shows() -> None:

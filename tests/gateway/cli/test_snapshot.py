@@ -162,9 +162,10 @@ def test_show_and_export_give_what_was_recorded(tmp_path: Path) -> None:
         for name in ("arguments", "body"):
             from_parquet[name] = json.loads(from_parquet[name])
         assert from_json == from_parquet
-    again = finport(*to_parquet, "--out", "s.snap")
-    assert again.returncode == 1
-    assert "exists already; name a new file" in again.stderr
+    again = finport(*to_parquet, "--out", "s.parquet")
+    assert (again.returncode, "exists already; --force" in again.stderr) == (1, True)
+    assert finport(*to_parquet, "--out", "s.parquet", "--force").returncode == 0
+    assert finport(*to_parquet, "--out", "s.snap", "--force").returncode == 2
     assert finport("snapshot", "verify", "s.snap").returncode == 0
     assert [row["tool"] for row in exported] == ["get_coin", "stock_zh_a_hist"]
     assert len(exported[1]["body"]) == exported[1]["rows"]
@@ -173,6 +174,8 @@ def test_show_and_export_give_what_was_recorded(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no snapshot")
     (tmp_path / "calls").write_text('{"tool": "get_coin"}\n')
+    os.mkfifo(tmp_path / "pipe")
+    no_file = "pipe: it is not a regular file"
     for arguments, code, telling in [
         (("show", "text"), 1, "is no snapshot"),
         (("verify", "text"), 1, "is no snapshot"),
@@ -184,6 +187,12 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
         (("record", "--out", "o", "--calls", "calls"), 2, "calls:1: not a call"),
         (("record", "--out", "o", "--calls", "calls", "--tools", "x"), 2, "not both"),
         (("record", "--out", "o", "--tools", ","), 2, "names no tool"),
+        (("record", "--out", "o", "--calls", "pipe"), 2, no_file),
+        (("record", "--out", ""), 2, "the name is empty"),
+        (("show", "pipe"), 1, no_file),
+        (("verify", "pipe"), 1, no_file),
+        (("merge", "pipe", "--out", "o"), 1, no_file),
+        (("export", "pipe", "--format", "jsonl"), 1, no_file),
     ]:
         done = finport("snapshot", *arguments, cache=tmp_path / "cache")
         assert (done.returncode, telling in done.stderr) == (code, True), (arguments, done.stderr)

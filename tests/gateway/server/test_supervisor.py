@@ -159,7 +159,8 @@ async def test_a_worker_told_to_end_and_then_all_lose_no_call(tmp_path: Path) ->
 
 
 async def test_a_killed_worker_takes_only_its_calls_along(tmp_path: Path) -> None:
-    async with server(tmp_path, "--workers", "2", *SLOW, **PER_HOST) as served:
+    old_name = {"FINPORT_CONNECTIONS": "10000"}
+    async with server(tmp_path, "--workers", "2", *SLOW, **PER_HOST, **old_name) as served:
         victim, survivor = children(served.process.pid)
         async with Load.on(served.port) as load:
             await until(lambda: load.pids.keys() == {victim, survivor})
@@ -174,6 +175,7 @@ async def test_a_killed_worker_takes_only_its_calls_along(tmp_path: Path) -> Non
         served.tell(signal.SIGINT)
         code, stderr = await served.ended()
         assert (code, f"(process {victim}) was ended by signal 9" in stderr) == (0, True)
+        assert stderr.count("connections is now named max_connections") == 1, "not by each worker"
 
 
 async def test_figures_of_all_workers_add_up_in_one_scrape(tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""Warnings about a run directory, on standard error."""
+
+from bench.runs.reader import Run
+from gateway.terminal import echo
+
+
+def warn_of_changes(run: Run, digest: str | None = None) -> bool:
+    """Whether the files of the run were changed after it; if so, say it. `digest` is that of the
+    files, if it is known.
+    """
+    changed = run.changed(digest)
+    if changed is not None:
+        echo(f"finbench: {changed}", err=True)
+    return changed is not None
+
+
+def warn_of_suite(run: Run, given: str | None) -> None:
+    """Say it if the user gave another suite than the run's."""
+    own = run.about.suite
+    if given is not None and own and given != own:
+        text = f"the run was made for suite {own}, and is read as one of {given}"
+        echo(f"finbench: {run.path}: {text}", err=True)
