@@ -27,7 +27,10 @@ def test_the_command_measures_and_writes_figures(tmp_path: Path) -> None:
     assert content["over_budget"] == 0
     assert "simulated" in done.stdout
     assert "InvestorBench's files were not given" in " ".join(done.stdout.split())
-    assert done.stdout.count("question: ") == 3
+    lost = sum(
+        rate["all"]["cases"] - rate["all"]["kept"] for rate in content["kept"]["finport"].values()
+    )
+    assert done.stdout.count("question: ") == min(lost, 3)
     assert "measuring: " in done.stderr or "building: " in done.stderr
     picture = ElementTree.parse(tmp_path / "compression.svg").getroot()  # noqa: S314 - our own file
     assert "finport 200: " in picture.get("aria-label", "")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import TypeAdapter
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from adapters.simulator import Faults
 from manifests import Catalog, Selection
+from manifests.export import ExportFormat, export
 from tests.support.commands import serving
 from tests.support.gateways import HIST, ServedGateway, open_served_gateway
 from tests.support.mcp_messages import META, request
@@ -257,29 +257,16 @@ async def served_whole(catalog: Catalog, tmp_path: Path) -> AsyncIterator[Served
 
 
 @pytest.mark.anyio
-async def test_vendors_sdks_take_all_tools_that_can_be_called(served_whole: ServedGateway) -> None:
-    from anthropic.types import ToolParam
-    from mcp.types import Tool
-    from openai.types.chat import ChatCompletionFunctionToolParam
-
-    openai = TypeAdapter[Any](ChatCompletionFunctionToolParam)
-    for target, adapter in (
-        ("openai", openai),
-        ("openai?strict=true", openai),
-        ("anthropic", TypeAdapter[Any](ToolParam)),
-        ("mcp", TypeAdapter[Any](Tool)),
-    ):
-        tools = await _schemas(served_whole, target)
-        assert len(tools) == 752
-        for tool in tools:
-            adapter.validate_python(tool)
-            if target == "openai?strict=true":
-                schema = tool["function"]["parameters"]
-                assert tool["function"]["strict"] is True
-                assert schema["required"] == list(schema["properties"])
-                assert schema["additionalProperties"] is False
-    for schema in await _schemas(served_whole, "jsonschema"):
-        Draft202012Validator.check_schema(schema)
+@pytest.mark.parametrize("format_", ["openai", "anthropic", "mcp", "jsonschema"])
+async def test_schemas_are_the_exports_of_all_tools_that_can_be_called(
+    catalog: Catalog, served_whole: ServedGateway, format_: ExportFormat
+) -> None:
+    """Exports fit the types of the vendors' SDKs, for all tools: tests/manifests/test_export.py."""
+    callable_ = [manifest for manifest in catalog if manifest.unavailable is None]
+    assert len(callable_) == 752
+    for query, strict in (("", False), ("?strict=true", True))[: 1 + (format_ == "openai")]:
+        exports = [export(manifest, format_, strict=strict) for manifest in callable_]
+        assert await _schemas(served_whole, format_ + query) == json.loads(json.dumps(exports))
 
 
 async def _schemas(served: ServedGateway, target: str) -> list[dict[str, Any]]:
