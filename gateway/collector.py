@@ -22,13 +22,15 @@ def calm_collector(young: int = YOUNG) -> None:
 def calmed_collector(young: int) -> Iterator[None]:
     """Do as `calm_collector` does while the context is open. Cycles that are garbage already stay
     until it closes: in a large process, collecting them first would take longer than a short run.
+    Where objects are frozen already, all stay frozen.
     """
-    before = gc.get_threshold()
+    before, is_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
     _freeze(young)
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not is_frozen:
+            gc.unfreeze()
         gc.set_threshold(*before)
 
 

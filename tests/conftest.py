@@ -131,19 +131,21 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 @pytest.fixture(scope="session")
 def tables(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with tables, for `kept` of modules that don't test how AkShare answers."""
+    """A cache with tables, for `kept_tables` of modules that don't test how AkShare answers."""
     return asyncio.run(keep_tables(catalog, tmp_path_factory.mktemp("tables")))
 
 
 @pytest.fixture
-def kept() -> Path | None:
+def kept_tables() -> Path | None:
     """The cache that the gateway of `local` starts with; modules may override this."""
     return None
 
 
 @pytest.fixture
-async def local(catalog: Catalog, tmp_path: Path, kept: Path | None) -> AsyncIterator[LocalGateway]:
-    async with open_local_gateway(catalog, tmp_path, kept=kept) as opened:
+async def local(
+    catalog: Catalog, tmp_path: Path, kept_tables: Path | None
+) -> AsyncIterator[LocalGateway]:
+    async with open_local_gateway(catalog, tmp_path, kept=kept_tables) as opened:
         yield opened
 
 

@@ -112,8 +112,12 @@ class _Standing:
     used, quota, resets_at, learned = 1, 2, 1.7e9, False
 
 
+IDLE = ("--no-call-rate", "1")
+"""Agents that call nothing, so that no process of AkShare starts."""
+
+
 def test_what_a_run_says_of_itself_steers_no_terminal() -> None:
-    made = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out")
+    made = ("run", "starter", "--upstream", "simulated", "--episodes", "2", *IDLE, "--out")
     assert run(finbench, *made, "a").exit_code == 0
     about = json.loads(Path("a/run.json").read_text())
     about |= {"suite": HOSTILE, "judge": HOSTILE, "agent": HOSTILE}

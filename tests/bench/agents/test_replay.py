@@ -21,7 +21,7 @@ from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.fintoolbench.traces import read_trace
 from bench.task import Task
 from tests.support.agents import Loopback, Made
-from tests.support.commands import finbench_in
+from tests.support.commands import finbench
 
 pytestmark = pytest.mark.anyio
 
@@ -77,12 +77,10 @@ def calls_of(folder: Path) -> Counter[str]:
 
 def test_a_recorded_run_played_offline_makes_the_same_calls(tmp_path: Path) -> None:
     common = ("run", "starter", "--episodes", "90", "--judge", "none", "--snapshot", "s.snap")
-    recorded = finbench_in(
-        tmp_path, *common, "--mode", "record", "--upstream", "simulated", "--out", "one"
-    )
+    recorded = finbench(*common, "--mode", "record", "--upstream", "simulated", "--out", "one")
     assert recorded.returncode == 0, recorded.stderr
     offline = (*common, "--mode", "offline", "--agent", "replay")
-    played = finbench_in(tmp_path, *offline, "--trace", "one", "--out", "again")
+    played = finbench(*offline, "--trace", "one", "--out", "again")
     assert played.returncode == 0, played.stderr
     assert calls_of(tmp_path / "again") == calls_of(tmp_path / "one")
     first, second = (json.loads((tmp_path / n / "run.json").read_text()) for n in ("one", "again"))
@@ -90,7 +88,7 @@ def test_a_recorded_run_played_offline_makes_the_same_calls(tmp_path: Path) -> N
     figures = [json.loads((tmp_path / n / "metrics.json").read_text()) for n in ("one", "again")]
     assert figures[0]["TESR"] == figures[1]["TESR"]
     (tmp_path / "bad.jsonl").write_text("[]\n")
-    refused = finbench_in(tmp_path, *offline, "--trace", "bad.jsonl", "--out", "none")
+    refused = finbench(*offline, "--trace", "bad.jsonl", "--out", "none")
     assert refused.returncode == 2
     assert refused.stderr == "finbench: bad.jsonl:1: not a record: not a JSON object\n"
     assert not (tmp_path / "none").exists()

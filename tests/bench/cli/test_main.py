@@ -35,7 +35,7 @@ def processes(mark: Path) -> set[str]:
 
 
 def test_run_streams_into_files_that_score_reads(tmp_path: Path) -> None:
-    done = finbench_process(
+    done = finbench(
         *("run", "starter", "--upstream", "simulated", "--out", "out", "--seed", "3"),
         *("--episodes", "100", "--concurrency", "50"),
     )

@@ -142,11 +142,12 @@ async def test_no_name_steers_the_terminal(
 
 
 def test_a_terminal_that_goes_away_changes_nothing_of_a_run(tmp_path: Path) -> None:
-    run = ("run", "starter", "--upstream", "simulated", "--think-s", "0.2", "--concurrency", "30")
+    run = ("run", "starter", "--upstream", "simulated", "--no-call-rate", "1")
+    slow = ("--think-s", "0.2", "--concurrency", "30")
     shown, terminal = pty.openpty()
     with (tmp_path / "errors").open("w+") as errors:
         process = subprocess.Popen(
-            [*FINBENCH, *run, "--out", "out"],
+            [*FINBENCH, *run, *slow, "--out", "out"],
             stdout=terminal,
             stderr=errors,
             env={**os.environ, "TERM": "xterm", "FINPORT_CACHE_DIR": "cache"},

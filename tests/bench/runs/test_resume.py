@@ -23,6 +23,9 @@ from tests.support.waiting import PATIENCE_S, block_until
 
 SNAPSHOT = ("--snapshot", "s.snap")
 
+FEW = ("run", "starter", "--upstream", "simulated", "--no-call-rate", "1", "--out", "out")
+"""Episodes without a call, for which no process of AkShare starts."""
+
 
 def lines(path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
@@ -265,13 +268,12 @@ def test_what_was_stopped_before_it_began_stands_in_nobodys_way(
     Path("out").mkdir()
     for name in left:
         Path("out", name).touch()
-    run = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out", "out")
-    done = finbench(*run, *(("--resume",) if resume else ()))
+    done = finbench(*FEW, "--episodes", "2", *(("--resume",) if resume else ()))
     assert done.returncode == 0, done.stderr
 
 
 def test_records_without_their_settings_do_not_go_on() -> None:
-    run = ("run", "starter", "--upstream", "simulated", "--episodes", "2", "--out", "out")
+    run = (*FEW, "--episodes", "2")
     assert finbench(*run).returncode == 0
     for text in (None, "", '{"agent": "scri'):
         Path("out/run.json").unlink(missing_ok=True)
@@ -284,7 +286,7 @@ def test_records_without_their_settings_do_not_go_on() -> None:
 
 
 def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
-    run = ("run", "starter", "--upstream", "simulated", "--out", "out", "--episodes", "8")
+    run = (*FEW, "--episodes", "8")
     assert finbench(*run).returncode == 0
     before = (tmp_path / "out/run.json").read_bytes()
     refused = finbench(*run, "--resume", "--seed", "3", "--think-s", "0.1")
@@ -293,10 +295,10 @@ def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
     assert json.loads(before)["seed"] == json.loads(Path("out/run.json").read_text())["seed"]
     limited = finbench(*run, "--resume", "--max-rounds", "2")
     assert "would not compare: limits.rounds was 5 and is 2\n" in limited.stderr
-    more = finbench("run", "starter", *run[2:6], "--episodes", "12", "--resume")
+    more = finbench(*FEW, "--episodes", "12", "--resume")
     assert more.returncode == 0, more.stderr
     assert "12 episodes, 8 of them before, " in more.stdout
-    fewer = finbench("run", "starter", *run[2:6], "--episodes", "3", "--resume")
+    fewer = finbench(*FEW, "--episodes", "3", "--resume")
     assert "12 episodes, 12 of them before" in fewer.stdout
     assert len(lines("out/episodes.jsonl")) == 12
 

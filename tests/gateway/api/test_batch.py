@@ -26,7 +26,7 @@ HIST: dict[str, Any] = {"tool": "stock_zh_a_hist", "arguments": {"symbol": "6005
 
 
 @pytest.fixture
-def kept(tables: Path) -> Path:
+def kept_tables(tables: Path) -> Path:
     return tables
 
 

@@ -20,7 +20,7 @@ TOOL = "stock_zh_a_hist"
 
 
 @pytest.fixture
-def kept(tables: Path) -> Path:
+def kept_tables(tables: Path) -> Path:
     return tables
 
 

@@ -58,7 +58,7 @@ async def described(served: ServedGateway, query: str = "") -> Described:
 
 
 @pytest.fixture
-def kept(tables: Path) -> Path:
+def kept_tables(tables: Path) -> Path:
     return tables
 
 

@@ -24,7 +24,7 @@ TOOL = "stock_zh_a_hist"
 
 
 @pytest.fixture
-def kept(tables: Path) -> Path:
+def kept_tables(tables: Path) -> Path:
     return tables
 
 
@@ -58,9 +58,9 @@ async def shortened(served: ServedGateway, key: str) -> str:
 
 
 async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
-    catalog: Catalog, tmp_path: Path, kept: Path
+    catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
-    async with keyed(catalog, tmp_path, kept) as (served, keys):
+    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
         status, page = await rows(served, keys["all"], handle)
         assert (status, len(page["data"]), page["handle"]) == (200, 2, handle)
@@ -76,9 +76,9 @@ async def test_rows_are_for_who_may_use_the_tool_that_gave_them(
 
 
 async def test_rows_count_against_the_limits_of_their_client(
-    catalog: Catalog, tmp_path: Path, kept: Path
+    catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
-    async with keyed(catalog, tmp_path, kept) as (served, keys):
+    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
         assert (await rows(served, keys["rare"], handle))[0] == 200
         status, refused = await rows(served, keys["rare"], handle)
@@ -87,10 +87,10 @@ async def test_rows_count_against_the_limits_of_their_client(
 
 
 async def test_a_handle_outlives_the_gateway_that_gave_it(
-    catalog: Catalog, tmp_path: Path, kept: Path
+    catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
     origins: dict[str, Any] = {}
-    async with keyed(catalog, tmp_path, kept) as (served, keys):
+    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
         first = await rows(served, keys["all"], handle)
         settings = served.local.settings
@@ -278,9 +278,9 @@ async def test_a_model_is_given_no_more_than_500_rows_and_may_write_columns_as_t
 
 
 async def test_over_mcp_too_rows_are_for_who_may_use_the_tool_and_within_its_limits(
-    catalog: Catalog, tmp_path: Path, kept: Path
+    catalog: Catalog, tmp_path: Path, kept_tables: Path
 ) -> None:
-    async with keyed(catalog, tmp_path, kept) as (served, keys):
+    async with keyed(catalog, tmp_path, kept_tables) as (served, keys):
         handle = await shortened(served, keys["all"])
         message = request("tools/call", {"name": "read_result", "arguments": {"handle": handle}})
 
