@@ -62,8 +62,10 @@ def akshare_functions() -> dict[str, AkShareFunction]:
         )
         if node is not None:
             defaults = _defaults(node.args)
-            tables = {**_tables(tree.body), **_tables(list(ast.walk(node)))}
-            found[name] = AkShareFunction(name, module, defaults, _accepted(node, defaults, tables))
+            nodes = [*ast.walk(node)]
+            tables = {**_tables(tree.body), **_tables(nodes)}
+            accepted = _accepted(nodes, defaults, tables)
+            found[name] = AkShareFunction(name, module, defaults, accepted)
     return found
 
 
@@ -109,25 +111,26 @@ def _tables(nodes: list[Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _accepted(
-    function: ast.FunctionDef, parameters: dict[str, Any], tables: dict[str, tuple[str, ...]]
+    nodes: list[ast.AST], parameters: dict[str, Any], tables: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """The values accepted by parameters that are used, unchanged, as a key of one of `tables`.
+    """The values accepted by a function's parameters that are used, unchanged, as a key of one of
+    `tables`. `nodes` are all nodes of the function.
 
     A default that is not in the table shows that the code also takes values of other kinds.
     """
     reassigned = {
         target.id
-        for node in ast.walk(function)
+        for node in nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    compared = _compared(function)
+    compared = _compared(nodes)
     return {
         node.slice.id: tuple(
             dict.fromkeys((*tables[node.value.id], *compared.get(node.slice.id, ())))
         )
-        for node in ast.walk(function)
+        for node in nodes
         if isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)
         and isinstance(node.slice, ast.Name)
@@ -140,10 +143,10 @@ def _accepted(
     }
 
 
-def _compared(function: ast.FunctionDef) -> dict[str, list[str]]:
+def _compared(nodes: list[ast.AST]) -> dict[str, list[str]]:
     """The string constants that each name is compared to; the code handles them separately."""
     found: dict[str, list[str]] = {}
-    for node in ast.walk(function):
+    for node in nodes:
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
             for other in node.comparators:
                 for constant in ast.walk(other):
