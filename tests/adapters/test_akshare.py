@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("akshare", reason="the akshare extra is not installed")
-
 from adapters.akshare import AkShareAdapter
 from adapters.fault import UpstreamFault
 from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, Manifest, Signature
+from tests.support.installed import NEEDS_AKSHARE
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, NEEDS_AKSHARE]
 
 
 def tool(catalog: Catalog, name: str) -> Manifest:

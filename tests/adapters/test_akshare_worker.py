@@ -24,12 +24,11 @@ from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest
 from tests.support.checkout import ROOT
+from tests.support.installed import NEEDS_AKSHARE
 from tests.support.upstreams import CONTINUE, bare_server, for_ever, upstream
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.anyio
-
-pytest.importorskip("akshare", reason="the akshare extra is not installed")
+pytestmark = [pytest.mark.anyio, NEEDS_AKSHARE]
 
 LIBRARY = """
 import ctypes, http.client, os, resource, signal, ssl, sys, threading, time, urllib.request

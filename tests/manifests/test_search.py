@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manifests import Catalog
-from manifests.search import Search, akshare_documents
+from manifests.search import Search
 from manifests.words import Glossary
 
 
@@ -32,14 +32,12 @@ def test_a_question_in_either_language_finds_its_tool(
 @given(st.text(max_size=200), st.integers(0, 30))
 def test_any_text_is_ranked_the_same_twice(query: str, limit: int) -> None:
     catalog = Catalog.load()
-    first = SEARCH.rank(query, limit)
-    assert first == SEARCH.rank(query, limit)
+    search = catalog.search
+    first = search.rank(query, limit)
+    assert first == search.rank(query, limit)
     assert len(first) <= limit
     assert [score for _, score in first] == sorted((s for _, s in first), reverse=True)
     assert {name for name, _ in first} <= {m.name for m in catalog}
-
-
-SEARCH = Search(Catalog.load(), akshare_documents())
 
 
 def test_without_akshare_the_english_texts_are_searched(catalog: Catalog) -> None:

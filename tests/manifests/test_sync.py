@@ -1,11 +1,12 @@
 import pytest
 
-pytest.importorskip("akshare", reason="the akshare extra is not installed")
-
 from manifests import Catalog
 from manifests.akshare_source import AkShareFunction, akshare_functions
 from manifests.sync import differences, synced
 from tests.support.checkout import ROOT
+from tests.support.installed import NEEDS_AKSHARE
+
+pytestmark = NEEDS_AKSHARE
 
 
 @pytest.fixture(scope="module")

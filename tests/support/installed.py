@@ -3,8 +3,16 @@
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
+
+import pytest
 
 from tests.support.checkout import ROOT
+
+NEEDS_AKSHARE = pytest.mark.skipif(
+    find_spec("akshare") is None, reason="the akshare extra is not installed"
+)
+"""For tests of worker processes, in which it is imported; here that would take 1 s."""
 
 NODE = os.environ.get("TEST_NODE") or shutil.which("node")
 CHROMIUM = shutil.which("chromium")

@@ -13,11 +13,6 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from openai.types.chat import (
-    ChatCompletionFunctionToolParam,
-    ChatCompletionMessageFunctionToolCallParam,
-    ChatCompletionMessageParam,
-)
 from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Agent
@@ -111,8 +106,11 @@ class PlayedModel:
 
 
 @cache
-def _sdk(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _sdk(name: str) -> TypeAdapter[Any]:
+    """A type of the official SDK, whose import takes half a second."""
+    from openai.types import chat
+
+    return TypeAdapter(getattr(chat, name))
 
 
 def check(body: dict[str, Any]) -> None:
@@ -120,13 +118,13 @@ def check(body: dict[str, Any]) -> None:
     used once, arguments are JSON objects, names are names, and the user never speaks twice.
     """
     for tool in body.get("tools", ()):
-        _sdk(ChatCompletionFunctionToolParam).validate_python(tool)
+        _sdk("ChatCompletionFunctionToolParam").validate_python(tool)
     assert "tool_choice" not in body or body["tools"]
     owed: Counter[str] = Counter()
     seen: set[str] = set()
     before = ""
     for message in body["messages"]:
-        _sdk(ChatCompletionMessageParam).validate_python(message)
+        _sdk("ChatCompletionMessageParam").validate_python(message)
         role = message["role"]
         if role == "tool":
             assert owed.pop(message["tool_call_id"]) == 1
@@ -134,7 +132,7 @@ def check(body: dict[str, Any]) -> None:
             assert not owed, "a call without an answer"
             assert role == "assistant" or role != before
         for call in message.get("tool_calls", ()):
-            _sdk(ChatCompletionMessageFunctionToolCallParam).validate_python(call)
+            _sdk("ChatCompletionMessageFunctionToolCallParam").validate_python(call)
             assert call["id"] not in seen
             assert isinstance(json.loads(call["function"]["arguments"]), dict)
             assert call["function"]["name"].replace("_", "a").replace("-", "a").isalnum()

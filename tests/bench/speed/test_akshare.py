@@ -4,12 +4,11 @@ import shutil
 
 import pytest
 
-pytest.importorskip("akshare", reason="the akshare extra is not installed")
-
 from bench.environment import AKTOOLS_PYTHON
 from bench.speed.akshare import akshare
+from tests.support.installed import NEEDS_AKSHARE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, NEEDS_AKSHARE]
 
 CLIENTS = 4
 FIGURES = ("calls", "errors", "requests_a_call", "calls_per_s", "p50_ms", "p99_ms")
