@@ -217,12 +217,6 @@ class GatewaySettings(BaseSettings):
             raise ValueError("a snapshot needs a mode: --mode or FINPORT_MODE")
         return self
 
-    @model_validator(mode="after")
-    def _extractor_is_whole(self) -> Self:
-        if (self.extractor_url is None) != (self.extractor_model is None):
-            raise ValueError("an extractor needs both extractor_url and extractor_model")
-        return self
-
     @property
     def transactional(self) -> bool:
         """Whether callers without a key may use tools that may have side effects."""

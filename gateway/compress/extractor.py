@@ -12,7 +12,7 @@ from adapters.fault import UpstreamFault
 from gateway.compress.answer import Compressed
 from gateway.compress.budget import Budget
 from gateway.endpoint_limits import EndpointLimits, NotAskedError
-from gateway.settings import GatewaySettings
+from gateway.settings import GatewaySettings, SettingsError
 
 log = logging.getLogger("finport")
 
@@ -38,9 +38,13 @@ class Extractor:
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> "Extractor | None":
-        """The extractor that the settings name, if any."""
-        if settings.extractor_url is None or settings.extractor_model is None:
+        """The extractor that the settings name, if any. Raises `SettingsError` if they name a half
+        of one.
+        """
+        if settings.extractor_url is None and settings.extractor_model is None:
             return None
+        if settings.extractor_url is None or settings.extractor_model is None:
+            raise SettingsError("an extractor needs both extractor_url and extractor_model")
         key = settings.extractor_key
         secret = key.get_secret_value() if key else None
         endpoint = EndpointExtractor(settings.extractor_url, settings.extractor_model, secret)

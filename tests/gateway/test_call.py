@@ -307,7 +307,7 @@ async def test_a_trace_that_cannot_be_written_answers_nothing(
 ) -> None:
     async def two_calls() -> None:
         async with (
-            JsonLines.open(Path("/dev/full")) as trace,
+            JsonLines.open(Path("/dev/full"), follow_links=True) as trace,
             open_local_gateway(catalog, tmp_path, trace=trace) as local,
         ):
             await local.gateway.call(*COIN)

@@ -18,6 +18,7 @@ HOSTILE = {
     "rapidapi_base_url": '"http://127.0.0.1:9"',
     "akshare_base_url": '"http://127.0.0.1:9"',
     "embeddings_url": '"http://127.0.0.1:9"',
+    "extractor_url": '"http://127.0.0.1:9"',
     "api_keys": '["planted-client-key"]',
     "metrics_key": '"planted-metrics-key"',
     "clients_file": '"theirs.json"',
