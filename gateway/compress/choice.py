@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 
 from cache.dates import is_time_name
 from gateway.compress.cells import COMPARE, number
@@ -13,6 +14,9 @@ from gateway.compress.question import MOST, Day, Extreme, Question
 
 FEW = 10
 """So few rows that a question names are all part of its answer."""
+
+CELLS = 200
+"""The most cells of a column that are found in a question, the longest first."""
 
 KEYS = 3
 """The most columns that tell rows apart, and are shown beside those that a question names."""
@@ -136,7 +140,8 @@ class _Rows:
             if name == self._table.dated:
                 continue
             cells = self._table.column(name)
-            named = {cell for cell in {*map(_plain, cells)} if cell and _has(text, cell)}
+            every = sorted({*map(_plain, cells)}, key=lambda cell: (-len(cell), cell))
+            named = [*islice((cell for cell in every if cell and _has(text, cell)), CELLS)]
             # "Ping An Bank" rather than "Bank"
             longest = {
                 cell

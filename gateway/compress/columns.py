@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from gateway.compress.question import Question
 from gateway.compress.words import STOP, words_of
@@ -107,6 +108,9 @@ OCCURRENCES = 4
 ALIKE = 0.3
 """The least share of its words by which a column is alike to a question."""
 
+FOUND = 300
+"""The most names that are compared with one another."""
+
 SURE = 0.6
 """The least sureness of a column that is certainly meant."""
 
@@ -126,8 +130,8 @@ def named_columns(
 ) -> list[Named]:
     """The columns that a question names, the surest first."""
     columns = columns[:MOST]
-    found = [one for column in columns for one in _named(question.text, column, meanings)]
-    found = _longest(found, question)
+    every = (one for column in columns for one in _named(question.text, column, meanings))
+    found = _longest([*islice(every, FOUND)], question)
     best: dict[str, Named] = {}
     for one in sorted(found, key=lambda one: (-one.sureness, one.place)):
         best.setdefault(one.column, one)

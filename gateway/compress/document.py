@@ -36,6 +36,9 @@ NAMED = 400
 ROWS = 50
 """The most rows of an array of objects that a question asks for."""
 
+TABLES = 50
+"""The most arrays of objects that are read as tables."""
+
 ASKED_CHARS = 400
 """How much of a long text stays that the question names."""
 
@@ -204,6 +207,7 @@ def _named(value: Any, question: Question) -> list[Path]:
     places: list[Path] = []
     rows: list[Path] = []
     in_table: Path | None = None
+    tables = 0
     for count, (path, item) in enumerate(_walk(value)):
         if count == WALKED:
             break
@@ -216,9 +220,11 @@ def _named(value: Any, question: Question) -> list[Path]:
                 places.append(path)
         if isinstance(item, str) and 1 < len(item) < 80 and item.lower() in question.text:
             places.append(path[:-1])
-        elif isinstance(item, list) and (found := _rows(path, item, question)):
-            rows += found
-            in_table = path
+        elif isinstance(item, list) and item and isinstance(item[0], dict) and tables < TABLES:
+            tables += 1
+            if found := _rows(path, item, question):
+                rows += found
+                in_table = path
     by_field = [
         path for one in sure(named_columns(question, [*fields], {})) for path in fields[one.column]
     ]

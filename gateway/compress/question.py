@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
+from itertools import islice
 
-LONGEST = 4_000
-"""How much of a question is read, in characters."""
+LONGEST = 1_000
+"""How much of a question is read, in characters: of a longer one the start and the end. Patterns
+may take the square of this, and hold the process meanwhile.
+"""
+
+ASKED = 8
+"""The most spans, comparisons or extremes of a question: each is looked for in every row."""
+
+_BLANK = "\0"
+"""Stands for characters that were read. Patterns skip spaces, and many of these in a row cost."""
 
 MOST = 50
 """The most rows that a question asks for by a number."""
@@ -68,7 +77,9 @@ class Question:
 
     @classmethod
     def of(cls, text: str) -> "Question":
-        return _read(text[:LONGEST])
+        text = " ".join(text.split())
+        half = LONGEST // 2
+        return _read(text if len(text) <= LONGEST else f"{text[:half]} {text[-half:]}")
 
 
 _MONTHS = (
@@ -226,7 +237,7 @@ _OPERATORS = {"ge": ">=", "le": "<=", "gt": ">", "lt": "<"}
 def _read(text: str) -> Question:
     low = _in_digits(text.lower())
     spans, days_of_years, covered = _spans(low)
-    plain = "".join(" " if n in covered else c for n, c in enumerate(low))
+    plain = "".join(_BLANK if n in covered else c for n, c in enumerate(low))
     relative, newest = [], 0
     for found in _LAST_SPAN.finditer(plain):
         count = _count(found["n"] or found["n2"]) if found["n"] or found["n2"] else 1
@@ -234,19 +245,19 @@ def _read(text: str) -> Question:
             continue  # `最高的前三天` are three days, not the last three
         unit = (found["unit"] or found["unit2"]).lower()
         relative.append((count, _DAYS[unit]))
-        plain = plain[: found.start()] + " " * len(found[0]) + plain[found.end() :]
+        plain = plain[: found.start()] + _BLANK * len(found[0]) + plain[found.end() :]
     for found in _NEWEST_ROWS.finditer(plain):
         newest = max(newest, _count(found["n"] or found["n2"]))
     if not relative and not newest and _NEWEST.search(plain):
         newest = 1
     return Question(
         low,
-        spans=spans,
-        days_of_years=days_of_years,
+        spans=spans[:ASKED],
+        days_of_years=days_of_years[:ASKED],
         clocks=tuple(found.removeprefix("0") for found in _CLOCK.findall(low)),
-        relative=tuple(relative),
-        comparisons=tuple(_comparisons(plain)),
-        extremes=tuple(_extremes(plain)),
+        relative=tuple(relative[:ASKED]),
+        comparisons=tuple(islice(_comparisons(plain), ASKED)),
+        extremes=tuple(islice(_extremes(plain), ASKED)),
         newest=min(newest, MOST),
         oldest=1 if _OLDEST.search(plain) else 0,
     )
@@ -331,7 +342,7 @@ def _spans(text: str) -> tuple[tuple[Span, ...], tuple[tuple[str, str], ...], se
         spans.append(span)
         at += 1
     covered = {place for match, _ in found for place in range(match.start(), match.end())}
-    plain = "".join(" " if n in covered else c for n, c in enumerate(text))
+    plain = "".join(_BLANK if n in covered else c for n, c in enumerate(text))
     days: list[tuple[str, str]] = []
     behind = -1
     for match in _DAY_OF_YEAR.finditer(plain):

@@ -183,13 +183,32 @@ def test_a_budget_that_is_too_small_is_refused(limit: int) -> None:
         orjson.dumps(["x" * 1_000_000]),
         orjson.dumps("word " * 200_000),
         orjson.dumps({"k" * 100_000: 1}),
+        orjson.dumps([[{"k5": n}, {"k5": n}] for n in range(20_000)]),
+        orjson.dumps([{"a": "-" * 100_000, "k5": "a" + "-" * 100_000}] * 5),
     ],
-    ids=["arrays", "objects", "fields", "text", "words", "name"],
+    ids=["arrays", "objects", "fields", "text", "words", "name", "tables", "hyphens"],
 )
 def test_hostile_documents_cost_little(data: bytes) -> None:
     started = time.process_time()
     made = compress(Entry(data, None, None, 0.0, 0.0, "live"), Budget(60), "what is k5 of a?")
     assert made.tokens <= 60
+    assert time.process_time() - started < PATIENCE_S
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        *("1" * 4_000, "5 May " * 666, "05-01 " * 666, " " * 4_000, "5 " * 2_000, "top " * 1_000),
+        *("最高" * 2_000, "above 5 " * 500, "2024-" * 800, "(" * 4_000, "9999-99-99 " * 360),
+        *("col_1 col_2 " * 330, "the last 999 years", "top 99999999", "前" * 4_000, "\0" * 4_000),
+    ],
+    ids=lambda question: question[:12].strip() or "spaces",
+)
+def test_hostile_questions_cost_little(question: str) -> None:
+    rows = [{f"col_{m}": n * m for m in range(60)} | {"日期": "2024-01-01"} for n in range(500)]
+    started = time.process_time()
+    made = compress(table(rows), Budget(100), question)
+    assert made.tokens <= 100
     assert time.process_time() - started < PATIENCE_S
 
 
