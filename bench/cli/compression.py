@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.options import echo_json
+from gateway.cli.options import OutPath, echo_json, force
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ _TELL_S = 1.0
 )
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OutPath(),
     help="Write compression.json and compression.svg into this folder.",
 )
+@force
 @click.option("--json", "as_json", is_flag=True)
 def compression(
     investorbench: Path | None,
@@ -47,6 +48,7 @@ def compression(
     held_apart: bool,
     failures: int | None,
     out: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Measure how often answers that are shortened to a budget keep all that a question needs,
@@ -66,7 +68,7 @@ def compression(
         echo("finbench: interrupted; nothing is written", err=True)
         sys.exit(130)
     if out is not None:
-        _write(figures.content, out)
+        _write(figures.content, out, force)
     if as_json:
         echo_json(figures.content)
     else:
@@ -105,18 +107,21 @@ class _Told:
             echo(text, err=True)
 
 
-def _write(content: Mapping[str, Any], out: Path) -> None:
+def _write(content: Mapping[str, Any], out: Path, force: bool) -> None:
     import orjson
 
     from bench.compression.picture import picture
+    from cache.files import output_file
 
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        written = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        (out / "compression.json").write_bytes(written)
-        (out / "compression.svg").write_text(picture(content), encoding="utf-8")
+        with output_file(out / "compression.json", force=force) as file:
+            file.write(
+                orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+            )
+        with output_file(out / "compression.svg", force=force) as file:
+            file.write(picture(content).encode())
     except OSError as error:
-        raise click.ClickException(f"{out}: {error.strerror}") from error
+        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
 
 
 def _show(content: Mapping[str, Any]) -> None:

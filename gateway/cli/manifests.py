@@ -67,14 +67,17 @@ def format_(path: Path | None) -> None:
     """Write the manifest files in PATH (default: those of the project) in their standard form."""
     from manifests import CatalogError
     from manifests.catalog import DATA, read, text_of
+    from manifests.regular_file import open_regular
 
     folder = path or DATA
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
     try:
         for file in files:
             tools = read(file)
-            if text_of(tools).encode() != file.read_bytes():
-                _write(file, tools)
+            with open_regular(file) as opened:
+                is_standard = opened.read() == text_of(tools).encode()
+            if not is_standard:
+                _write(file, tools, follow_links=file == path)
                 echo(f"{file}: written in the standard form")
     except CatalogError as error:
         raise click.ClickException(str(error)) from error
@@ -190,7 +193,7 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
         try:  # file by file, so that an interrupted run can be repeated to finish the rest
             for file, tools in changes.items():
                 if tools != read(file):
-                    _write(file, tools)
+                    _write(file, tools, follow_links=file == path)
         except OSError as error:
             raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
     if as_json:
@@ -206,9 +209,10 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
     echo(f"AkShare {release}: {summary}" + ("; applied" if do_apply else ""))
 
 
-def _write(file: Path, tools: "Iterable[Manifest]") -> None:
+def _write(file: Path, tools: "Iterable[Manifest]", *, follow_links: bool) -> None:
+    """Replace a manifest file. A link is followed only where the user named it."""
     from cache.files import replaced_file
     from manifests.catalog import text_of
 
-    with replaced_file(file) as out:
+    with replaced_file(file, follow_links=follow_links) as out:
         out.write(text_of(tools).encode())

@@ -121,7 +121,7 @@ class OutPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-force = click.option("--force", is_flag=True, help="Replace what --out names, if it exists.")
+force = click.option("--force", is_flag=True, help="Replace an existing --out.")
 
 
 @contextmanager

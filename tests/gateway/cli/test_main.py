@@ -44,6 +44,24 @@ def test_format_writes_manifest_files_in_the_form_that_the_projects_have(tmp_pat
     assert refused.stderr == "Error: z.json: 0.name: Field required\n"
 
 
+def test_format_follows_a_link_only_where_the_user_named_it(tmp_path: Path) -> None:
+    ours = (DATA / "rapidapi" / "currencyapi-net.json").read_text()
+    other = json.dumps(json.loads(ours), indent=8)
+    (tmp_path / "mine").write_text(other)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link.json").symlink_to("../mine")
+    refused = finport("manifests", "format", "folder")
+    told = "folder/link.json: it is a symbolic link, which is not followed here"
+    assert (refused.returncode, told in refused.stderr) == (1, True), refused.stderr
+    assert (tmp_path / "mine").read_text() == other
+    assert finport("manifests", "format", "folder/link.json").returncode == 0
+    assert (tmp_path / "mine").read_text() == ours
+    assert (tmp_path / "folder" / "link.json").is_symlink()
+    os.mkfifo(tmp_path / "folder" / "pipe.json")
+    pipe = finport("manifests", "format", "folder")
+    assert (pipe.returncode, pipe.stderr) == (1, "Error: pipe.json: it is not a regular file\n")
+
+
 def test_manifests_are_written_over_a_file_on_demand_only(tmp_path: Path) -> None:
     export = ("manifests", "export", "--format", "fintoolbench", "--tools", "get_coin")
     assert finport(*export, "--out", "folder/tools.jsonl").returncode == 0
