@@ -32,7 +32,7 @@ from manifests import Catalog
 log = logging.getLogger("finbench.speed")
 
 ROWS, LONG_ROWS = 1_000, 50_000
-LONG_TABLES = 5
+LONG_TABLES = 20
 BUDGET = Budget(500)
 QUESTIONS = ("", "1901-05-03的收盘价是多少", "What is the highest close of 1902?")
 TRIES = 50
@@ -66,6 +66,7 @@ async def _beside_the_loop() -> Figures:
     tables = [_table(LONG_ROWS, seed) for seed in range(LONG_TABLES)]
     shortener, manifest = Shortener(), next(iter(Catalog.load()))
     took = []
+    await shortener.view(_table(ROWS, 0), manifest, BUDGET, "")  # loads the vocabulary, 0.2 s
     async with Vitals.watch() as vitals:
         for number, table in enumerate(tables):
             started = time.perf_counter()

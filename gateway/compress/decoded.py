@@ -11,6 +11,9 @@ from cache.dates import date_of, is_time_name
 from gateway.compress.cells import day, number
 from gateway.compress.written import read
 
+FREED = 1_000
+"""Rows that are freed in one go."""
+
 
 class Table:
     """Rows that have the same columns, or nearly so. `lines` are their JSON; without them, the rows
@@ -42,6 +45,13 @@ class Table:
             rows += orjson.loads(piece)
             lines += piece[1:-1].split(b",\n")
         return cls(entry.columns or (), rows, lines)
+
+    def free(self) -> None:
+        """Free the rows bit by bit. Python frees a long list in one go, and the event loop would
+        wait for it: 10 ms for 50,000 rows.
+        """
+        while isinstance(self.rows, list) and self.rows:
+            del self.rows[-FREED:]
 
     def __len__(self) -> int:
         return len(self.rows)

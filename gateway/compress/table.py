@@ -48,8 +48,11 @@ def shorten_table(
 ) -> Shortened:
     """The table of an entry within the budget. `meanings` describe columns."""
     table = Table.of(entry)
-    chosen = Choice.of(table, meanings, question)
-    return _Fitting(table, chosen, budget).best()
+    try:
+        chosen = Choice.of(table, meanings, question)
+        return _Fitting(table, chosen, budget).best()
+    finally:
+        table.free()
 
 
 class _Fitting:
