@@ -220,6 +220,8 @@ class _Description:
         before = {ErrorCode.FORBIDDEN}  # errors raised before the route is reached
         if not route.is_open:
             before.add(ErrorCode.UNAUTHORIZED)
+        if route.query is not None:
+            before.add(ErrorCode.INVALID_REQUEST)  # a query that makes the head too long
         codes = {*route.errors}
         if route.query is not None or route.body:
             codes.add(ErrorCode.INVALID_REQUEST)
