@@ -1,6 +1,9 @@
 """A decoded table: its columns as values, its rows as they are written."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
@@ -14,43 +17,79 @@ from gateway.compress.written import read
 FREED = 1_000
 """Rows that are freed in one go."""
 
+STEP = 2**11
+"""Bytes of a table between two places that are marked in it."""
+
+
+class Lines:
+    """The records of a table's JSON, one a line, as an entry has them. A line is cut out when it is
+    asked for, because few of them are shown.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __getitem__(self, place: int) -> bytes:
+        start = self._behind_end(place)
+        end = self._data.find(b"\n", start)
+        return self._data[start : (end if end >= 0 else len(self._data)) - 1]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """How many lines end before each marked place."""
+        counts = (self._data.count(b"\n", at, at + STEP) for at in range(0, len(self._data), STEP))
+        return [*accumulate(counts, initial=0)]
+
+    def _behind_end(self, count: int) -> int:
+        """The place behind the end of so many lines."""
+        if not count:
+            return 1  # behind the bracket of the array
+        step = bisect_left(self._ends, count) - 1
+        place = step * STEP
+        for _ in range(count - self._ends[step]):
+            place = self._data.index(b"\n", place) + 1
+        return place
+
 
 class Table:
-    """Rows that have the same columns, or nearly so. `lines` are their JSON; without them, the rows
-    themselves hold their numbers as they are written. `dated` is the column of dates, if there is
-    one.
+    """Rows that have the same columns, or nearly so. `data` is their JSON, one a line; without it,
+    the rows themselves hold their numbers as they are written. `dated` is the column of dates, if
+    there is one.
     """
 
     def __init__(
         self,
         columns: Sequence[str],
-        rows: Sequence[Mapping[str, Any]],
-        lines: Sequence[bytes] = (),
+        rows: list[dict[str, Any]],
+        data: bytes = b"",
     ) -> None:
         self.columns = columns
         self.rows = rows
-        self.lines = lines
+        self.lines = Lines(data)
+        self._is_written = not data
+        self._names = {name: name for name in rows[0]} if rows else {}
         self._columns: dict[str, list[Any]] = {}
         self._shown: dict[int, Mapping[str, Any]] = {}
         self._days: list[str] | None = None
         self._is_number: dict[str, bool] = {}
-        named = next(filter(self._is_dated, columns), None)
-        self.dated = named or next(filter(self._holds_dates, columns), None)
+        timed = (name for name in columns if is_time_name(name))
+        dated = next((name for name in timed if any(map(day, self._first(name)))), None)
+        self.dated = dated or next((n for n in columns if all(map(_is_date, self._first(n)))), None)
 
     @classmethod
     def of(cls, entry: Entry) -> "Table":
-        rows: list[Any] = []
-        lines: list[bytes] = []
+        rows: list[dict[str, Any]] = []
         for piece in entry.pieces() if entry.rows else ():
             rows += orjson.loads(piece)
-            lines += piece[1:-1].split(b",\n")
-        return cls(entry.columns or (), rows, lines)
+        return cls(entry.columns or (), rows, entry.data)
 
     def free(self) -> None:
-        """Free the rows bit by bit. Python frees a long list in one go, and the event loop would
-        wait for it: 10 ms for 50,000 rows.
+        """Free the table bit by bit, once it is not needed. Python frees a long list in one go, and
+        the event loop waits meanwhile. The columns go first, so that the cells go with their rows.
         """
-        while isinstance(self.rows, list) and self.rows:
+        self._columns.clear()
+        self._days = None
+        while self.rows:
             del self.rows[-FREED:]
 
     def __len__(self) -> int:
@@ -59,8 +98,9 @@ class Table:
     def column(self, name: str) -> list[Any]:
         """The cells of a column; a missing one is None."""
         if name not in self._columns:
+            own = self._names.get(name, name)  # the very key of the rows is found twice as fast
             try:
-                self._columns[name] = [*map(itemgetter(name), self.rows)]
+                self._columns[name] = [*map(itemgetter(own), self.rows)]
             except KeyError:
                 self._columns[name] = [row.get(name) for row in self.rows]
         return self._columns[name]
@@ -75,7 +115,7 @@ class Table:
 
     def shown(self, place: int) -> Mapping[str, Any]:
         """A row with its numbers as they are written."""
-        if not self.lines:
+        if self._is_written:
             return self.rows[place]
         if place not in self._shown:
             self._shown[place] = read(self.lines[place])
@@ -88,15 +128,14 @@ class Table:
             self._days = [] if self.dated is None else _days(self.column(self.dated))
         return self._days
 
-    def _is_dated(self, name: str) -> bool:
-        return is_time_name(name) and any(day(row.get(name)) for row in self.rows[:3])
+    def _first(self, name: str) -> list[Any]:
+        """The cells of a column by which it is told whether it holds dates."""
+        return [row.get(name) for row in self.rows[:3]]
 
-    def _holds_dates(self, name: str) -> bool:
-        """Whether the first cells are texts that can be nothing but dates."""
-        return all(
-            isinstance(cell, str) and date_of(cell, named=False) is not None
-            for cell in (row.get(name) for row in self.rows[:3])
-        )
+
+def _is_date(cell: object) -> bool:
+    """Whether a cell is a text that can be nothing but a date."""
+    return isinstance(cell, str) and date_of(cell, named=False) is not None
 
 
 def _days(cells: list[Any]) -> list[str]:

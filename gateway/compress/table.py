@@ -7,7 +7,7 @@ The choice is made in four steps, each as far as the budget allows: rows that th
 with the columns that it names; the other columns; statistics; rows that are evenly spaced.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -71,10 +71,10 @@ class _Fitting:
         table, choice = self._table, self._choice
         count = len(table)
         whole = range(count)
-        if sum(map(len, table.lines[:1])) * count < self._budget.most_bytes:
+        if not count or len(table.lines[0]) * count < self._budget.most_bytes:
             text = self._text(whole, table.columns, [])
             if self._budget.fits(text):
-                is_cut = MORE in text and any(len(line) > CELL_CHARS for line in table.lines)
+                is_cut = MORE in text and any(len(table.lines[at]) > CELL_CHARS for at in whole)
                 return Shortened(text, self._form.name, count, len(table.columns), not is_cut)
         columns = tuple(choice.columns[: max(choice.asked, 1)])
         first = [*choice.first, *choice.rows, 0][:1]
@@ -115,7 +115,7 @@ class _Fitting:
             kept = {*columns, *others[:count]}
             return tuple(name for name in self._table.columns if name in kept)
 
-        most = _largest(len(others), lambda n: self._fits(shown, both(n), share=SHARE))
+        most = _largest(len(others), lambda n: self._fits(shown, both(n), SHARE * self._budget.limit))
         return both(most)
 
     def _statistics(self, rows: Sequence[int], columns: tuple[str, ...]) -> list[str]:
@@ -124,7 +124,8 @@ class _Fitting:
         names = [name for name in columns if name != table.dated]
         names.sort(key=lambda name: (name not in asked, not table.is_number(name)))
         lines: list[str] = []
-        size = self._size(rows, columns)
+        size = self._size_of_head(rows, columns)
+        size += sum(self._size_of_row(place, columns) for place in rows)
         for name in names[:STATISTICS]:
             line = statistics_of(table, name)
             size += self._budget.size(f"{line}\n")
@@ -142,7 +143,7 @@ class _Fitting:
         most = self._most(
             range(count),
             columns,
-            lambda n: self._size({*rows, *spaced(count, n)}, columns) <= left,
+            lambda n: self._fits({*rows, *spaced(count, n)}, columns, left),
         )
         return spaced(count, most)
 
@@ -167,16 +168,22 @@ class _Fitting:
             text = text[: len(text) // 2]
         return text, ()
 
-    def _fits(self, rows: Iterable[int], columns: tuple[str, ...], share: float = 1.0) -> bool:
-        return self._size(rows, columns) <= share * self._budget.limit
+    def _fits(
+        self, rows: Collection[int], columns: tuple[str, ...], most: float | None = None
+    ) -> bool:
+        """Whether note, header and rows take at most so much, or the whole budget. Of rows that do
+        not fit only the first ones are written.
+        """
+        left = self._budget.limit if most is None else most
+        for place in rows:
+            left -= self._size_of_row(place, columns)
+            if left < 0:
+                return False
+        return self._size_of_head(rows, columns) <= left
 
-    def _size(self, rows: Iterable[int], columns: tuple[str, ...]) -> int:
-        """The sizes of note, header and rows."""
-        rows = sorted(rows)
-        size = self._budget.size(
-            f"{self._note(rows, columns)}\n{self._form.header(columns, len(rows))}\n"
-        )
-        return size + sum(self._size_of_row(place, columns) for place in rows)
+    def _size_of_head(self, rows: Collection[int], columns: tuple[str, ...]) -> int:
+        header = self._form.header(columns, len(rows))
+        return self._budget.size(f"{self._note(sorted(rows), columns)}\n{header}\n")
 
     def _size_of_row(self, place: int, columns: tuple[str, ...]) -> int:
         key = place, columns
