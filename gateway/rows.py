@@ -133,11 +133,17 @@ def _filtered(
         return unknown
     matched, lines = 0, deque[bytes](maxlen=min(-offset, entry.rows or 0) if offset < 0 else limit)
     for piece in entry.pieces():
-        for row, line in zip(orjson.loads(piece), piece[1:-1].split(b",\n"), strict=False):
+        rows = orjson.loads(piece)
+        row_filter.see(rows)
+        for row, line in zip(rows, piece[1:-1].split(b",\n"), strict=False):
             if row_filter.passes(row):
                 matched += 1
                 if offset < 0 or offset < matched <= offset + limit:
                     lines.append(line)
+    try:
+        row_filter.end()
+    except FilterError as error:
+        return CallError(ErrorCode.INVALID_ARGUMENTS, str(error))
     start = min(offset, matched) if offset >= 0 else matched - len(lines)
     data = b"[%b]" % b",\n".join([*lines][:limit])
     if columns:

@@ -17,7 +17,7 @@ from gateway.compress.written import read
 FREED = 1_000
 """Rows that are freed in one go."""
 
-STEP = 2**11
+STEP = 2**10
 """Bytes of a table between two places that are marked in it."""
 
 

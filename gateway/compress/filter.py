@@ -11,16 +11,23 @@
 A column is a word or stands in double quotes or backquotes. A value is a number, a word, a date, or
 a text in single or double quotes. `==` and `<>` are read as `=` and `!=`; keywords have any case.
 
-Numbers are compared as decimals. A number and a cell that is a text are compared as numbers if the
-text is one, else as texts. Two dates are compared as dates, whatever their forms; a month or a year
-equals its first day. A cell that is null or missing passes `is null` and `!=` only.
+Two dates are compared as dates, whatever their forms; a month or a year equals its first day. A
+number and a cell that is one, also as a text, are compared as decimals; if `%` stands behind one of
+two numbers, both need it. Other texts are compared as
+texts, but by `=` and `!=` only if the value is a number or a date. A cell that can't be compared
+with the value, a null or missing one too, passes `!=` only; a null one also `is null`.
+
+If no cell of a column can be compared with a value, the filter is refused (`RowFilter.end`): a row
+that passes for no reason, or none at all, would look like an answer.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
+
+import orjson
 
 from cache.dates import Date, date_of, is_time_name
 from gateway.compress.cells import COMPARE, dashed
@@ -49,6 +56,9 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
+_SCALED = re.compile(r"([+-]?\d+(?:\.\d+)?) ?(万亿|[%％kK千万亿])")
+_SCALES = {"k": 10**3, "千": 10**3, "万": 10**4, "亿": 10**8, "万亿": 10**12}
+_EXAMPLE_CHARS = 40
 _KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "contains"})
 _SAME = {"==": "=", "<>": "!="}
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
@@ -58,15 +68,18 @@ Test = Callable[[Row], bool]
 
 
 class FilterError(Exception):
-    """A filter that can't be read. The text says what is wrong and at which character, from 1."""
+    """A filter that can't be read, or does not fit its table. The text says what is wrong, at which
+    character, from 1, and what would be right.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A filter that was read; `columns` are those that it names."""
+    """A filter that was read, for one table. `columns` are those that it names."""
 
     columns: tuple[str, ...]
     passes: Test
+    _unproved: list["_Comparison"] = field(repr=False)
 
     @classmethod
     def of(cls, text: str) -> "RowFilter":
@@ -76,7 +89,20 @@ class RowFilter:
         parser = _Parser(text)
         test = parser.filter(0)
         parser.end()
-        return cls(tuple(dict.fromkeys(parser.columns)), test)
+        return cls(tuple(dict.fromkeys(parser.columns)), test, parser.comparisons)
+
+    def see(self, rows: Iterable[Row]) -> None:
+        """Look for cells that can be compared, in rows of the table. Few rows are looked at, unless
+        there are no such cells.
+        """
+        self._unproved[:] = [one for one in self._unproved if not one.is_proved_by(rows)]
+
+    def end(self) -> None:
+        """Raises `FilterError` if no cell of a column that was seen can be compared with a value,
+        and not all are null.
+        """
+        for one in self._unproved:
+            one.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +120,8 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.columns: list[str] = []
-        self._comparisons = 0
+        self.comparisons: list[_Comparison] = []
+        self._count = 0
         self._tokens = [*_tokens(text)]
         self._next = 0
 
@@ -130,14 +157,14 @@ class _Parser:
 
     def _comparison(self) -> Test:
         column = self._column()
-        self._comparisons += 1
-        if self._comparisons > COMPARISONS:
+        self._count += 1
+        if self._count > COMPARISONS:
             raise FilterError(f"where has at most {COMPARISONS} comparisons")
         token = self._take()
         if token.kind == "operator":
-            return _comparison(column, _SAME.get(token.text, token.text), self._value())
+            return self._compared(column, _SAME.get(token.text, token.text), self._value())
         if token.is_word("contains"):
-            return _comparison(column, "contains", self._value())
+            return self._compared(column, "contains", self._value())
         if token.is_word("is"):
             is_not = self._taken("not")
             if not (word := self._take()).is_word("null"):
@@ -148,8 +175,19 @@ class _Parser:
             token = self._take()
         if not token.is_word("in"):
             raise _unexpected(token, "=, !=, <, <=, >, >=, `contains`, `in` or `is`")
-        tests = [_comparison(column, "=", value) for value in self._values()]
+        tests = [self._compared(column, "=", value) for value in self._values()]
         return lambda row: any(test(row) for test in tests) != is_not
+
+    def _compared(self, column: str, operator: str, value: "_Value") -> Test:
+        is_word = value.plain is None or isinstance(value.plain, bool)
+        if is_word and operator not in ("=", "!="):
+            text = f"where at {value.place}: {value.text} is compared by = and != only"
+            raise FilterError(text)
+        if value.plain is None:
+            return lambda row: (row.get(column) is None) == (operator == "=")
+        comparison = _Comparison(column, operator, value)
+        self.comparisons.append(comparison)
+        return comparison.test
 
     def _column(self) -> str:
         token = self._take()
@@ -162,14 +200,14 @@ class _Parser:
     def _value(self) -> "_Value":
         token = self._take()
         if token.kind in ("single", "double"):
-            return _Value.of_text(token.text)
+            return _Value.of_text(token)
         if token.kind == "word":
             lower = token.text.lower()
             if lower in _WORDS:
-                return _Value(_WORDS[lower], token.text, None)
+                return _Value(_WORDS[lower], token.text, None, token.place)
             if lower not in _KEYWORDS:
-                return _Value.of_text(token.text)
-        raise _unexpected(token, "a value: a number, a date, a word or a text in quotes")
+                return _Value.of_text(token)
+        raise _unexpected(token, "a value (a number, a date, a word, or a text in quotes)")
 
     def _values(self) -> Iterator["_Value"]:
         self._mark("(")
@@ -220,64 +258,153 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 def _unexpected(token: _Token, wanted: str) -> FilterError:
     there = token.text if token.kind == "end" else repr(token.text[:40])
-    return FilterError(f"where at {token.place}: {there} where {wanted} should be")
+    return FilterError(f"where at {token.place}: expected {wanted}, found {there}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What a cell is compared with. `plain` is a boolean or None, or the `text`."""
+    """What a cell is compared with. `plain` is a boolean or None, or the `text`. `place` is where
+    it stands in the filter.
+    """
 
     plain: bool | str | None
     text: str
-    number: Decimal | None
+    number: "_Number | None"
+    place: int
 
     @classmethod
-    def of_text(cls, text: str) -> "_Value":
-        return cls(text, text, number_of(text))
+    def of_text(cls, token: _Token) -> "_Value":
+        return cls(token.text, token.text, _Number.of(token.text), token.place)
 
 
-def number_of(text: str) -> Decimal | None:
-    """The number that a text is, exactly; None if it is none."""
-    if len(text) > NUMBER_CHARS or _NUMBER.fullmatch(text) is None:
-        return None
-    try:
-        return Decimal(text.replace("_", ""))
-    except InvalidOperation:
-        return None
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number that is written in a text, exactly, and whether `%` stands behind it."""
+
+    value: Decimal
+    is_percent: bool
+
+    @classmethod
+    def of(cls, text: str) -> "_Number | None":
+        text = text.strip()
+        plain = text.removesuffix("%")
+        if len(plain) > NUMBER_CHARS or _NUMBER.fullmatch(plain) is None:
+            return None
+        try:
+            return cls(Decimal(plain.replace("_", "")), plain != text)
+        except InvalidOperation:
+            return None
 
 
-def _comparison(column: str, operator: str, value: _Value) -> Test:
-    if value.plain is None or isinstance(value.plain, bool):
-        is_equal = operator == "="
-        if operator not in ("=", "!="):
-            raise FilterError(f"where: {value.text} is compared by = and != only")
-        return lambda row: (row.get(column) is value.plain) == is_equal
-    if operator == "contains":
-        part = value.text.casefold()
-        return lambda row: isinstance(cell := row.get(column), str) and part in cell.casefold()
-    compare = COMPARE[operator]
-    named, is_unlike = is_time_name(column), operator == "!="
-    date = _date(value.text, named)
+class _Comparison:
+    """A comparison of a column's cells with a value that is not null."""
 
-    def test(row: Row) -> bool:
-        cell = row.get(column)
-        if cell is None:
-            return is_unlike
+    def __init__(self, column: str, operator: str, value: _Value) -> None:
+        self._column = column
+        self._operator = operator
+        self._value = value
+        self._is_named = is_time_name(column)
+        self._date = _date(value.text, self._is_named)
+        self._example: Any = None
+        self.test = self._test()
+
+    def is_proved_by(self, rows: Iterable[Row]) -> bool:
+        """Whether a cell can be compared with the value."""
+        cells = (cell for row in rows if (cell := row.get(self._column)) is not None)
+        for cell in cells:
+            if self._example is None:
+                self._example = cell
+            if self._fits(cell):
+                return True
+        return False
+
+    def check(self) -> None:
+        """Raises `FilterError` if a cell was seen."""
+        if self._example is None:
+            return
+        value, there = self._value, self._example
+        shown = orjson.dumps(there).decode()
+        if len(shown) > _EXAMPLE_CHARS:
+            shown = f"{shown[:_EXAMPLE_CHARS]}..."
+        said = "`contains`" if self._operator == "contains" else repr(value.text[:40])
+        text = f"where at {value.place}: {said} does not fit the column {self._column[:40]!r}"
+        kind, right = self._held(there)
+        raise FilterError(f"{text}, which holds {kind}, for example {shown}; {right}")
+
+    def _held(self, cell: object) -> tuple[str, str]:
+        """What the column holds, and what would be right."""
+        if isinstance(cell, bool):
+            return "booleans", "write true or false"
+        if isinstance(cell, dict | list):
+            return "lists or objects", "only `is null` fits these"
+        if self._operator == "contains":
+            return "numbers", "compare it by =, !=, <, <=, > or >="
+        if _date(str(cell), self._is_named) is not None:
+            return "dates", "write a date that exists, such as 2024-01-31, or as the column has it"
+        if isinstance(cell, int | float):
+            return "numbers", _in_digits(self._value.text)
+        if (number := _Number.of(str(cell))) is not None:
+            right = "write a number with %" if number.is_percent else _in_digits(self._value.text)
+            return "numbers", right
+        return "texts", "use =, != or `contains`"
+
+    def _fits(self, cell: Any) -> bool:
+        """Whether the cell says anything about the value."""
+        if self._operator == "contains":
+            return isinstance(cell, str)
+        if isinstance(self._value.plain, bool):
+            return isinstance(cell, bool)
+        pair = self._pair(cell)
+        if pair is None or pair[0] is not cell or not isinstance(cell, str):
+            return pair is not None
+        if _date(cell, self._is_named) is not None:
+            return False
+        return self._operator in ("=", "!=") or _Number.of(cell) is None
+
+    def _test(self) -> Test:
+        column, value, pair = self._column, self._value, self._pair
+        if isinstance(value.plain, bool):
+            is_equal = self._operator == "="
+            return lambda row: (row.get(column) is value.plain) == is_equal
+        if self._operator == "contains":
+            part = value.text.casefold()
+            return lambda row: isinstance(cell := row.get(column), str) and part in cell.casefold()
+        compare, is_unlike = COMPARE[self._operator], self._operator == "!="
+
+        def test(row: Row) -> bool:
+            found = pair(row.get(column))
+            return is_unlike if found is None else compare(*found)
+
+        return test
+
+    def _pair(self, cell: Any) -> tuple[Any, Any] | None:
+        """The cell and the value as they are compared; None if they can't be."""
         if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal | str):
-            return is_unlike
+            return None
+        value, date = self._value, self._date
         if date is not None:
-            there = _date(str(cell), named)
+            there = _date(str(cell), self._is_named)
             if there is not None and there.kind == date.kind:
-                return compare(there.at, date.at)
-        if isinstance(cell, str):
-            if value.number is None or (number := number_of(cell.strip())) is None:
-                return compare(cell, value.text)
-            return compare(number, value.number)
-        if value.number is None:
-            return is_unlike
-        return compare(_exact(cell), value.number)
+                return there.at, date.at
+        number = value.number
+        if not isinstance(cell, str):
+            return None if number is None or number.is_percent else (_exact(cell), number.value)
+        written = None if number is None else _Number.of(cell)
+        if number is not None and written is not None and written.is_percent == number.is_percent:
+            return written.value, number.value
+        is_text = date is None and number is None
+        return (cell, value.text) if is_text or self._operator in ("=", "!=") else None
 
-    return test
+
+def _in_digits(text: str) -> str:
+    """How a number is to be written that is not written in digits."""
+    found = _SCALED.fullmatch(text.strip())
+    if found is None:
+        return "write a number in digits, such as 1234.5"
+    if found[2] in "%％":
+        return f"write {found[1]}, or a hundredth of it, as the column has it"
+    scaled = Decimal(found[1]) * _SCALES[found[2].lower()]
+    return f"write {scaled.normalize():f}, in the unit of the column"
 
 
 def _date(text: str, named: bool) -> Date | None:

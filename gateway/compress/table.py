@@ -7,6 +7,7 @@ The choice is made in four steps, each as far as the budget allows: rows that th
 with the columns that it names; the other columns; statistics; rows that are evenly spaced.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -65,7 +66,7 @@ class _Fitting:
         self._choice = choice
         self._budget = budget
         self._form = cheapest(table, choice.columns, budget)
-        self._sizes: dict[tuple[int, tuple[str, ...]], int] = {}
+        self._sizes: defaultdict[tuple[str, ...], dict[int, int]] = defaultdict(dict)
 
     def best(self) -> Shortened:
         table, choice = self._table, self._choice
@@ -115,7 +116,9 @@ class _Fitting:
             kept = {*columns, *others[:count]}
             return tuple(name for name in self._table.columns if name in kept)
 
-        most = _largest(len(others), lambda n: self._fits(shown, both(n), SHARE * self._budget.limit))
+        most = _largest(
+            len(others), lambda n: self._fits(shown, both(n), SHARE * self._budget.limit)
+        )
         return both(most)
 
     def _statistics(self, rows: Sequence[int], columns: tuple[str, ...]) -> list[str]:
@@ -186,11 +189,11 @@ class _Fitting:
         return self._budget.size(f"{self._note(sorted(rows), columns)}\n{header}\n")
 
     def _size_of_row(self, place: int, columns: tuple[str, ...]) -> int:
-        key = place, columns
-        if key not in self._sizes:
+        sizes = self._sizes[columns]
+        if place not in sizes:
             line = self._form.row(columns, self._table.shown(place))
-            self._sizes[key] = self._budget.size(f"{line}\n")
-        return self._sizes[key]
+            sizes[place] = self._budget.size(f"{line}\n")
+        return sizes[place]
 
     def _text(self, rows: Iterable[int], columns: Sequence[str], stats: Sequence[str]) -> str:
         places = sorted(rows)

@@ -256,7 +256,12 @@ async def test_rows_can_be_filtered(served: ServedGateway, read: Any) -> None:
     assert (await read(served, handle, {"where": days}))["data"] == rows[7:9]
     none = await read(served, handle, {"where": "日期 is null"})
     assert (none["data"], none["matched"], none["offset"]) == ([], 0, 0)
-    for wrong, word in (("日期 >", "where at 5"), ("date > 1", "'date'")):
+    for wrong, word in (
+        ("日期 >", "where at 5"),
+        ("date > 1", "'date'"),
+        ("中国国债收益率10年 > 2%", "where at 14: '2%' does not fit"),
+        ("日期 = 06/15/2026", "which holds dates, for example"),
+    ):
         error = await read(served, handle, {"where": wrong})
         assert (error["code"], error["fault"]) == ("invalid_arguments", "agent")
         assert word in error["message"]

@@ -59,20 +59,20 @@ def test_rows_that_pass(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "where at 1: the end where a column should be"),
-        ("close", "where at 6: the end where =, !=, <,"),
-        ("close >", "where at 8: the end where a value"),
-        ("close > 13 volume", "where at 12: 'volume' where `and`, `or` or the end"),
-        ("close > 13 and", "where at 15: the end where a column"),
-        ("(close > 13", "where at 12: the end where `)`"),
-        ("close in 13", "where at 10: '13' where `(`"),
-        ("close in (13 14)", "where at 14: '14' where `,`"),
-        ("close is 13", "where at 10: '13' where `null`"),
+        ("", "where at 1: expected a column"),
+        ("close", "where at 6: expected =, !=, <,"),
+        ("close >", "where at 8: expected a value"),
+        ("close > 13 volume", "where at 12: expected `and`, `or` or the end"),
+        ("close > 13 and", "where at 15: expected a column"),
+        ("(close > 13", "where at 12: expected `)`"),
+        ("close in 13", "where at 10: expected `(`"),
+        ("close in (13 14)", "where at 14: expected `,`"),
+        ("close is 13", "where at 10: expected `null`"),
         ("name = 'x", "where at 8: a quotation mark that is not closed"),
-        ("close > and", "where at 9: 'and' where a value"),
+        ("close > and", "where at 9: expected a value"),
         ("close ! 13", "where at 7: '!'"),
-        ("close < true", "where: true is compared by = and != only"),
-        ("__import__('os').system('id')", "where at 11: '(' where"),
+        ("close < true", "where at 9: true is compared by = and != only"),
+        ("__import__('os').system('id')", "where at 11: expected"),
         ("x" * (LONGEST + 1), f"where has at most {LONGEST} characters"),
         ("not " * (DEPTH + 2) + "a = 1", f"nested over {DEPTH} deep"),
         ("(" * 900 + "a = 1", f"nested over {DEPTH} deep"),
@@ -85,6 +85,87 @@ def test_a_filter_that_cannot_be_read_says_where_it_is_wrong(text: str, said: st
         RowFilter.of(text)
     assert said in str(raised.value)
     assert len(str(raised.value)) < 200
+
+
+COLUMNS: dict[str, list[Any]] = {
+    "close": [13.5, None, 14],
+    "text": [None, "2.5", "-3"],
+    "share": ["5.3%", "12%"],
+    "date": ["2026-06-15", "2026-06-16"],
+    "day": [20260615, 20260616],
+    "halted": [False, True],
+    "tags": [["a"], []],
+    "symbol": ["000001", "600519"],
+    "name": ["平安银行", "--"],
+    "mixed": [None, "--", 14.5, "N/A", "15.5"],
+    "empty": [None, None],
+}
+
+
+def chosen(text: str) -> list[Any]:
+    """The cells of the first column that a filter names, in the rows that pass it."""
+    read = RowFilter.of(text)
+    name = read.columns[0]
+    rows = [{name: cell} for cell in COLUMNS[name]]
+    for row in rows:
+        read.see([row])
+    read.end()
+    return [row[name] for row in rows if read.passes(row)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("close > 50万", "where at 9: '50万' does not fit the column 'close'"),
+        ("close > 50万", "holds numbers, for example 13.5; write 500000, in the unit of"),
+        ("close > 1.5亿", "write 150000000,"),
+        ("close > 10k", "write 10000,"),
+        ("close > 5%", "write 5, or a hundredth of it"),
+        ("close = abc", "where at 9: 'abc' does not fit the column 'close', which holds numbers"),
+        ("close != abc", "write a number in digits, such as 1234.5"),
+        ("close in (13.5, abc)", "where at 17: 'abc'"),
+        ("close > 1 or close > abc", "where at 22: 'abc'"),
+        ("close contains 3", "where at 16: `contains` does not fit"),
+        ("close = true", "where at 9: 'true' does not fit"),
+        ("text > abc", 'holds numbers, for example "2.5"; write a number in digits'),
+        ("share > 5", 'for example "5.3%"; write a number with %'),
+        ("date = 06/15/2026", "where at 8: '06/15/2026' does not fit"),
+        ("date = 06/15/2026", 'holds dates, for example "2026-06-15"; write a date that exists'),
+        ("date >= 9999-99-99", "write a date that exists, such as 2024-01-31"),
+        ("day > abc", "holds dates, for example 20260615"),
+        ("halted = 5", "holds booleans, for example false; write true or false"),
+        ("tags = a", 'holds lists or objects, for example ["a"]'),
+        ("name > 5", 'holds texts, for example "平安银行"; use =, != or `contains`'),
+    ],
+)
+def test_a_value_that_fits_no_cell_of_its_column_is_refused(text: str, said: str) -> None:
+    with pytest.raises(FilterError) as raised:
+        chosen(text)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("close == 14", [14]),
+        ("share > 6%", ["12%"]),
+        ("date = 2026/06/16", ["2026-06-16"]),
+        ("day > 2026-06-15", [20260616]),
+        ("symbol = AAPL", []),
+        ("symbol != AAPL", ["000001", "600519"]),
+        ("name = 5", []),
+        ("name > a", ["平安银行"]),
+        ("mixed > 14", [14.5, "15.5"]),
+        ("mixed < 15", [14.5]),
+        ("mixed = '--'", ["--"]),
+        ("mixed != 14.5", [None, "--", "N/A", "15.5"]),
+        ("mixed > M", ["N/A"]),
+        ("mixed contains '/'", ["N/A"]),
+        ("empty > abc", []),
+    ],
+)
+def test_each_cell_is_compared_as_what_it_is(text: str, cells: list[Any]) -> None:
+    assert chosen(text) == cells
 
 
 def test_it_names_its_columns_once() -> None:
