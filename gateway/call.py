@@ -24,7 +24,7 @@ from cache import Clock, Entry, Kept
 from gateway import rows
 from gateway.answers import Answers
 from gateway.bind import Binder, BoundCall, InvalidCall, printable
-from gateway.compress.budget import budget_of
+from gateway.compress.budget import budget_of, load
 from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
@@ -104,6 +104,8 @@ class Gateway:
                 open_answers(settings, catalog, clock or Clock())
             )
             gateway = cls(settings, catalog, answers, trace, observers)
+            if settings.max_tokens is not None:
+                load(settings.encoding)
             parts.push_async_callback(gateway._shortener.aclose)
             yield gateway
 
@@ -319,7 +321,7 @@ class Gateway:
             limit_s = min(context.deadline_s or math.inf, settings.deadline_s)
             try:
                 async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
-                    result.view = await shortener.view(
+                    result.view = await shortener.make(
                         entry, bound.plan.manifest, budget, context.question
                     )
             except TimeoutError:

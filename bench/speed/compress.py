@@ -66,11 +66,11 @@ async def _beside_the_loop() -> Figures:
     tables = [_table(LONG_ROWS, seed) for seed in range(LONG_TABLES)]
     shortener, manifest = Shortener(), next(iter(Catalog.load()))
     took = []
-    await shortener.view(_table(ROWS, 0), manifest, BUDGET, "")  # loads the vocabulary, 0.2 s
+    await shortener.make(_table(ROWS, 0), manifest, BUDGET, "")  # loads the vocabulary, 0.2 s
     async with Vitals.watch() as vitals:
         for number, table in enumerate(tables):
             started = time.perf_counter()
-            await shortener.view(table, manifest, BUDGET, QUESTIONS[number % len(QUESTIONS)])
+            await shortener.make(table, manifest, BUDGET, QUESTIONS[number % len(QUESTIONS)])
             took.append((time.perf_counter() - started) * 1e3)
     await shortener.aclose()
     return {

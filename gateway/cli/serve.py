@@ -143,6 +143,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from cache import SnapshotError
     from gateway import Gateway
     from gateway.collector import calm_collector
+    from gateway.compress.budget import load
     from gateway.server import http
     from gateway.server.process import raise_file_limit
     from gateway.server.sockets import turn_away
@@ -177,6 +178,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             if given.trace_file is not None:
                 opened = JsonLines.open(given.trace_file, AGAIN_S, follow_links=True)
                 lines = await parts.enter_async_context(opened)
+            load(settings.encoding)  # before a caller waits for it, and all others
             gateway = await parts.enter_async_context(Gateway.open(settings, trace=lines))
             spans = None
             if settings.otel:

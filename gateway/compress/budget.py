@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Literal, get_args
 
@@ -44,8 +44,11 @@ class Budget:
         return self.tokens(text) if self.unit == "tokens" else len(text)
 
     def tokens(self, text: str) -> int:
-        """The tokens of a text, whatever the unit is; 50 ns a byte."""
-        return _counter(self.encoding)(text)
+        """The tokens of a text, whatever the unit is; 50 ns a byte. The first time it loads the
+        vocabulary.
+        """
+        load(self.encoding)
+        return _COUNTERS[self.encoding](text)
 
     @property
     def most_bytes(self) -> int:
@@ -62,9 +65,17 @@ budget_of = lru_cache(1_024)(Budget)
 """The same budget for the same arguments: making one costs a tenth of a cached call."""
 
 
-@cache
-def _counter(encoding: Encoding) -> Callable[[str], int]:
-    """Loading an encoding takes 0.2 s."""
-    tokenizers = import_module("rs_bpe.bpe").openai  # has no types
-    count: Callable[[str], int] = getattr(tokenizers, encoding)().count
-    return count
+_COUNTERS: dict[Encoding, Callable[[str], int]] = {}
+
+
+def load(encoding: Encoding) -> None:
+    """Load a vocabulary, unless it is loaded. That takes up to 0.2 s, in which no other thread of
+    the process runs, and 70 MB; so a server loads it before it is ready.
+    """
+    if encoding not in _COUNTERS:
+        tokenizers = import_module("rs_bpe.bpe").openai  # has no types
+        _COUNTERS[encoding] = getattr(tokenizers, encoding)().count
+
+
+def is_loaded(encoding: Encoding) -> bool:
+    return encoding in _COUNTERS

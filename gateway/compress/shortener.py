@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from cache import Entry, View
 from gateway.compress.answer import Compressed, compress
-from gateway.compress.budget import Budget
+from gateway.compress.budget import Budget, is_loaded
 from gateway.compress.extractor import READ, Extractor
 from manifests import Manifest
 
@@ -33,7 +33,6 @@ class Shortener:
         self._kept: OrderedDict[_Key, View] = OrderedDict()
         self._bytes = 0
         self._threads = anyio.CapacityLimiter(THREADS)
-        self._loaded: set[str] = set()
         self._making: dict[_Key, asyncio.Task[View]] = {}
 
     async def aclose(self) -> None:
@@ -52,15 +51,12 @@ class Shortener:
             self._kept.move_to_end(key)
         return view
 
-    async def view(self, entry: Entry, manifest: Manifest, budget: Budget, question: str) -> View:
-        """The answer within the budget, as a text. The same one is given again while it is kept,
-        and callers that ask for it at once share the work.
+    async def make(self, entry: Entry, manifest: Manifest, budget: Budget, question: str) -> View:
+        """The answer within the budget, as a text, for a caller to whom it is not `known`. Callers
+        that ask for the same one at once share the work.
         """
         key = entry.digest, budget, question
-        view = self.known(entry, budget, question)
-        if view is not None:
-            return view
-        is_short = len(entry.data) <= AT_ONCE and budget.encoding in self._loaded
+        is_short = len(entry.data) <= AT_ONCE and is_loaded(budget.encoding)
         if is_short and (self._extractor is None or not question):
             view = view_of(entry, compress(entry, budget, question, _meanings(manifest)))
             self._keep(key, view)
@@ -75,7 +71,6 @@ class Shortener:
     async def _made(self, key: _Key, entry: Entry, manifest: Manifest) -> View:
         _, budget, question = key
         made = await self._aside(entry, manifest, budget, question)
-        self._loaded.add(budget.encoding)
         is_for_model = question and not made.whole and manifest.intent_type != "transactional"
         if self._extractor is None or not is_for_model:
             view = view_of(entry, made)

@@ -1,6 +1,8 @@
 """Answers within a budget, over REST, in batches and in Python."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +170,27 @@ async def test_python_code_asks_by_the_context(served: ServedGateway) -> None:
     for tokens, chars in ((0, None), (None, 7), (99, 999)):
         with pytest.raises(ValueError, match="max_"):
             CallContext(max_tokens=tokens, max_chars=chars)
+
+
+OPENS = """
+import asyncio, sys
+from pathlib import Path
+from gateway import Gateway
+from gateway.settings import GatewaySettings
+
+async def opened(**settings):
+    given = GatewaySettings(upstream="simulated", cache_dir=Path(sys.argv[1]), **settings)
+    async with Gateway.open(given):
+        print("rs_bpe" in sys.modules)
+
+asyncio.run(opened())
+asyncio.run(opened(max_tokens=500))
+"""
+
+
+def test_a_gateway_with_a_budget_of_its_own_loads_the_vocabulary_before_it_is_open(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", OPENS, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "True"]
