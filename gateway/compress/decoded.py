@@ -144,3 +144,14 @@ def _days(cells: list[Any]) -> list[str]:
     if is_iso and {*map(type, cells)} == {str} and {*map(len, cells)} == {10}:
         return cells  # nearly all tables have such days
     return [*map(day, cells)]
+
+
+def spaced(count: int, most: int) -> list[int]:
+    """At most so many places of rows: the first and the last, and evenly spaced ones between."""
+    if most >= count:
+        return [*range(count)]
+    if most <= 0:
+        return []
+    if most == 1:
+        return [count - 1]
+    return sorted({round(n * (count - 1) / (most - 1)) for n in range(most)})

@@ -15,8 +15,8 @@ from itertools import pairwise
 from cache import Entry
 from gateway.compress.budget import Budget
 from gateway.compress.choice import Choice
-from gateway.compress.cut import MORE, spaced
-from gateway.compress.decoded import Table
+from gateway.compress.cut import MORE
+from gateway.compress.decoded import Table, spaced
 from gateway.compress.forms import CELL_CHARS, cheapest
 from gateway.compress.question import Question
 from gateway.compress.statistics import one_line, statistics_of
