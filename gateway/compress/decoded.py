@@ -1,9 +1,6 @@
 """A decoded table: its columns as values, its rows as they are written."""
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
@@ -17,56 +14,22 @@ from gateway.compress.written import read
 FREED = 1_000
 """Rows that are freed in one go."""
 
-STEP = 2**10
-"""Bytes of a table between two places that are marked in it."""
-
-
-class Lines:
-    """The records of a table's JSON, one a line, as an entry has them. A line is cut out when it is
-    asked for, because few of them are shown.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def __getitem__(self, place: int) -> bytes:
-        start = self._behind_end(place)
-        end = self._data.find(b"\n", start)
-        return self._data[start : (end if end >= 0 else len(self._data)) - 1]
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        """How many lines end before each marked place."""
-        counts = (self._data.count(b"\n", at, at + STEP) for at in range(0, len(self._data), STEP))
-        return [*accumulate(counts, initial=0)]
-
-    def _behind_end(self, count: int) -> int:
-        """The place behind the end of so many lines."""
-        if not count:
-            return 1  # behind the bracket of the array
-        step = bisect_left(self._ends, count) - 1
-        place = step * STEP
-        for _ in range(count - self._ends[step]):
-            place = self._data.index(b"\n", place) + 1
-        return place
-
 
 class Table:
-    """Rows that have the same columns, or nearly so. `data` is their JSON, one a line; without it,
-    the rows themselves hold their numbers as they are written. `dated` is the column of dates, if
-    there is one.
+    """Rows that have the same columns, or nearly so. `lines` are their JSON, with a comma behind it
+    or not; without them, the rows themselves hold their numbers as they are written. `dated` is the
+    column of dates, if there is one.
     """
 
     def __init__(
         self,
         columns: Sequence[str],
         rows: list[dict[str, Any]],
-        data: bytes = b"",
+        lines: list[bytes] | None = None,
     ) -> None:
         self.columns = columns
         self.rows = rows
-        self.lines = Lines(data)
-        self._is_written = not data
+        self._lines = lines or []
         self._names = {name: name for name in rows[0]} if rows else {}
         self._columns: dict[str, list[Any]] = {}
         self._shown: dict[int, Mapping[str, Any]] = {}
@@ -79,9 +42,11 @@ class Table:
     @classmethod
     def of(cls, entry: Entry) -> "Table":
         rows: list[dict[str, Any]] = []
+        lines: list[bytes] = []
         for piece in entry.pieces() if entry.rows else ():
             rows += orjson.loads(piece)
-        return cls(entry.columns or (), rows, entry.data)
+            lines += piece[1:-1].split(b"\n")  # twice as fast as by the comma and the line's end
+        return cls(entry.columns or (), rows, lines)
 
     def free(self) -> None:
         """Free the table bit by bit, once it is not needed. Python frees a long list in one go, and
@@ -90,7 +55,7 @@ class Table:
         self._columns.clear()
         self._days = None
         while self.rows:
-            del self.rows[-FREED:]
+            del self.rows[-FREED:], self._lines[-FREED:]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -113,12 +78,16 @@ class Table:
             self._is_number[name] = number(cell) is not None
         return self._is_number[name]
 
+    def line(self, place: int) -> bytes:
+        """The JSON of a row."""
+        return self._lines[place].removesuffix(b",")
+
     def shown(self, place: int) -> Mapping[str, Any]:
         """A row with its numbers as they are written."""
-        if self._is_written:
+        if not self._lines:
             return self.rows[place]
         if place not in self._shown:
-            self._shown[place] = read(self.lines[place])
+            self._shown[place] = read(self.line(place))
         return self._shown[place]
 
     @property

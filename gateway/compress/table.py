@@ -72,10 +72,10 @@ class _Fitting:
         table, choice = self._table, self._choice
         count = len(table)
         whole = range(count)
-        if not count or len(table.lines[0]) * count < self._budget.most_bytes:
+        if not count or len(table.line(0)) * count < self._budget.most_bytes:
             text = self._text(whole, table.columns, [])
             if self._budget.fits(text):
-                is_cut = MORE in text and any(len(table.lines[at]) > CELL_CHARS for at in whole)
+                is_cut = MORE in text and any(len(table.line(at)) > CELL_CHARS for at in whole)
                 return Shortened(text, self._form.name, count, len(table.columns), not is_cut)
         columns = tuple(choice.columns[: max(choice.asked, 1)])
         first = [*choice.first, *choice.rows, 0][:1]
