@@ -13,9 +13,9 @@ a text in single or double quotes. `==` and `<>` are read as `=` and `!=`; keywo
 
 Two dates are compared as dates, whatever their forms; a month or a year equals its first day. A
 number and a cell that is one, also as a text, are compared as decimals; if `%` stands behind one of
-two numbers, both need it. Other texts are compared as
-texts, but by `=` and `!=` only if the value is a number or a date. A cell that can't be compared
-with the value, a null or missing one too, passes `!=` only; a null one also `is null`.
+two numbers, both need it. Other texts are compared as texts, but only by `=` and `!=` if the value
+is a number or a date. A cell that can't be compared with the value, a null or missing one too,
+passes `!=` only; a null one also `is null`.
 
 If no cell of a column can be compared with a value, the filter is refused (`RowFilter.end`): a row
 that passes for no reason, or none at all, would look like an answer.
