@@ -48,27 +48,42 @@ def run(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") 
 
 @contextmanager
 def _cancelled_by_ctrl_c(text: str) -> Iterator[None]:
-    """Let Ctrl-C cancel the current task, and a second one end the process, even while code of the
-    user blocks the event loop.
-    """
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    """Let Ctrl-C cancel the current task, and a second one end the process."""
+    task = asyncio.current_task()
 
-    def cancel(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    def cancel() -> None:
         for descriptor, told in ((1, _SHOW_CURSOR), (2, f"{text}\n".encode() if text else b"")):
             with suppress(OSError):
                 if told and (descriptor == 2 or os.isatty(descriptor)):
                     os.write(descriptor, told)  # `print` can't be entered again by a signal handler
         if task is not None:
             task.cancel()
+
+    with at_first_signal(cancel, signal.SIGINT):
+        yield
+
+
+@contextmanager
+def at_first_signal(then: Callable[[], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Call `then` in the signal handler of the first of these signals. A second one has the default
+    action, even while code blocks the event loop.
+    """
+    loop = asyncio.get_running_loop()
+
+    def handle(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+        then()
         loop.call_soon_threadsafe(lambda: None)  # wakes the loop
 
-    before = signal.signal(signal.SIGINT, cancel)
-    _reset_by_first_signal(signal.SIGINT)
+    before = {number: signal.signal(number, handle) for number in numbers}
+    for number in numbers:
+        _reset_by_first_signal(number)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 _SHOW_CURSOR = b"\x1b[?25h"

@@ -2,23 +2,32 @@
 
 Exit codes: 0 ended on request, 1 could not serve or lost calls, 2 usage error. SIGTERM, Ctrl-C and
 the end of stdin, if that is watched, end the server once it has answered the requests that it
-accepted; a second signal ends it at once.
+accepted. A second signal ends it at once: one process by that signal, a supervisor with code 1.
 """
 
 import asyncio
 import ipaddress
 import logging
-import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import OutPath, modes, read_settings, run, simulation, tell_settings_file
+from gateway.cli.options import (
+    OutPath,
+    at_first_signal,
+    modes,
+    read_settings,
+    run,
+    simulation,
+    tell_settings_file,
+)
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -154,7 +163,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from gateway.trace import AGAIN_S, JsonLines, TraceError
 
     raise_file_limit()
-    stop = _stop_on_signal(given.is_supervised)
+    stop = asyncio.Event()
     listening = None
     if given.listening_fd is not None:
         listening = socket.socket(fileno=given.listening_fd)
@@ -171,6 +180,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     is_ready = False
     try:
         async with AsyncExitStack() as parts:
+            parts.enter_context(_set_by_signal(stop, given.is_supervised))
             parts.enter_context(set_up(settings.log_format))
             if given.worker_index == 0:
                 tell_settings_file()
@@ -203,23 +213,19 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     return 0
 
 
-def _stop_on_signal(is_supervised: bool) -> asyncio.Event:
-    """Return an event that the first signal sets. A second signal ends the process, except under a
-    supervisor, which decides itself: a service manager may send each signal to both.
+@contextmanager
+def _set_by_signal(stop: asyncio.Event, is_supervised: bool) -> Iterator[None]:
+    """Let the first signal set `stop`. A second signal ends the process, except under a supervisor,
+    which decides itself: a service manager may send each signal to both.
     """
-    stop, signals = asyncio.Event(), 0
-
-    def on_signal() -> None:
-        nonlocal signals
-        signals += 1
-        if signals == 2 and not is_supervised:
-            echo("finport: second signal to end: calls under way are lost", err=True)
-            os._exit(1)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal)
-    return stop
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+    if not is_supervised:
+        with at_first_signal(lambda: loop.call_soon_threadsafe(stop.set), *numbers):
+            yield
+        return
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    yield
 
 
 def _check_host(host: str, settings: "GatewaySettings") -> None:

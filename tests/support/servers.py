@@ -71,6 +71,23 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | own
 
 
+def stalling(folder: Path) -> dict[str, str]:
+    """Variables that let SIGUSR1 stall the event loop of a server for good, in code in C."""
+    script = """
+import signal
+from pathlib import Path
+
+def stall(*_):
+    (Path(__file__).parent / "stalled").touch()
+    sum(range(10**15))
+
+signal.signal(signal.SIGUSR1, stall)
+"""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(script)
+    return {"PYTHONPATH": str(folder)}
+
+
 async def start(folder: Path, *options: str, **told: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(*FINPORT, "serve", "--port", "0", *options),

@@ -21,7 +21,16 @@ import pytest
 from gateway.server import supervisor as workers
 from gateway.server.sockets import bound_socket
 from gateway.server.supervisor import Plan, Supervisor, pause_after
-from tests.support.servers import Server, answer, coin, environment, is_listening, refusal, server
+from tests.support.servers import (
+    Server,
+    answer,
+    coin,
+    environment,
+    is_listening,
+    refusal,
+    server,
+    stalling,
+)
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -259,6 +268,19 @@ async def test_the_second_signal_ends_all_at_once(tmp_path: Path) -> None:
         writer.close()
         said = "finport: second signal to end: calls under way are lost\n"
         assert await served.ended() == (1, said)
+        assert not any(map(is_there, workers))
+
+
+async def test_the_second_signal_ends_a_worker_whose_event_loop_is_stalled(tmp_path: Path) -> None:
+    told = stalling(tmp_path / "stalling")
+    async with server(tmp_path, "--workers", "2", **told) as served:
+        workers = children(served.process.pid)
+        os.kill(min(workers), signal.SIGUSR1)
+        await until((tmp_path / "stalling" / "stalled").exists)
+        served.tell(signal.SIGTERM)
+        await until(lambda: not is_listening(served.port))
+        served.tell(signal.SIGTERM)
+        assert (await served.ended())[0] == 1
         assert not any(map(is_there, workers))
 
 
