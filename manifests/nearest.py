@@ -13,6 +13,9 @@ NEAR = 70
 
 MOST = 5
 
+MAX_SHOWN = 64
+"""Characters of an unknown name that an error repeats."""
+
 
 def nearest(
     name: str, names: Iterable[str], limit: int = MOST, *, own: Callable[[str], str] = str
@@ -32,6 +35,12 @@ def nearest(
 def did_you_mean(name: str, names: Iterable[str], *, own: Callable[[str], str] = str) -> str:
     """The end of a sentence that rejects `name`; empty if none of `names` is near."""
     return hint(nearest(name, names, 1, own=own))
+
+
+def not_among(name: str, names: Iterable[str]) -> str:
+    """The end of a sentence that rejects `name` and says which names there are."""
+    known, shown = [*names], name[:MAX_SHOWN]
+    return f"{shown!r}{did_you_mean(shown, known)}; it takes {', '.join(known)}"
 
 
 def hint(near: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.json_text import Repeating, read_json, read_json_aside
 from gateway.result import Result
+from manifests.nearest import not_among
 
 NDJSON = "application/x-ndjson"
 
@@ -40,7 +41,8 @@ BREATH = 32
 """After this many calls a task yields to the event loop, even if none of the calls had to wait."""
 
 
-_NAMES = frozenset({"id", "tool", "arguments"}) | NAMES
+_NAMES = ("id", "tool", "arguments", *NAMES)
+_KNOWN, _BUDGET = frozenset(_NAMES), frozenset(NAMES)
 
 _ODD = {"description": "An element that is not a call gets an error; the other calls go on."}
 
@@ -242,16 +244,19 @@ def _read(
 ) -> tuple[str, bytes | Mapping[str, Any], CallContext]:
     """Return the tool and the arguments of a call, and its options. Raises `BadRequest`."""
     form = 'a call is {"id": ..., "tool": NAME, "arguments": {...}}'
-    if not isinstance(call, dict) or not call.keys() <= _NAMES:
+    if not isinstance(call, dict):
         raise BadRequest(f"{form}; call {number} is not")
+    if not call.keys() <= _KNOWN:
+        unknown = next(name for name in call if name not in _KNOWN)
+        raise BadRequest(f"call {number}: a call has no {not_among(unknown, _NAMES)}")
     if isinstance(call, Repeating):
         raise BadRequest(f"{form}; call {number} has {call.repeated[0]} more than once")
     id_, tool, arguments = call.get("id"), call.get("tool"), call.get("arguments", {})
     if not (id_ is None or is_id(id_)) or not isinstance(tool, str):
         raise BadRequest(f"{form}, with a text or a whole number as id; call {number} is not")
-    if len(call) > 1 and not NAMES.isdisjoint(call):
-        budget = {name: value for name, value in call.items() if name in NAMES}
-        context = with_budget(context, budget, f"call {number}:")
+    if len(call) > 1 and not _BUDGET.isdisjoint(call):
+        budget = {name: value for name, value in call.items() if name in _BUDGET}
+        context = with_budget(context, budget, f"call {number}: ")
     return tool, arguments_text(arguments), context
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from gateway.access.rejection import BadRequest
 from gateway.compress.budget import LIMITS
 from gateway.context import QUESTION_CHARS, CallContext
+from manifests.nearest import not_among
 from manifests.problem import first_problem
 
 META_PREFIX = "finport/"
@@ -49,27 +50,29 @@ class BudgetFields(BaseModel):
         return given
 
 
-class _Given(BudgetFields):
-    model_config = ConfigDict(extra="forbid")
+NAMES = tuple(BudgetFields.model_fields)
 
-
-NAMES = frozenset(BudgetFields.model_fields)
+META_NAMES = {f"{META_PREFIX}{name}": name for name in NAMES}
+"""The names of a budget in the `_meta` of an MCP request."""
 
 
 def with_budget(context: CallContext, given: Mapping[str, Any], where: str) -> CallContext:
-    """The context with the budget that stands in `given`. Raises `BadRequest`."""
+    """The context with the budget in `given`, whose names are `NAMES`. Raises `BadRequest`, whose
+    text begins with `where`.
+    """
     if not given:
         return context
     try:
-        return _Given.model_validate(given).within(context)
+        return BudgetFields.model_validate(given).within(context)
     except ValidationError as error:
-        raise BadRequest(f"{where} {first_problem(error)}") from None
+        raise BadRequest(f"{where}{first_problem(error)}") from None
 
 
-def budget_in_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The budget in the `_meta` of an MCP request, under the names of `BudgetFields`."""
-    return {
-        key.removeprefix(META_PREFIX): value
-        for key, value in meta.items()
-        if key.startswith(META_PREFIX)
-    }
+def with_budget_in_meta(context: CallContext, meta: Mapping[str, Any]) -> CallContext:
+    """The context with the budget in the `_meta` of an MCP request. Raises `BadRequest`."""
+    given = {key: value for key, value in meta.items() if key.startswith(META_PREFIX)}
+    unknown = next((key for key in given if key not in META_NAMES), None)
+    if unknown is not None:
+        raise BadRequest(f"the budget in _meta has no {not_among(unknown, META_NAMES)}")
+    budget = {META_NAMES[key]: value for key, value in given.items()}
+    return with_budget(context, budget, f"_meta {META_PREFIX}")

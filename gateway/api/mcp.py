@@ -18,7 +18,7 @@ import orjson
 
 from gateway.access.guard import Caller
 from gateway.access.rejection import RequestRejected
-from gateway.api.budget import META_PREFIX, budget_in_meta, with_budget
+from gateway.api.budget import with_budget_in_meta
 from gateway.api.mcp_tools import DEFAULT_LISTING, CursorError, Listing, McpTools, UnknownToolError
 from gateway.api.requests import is_id
 from gateway.call import Gateway
@@ -166,7 +166,7 @@ class Mcp:
         if isinstance(parent := request.meta.get("traceparent"), str):
             context = context.within(parent)
         try:
-            context = with_budget(context, budget_in_meta(request.meta), f"_meta {META_PREFIX}")
+            context = with_budget_in_meta(context, request.meta)
             with visitor.caller.slot():
                 return await self._tools.call(visitor.offer, name, arguments or {}, context)
         except UnknownToolError as unknown:

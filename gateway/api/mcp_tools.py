@@ -7,7 +7,7 @@ one page if possible, because many clients do not ask for a second.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
 from gateway.access.rejection import RequestRejected
-from gateway.api.budget import BudgetFields
+from gateway.api.budget import META_NAMES, BudgetFields
 from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
 from gateway.api.models import Answer, FoundTools, ToolDescription
 from gateway.api.requests import arguments_text
@@ -149,7 +149,8 @@ class McpTools:
         manifest = self._gateway.catalog.get(name)
         if manifest is None or manifest not in offer:
             raise UnknownToolError(name, self._nearest(offer, name))
-        return await self._called(name, arguments, context)
+        result = await self._gateway.call(name, arguments_text(arguments), context)
+        return _result_of(_with_way_to_budget(result, arguments))
 
     async def refuse(
         self,
@@ -367,6 +368,21 @@ def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
 def _result_of(result: Result) -> bytes:
     line, text = result.to_texts()
     return given(line, text, failed=not result.ok)
+
+
+def _with_way_to_budget(result: Result, arguments: Mapping[str, Any]) -> Result:
+    """The result of a tool called by its own name. If it refused a budget among its arguments, the
+    error says where a budget belongs.
+    """
+    error = result.error
+    if error is None or error.code is not ErrorCode.INVALID_ARGUMENTS:
+        return result
+    takes = error.details.get("allowed", {})
+    ways = [key for key, name in META_NAMES.items() if name in arguments and name not in takes]
+    if ways:
+        text = f"{error.message}; a budget stands in _meta: {', '.join(ways)}"
+        result.error = replace(error, message=text)
+    return result
 
 
 def _page_result(page: Page) -> bytes:

@@ -25,13 +25,10 @@ from gateway.api.coding import COMPRESS_FROM, CodedResponse, KeptMiddles, coding
 from gateway.errors import CallError
 from gateway.result import Result
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
-from manifests.nearest import did_you_mean
+from manifests.nearest import not_among
 from manifests.problem import first_problem
 
 YEAR_S = 31_536_000
-
-MAX_SHOWN = 64
-"""Characters of an unknown name that an error repeats."""
 
 REQUEST_ID = "X-Request-Id"
 
@@ -64,10 +61,7 @@ def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
         unknown = next((name for name in query if name not in model.model_fields), None)
         if unknown is None:
             raise BadRequest(f"query {first_problem(error)}") from None
-        near = did_you_mean(unknown, model.model_fields)
-        takes = ", ".join(model.model_fields)
-        text = f"query has no {unknown[:MAX_SHOWN]!r}{near}; it takes {takes}"
-        raise BadRequest(text) from None
+        raise BadRequest(f"query has no {not_among(unknown, model.model_fields)}") from None
 
 
 @lru_cache(256)

@@ -110,12 +110,17 @@ async def test_a_line_of_a_batch_has_a_budget_of_its_own(served: ServedGateway) 
         {"id": 2, "tool": TOOL, "arguments": HIST},
         {"id": 3, "tool": TOOL, "arguments": HIST, "max_tokens": 1},
         {"id": 4, "tool": TOOL, "arguments": HIST, "max_chars": 300},
+        {"id": 5, "tool": TOOL, "arguments": HIST, "max_token": 300},
     ]
     async with served.client.post(f"{served.url}/v1/calls?max_tokens=900", json=calls) as got:
         found = {line["id"]: line for line in map(json.loads, (await got.text()).splitlines())}
     assert found[1]["compression"]["tokens"] <= 120 < found[2]["compression"]["tokens"] <= 900
     assert "call 3: max_tokens" in found[3]["error"]["message"]
     assert len(found[4]["data"]) <= 300
+    assert found[5]["error"]["message"] == (
+        "call 5: a call has no 'max_token'; did you mean max_tokens?; it takes id, tool, "
+        "arguments, max_tokens, max_chars, question"
+    )
 
 
 async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGateway) -> None:
@@ -129,9 +134,16 @@ async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGatewa
     assert answer["result"]["structuredContent"]["compression"]["tokens"] <= 120
     _, answer = await post(served, request("tools/call", {"name": TOOL, "arguments": HIST}))
     assert "compression" not in answer["result"].get("structuredContent", {})
-    for key, said in (("finport/max_tokens", "max_tokens"), ("finport/max_token", "max_token")):
-        wrong = request("tools/call", {"name": TOOL, "arguments": HIST, "_meta": {key: 1}})
-        _, answer = await post(served, wrong, query="?tools=all")
+    allowed = ", ".join(f"finport/{name}" for name in ("max_tokens", "max_chars", "question"))
+    unknown = f"'finport/max_token'; did you mean finport/max_tokens?; it takes {allowed}"
+    given: Any
+    for given, meta, said in (
+        ({}, {"finport/max_tokens": 1}, "_meta finport/max_tokens: Input should be greater"),
+        ({}, {"finport/max_token": 100}, f"the budget in _meta has no {unknown}"),
+        ({"max_tokens": 100}, {}, "a budget stands in _meta: finport/max_tokens"),
+    ):
+        params = {"name": TOOL, "arguments": HIST | given, "_meta": meta}
+        _, answer = await post(served, request("tools/call", params), query="?tools=all")
         assert answer["result"]["isError"]
         assert said in json.loads(answer["result"]["content"][0]["text"])["error"]["message"]
 
