@@ -1,6 +1,7 @@
 """The options of a call beside its tool and arguments."""
 
 from dataclasses import dataclass, replace
+from types import NoneType
 
 from cache import CacheControl
 from gateway.compress.budget import LIMITS
@@ -28,7 +29,8 @@ class CallContext:
     another's. `grant` says which tools it may use, if that differs from the settings. `episode` and
     `step` say in the record on whose behalf the call was made. `traceparent` (W3C Trace Context)
     says within which span it was made. Raises `ValueError` for a deadline or a number of rows that
-    is not positive, and for a budget that can't be kept.
+    is not positive, and for a budget that can't be kept, and `TypeError` for a value of another
+    type.
     """
 
     deadline_s: float | None = None
@@ -44,12 +46,14 @@ class CallContext:
     question: str = ""
 
     def __post_init__(self) -> None:
+        for name, kinds, words in _TYPES:
+            value = getattr(self, name)
+            if value.__class__ not in kinds and not isinstance(value, kinds):
+                raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
         if self.deadline_s is not None and not self.deadline_s > 0:
             raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")
         if self.max_rows is not None and self.max_rows < 1:
             raise ValueError(f"max_rows must be 1 or more, not {self.max_rows}")
-        if self.cache is not None and not isinstance(self.cache, CacheControl):
-            raise TypeError(f"cache must be a CacheControl, not {type(self.cache).__name__}")
         if self.max_tokens is not None or self.max_chars is not None or self.question:
             self._check_budget()
 
@@ -74,5 +78,20 @@ class CallContext:
     def within(self, traceparent: str) -> "CallContext":
         return replace(self, traceparent=traceparent)
 
+
+_WHOLE, _TEXT = (int, NoneType), (str, NoneType)
+_TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("deadline_s", (int, float, NoneType), "a number"),
+    ("max_rows", _WHOLE, "a whole number"),
+    ("cache", (CacheControl, NoneType), "a CacheControl"),
+    ("client", (str,), "a text"),
+    ("episode", _TEXT, "a text"),
+    ("step", _WHOLE, "a whole number"),
+    ("grant", (Grant, NoneType), "a Grant"),
+    ("traceparent", _TEXT, "a text"),
+    ("max_tokens", _WHOLE, "a whole number"),
+    ("max_chars", _WHOLE, "a whole number"),
+    ("question", (str,), "a text"),
+)
 
 DEFAULT_CONTEXT = CallContext()

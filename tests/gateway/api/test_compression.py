@@ -182,6 +182,14 @@ async def test_python_code_asks_by_the_context(served: ServedGateway) -> None:
     for tokens, chars in ((0, None), (None, 7), (99, 999)):
         with pytest.raises(ValueError, match="max_"):
             CallContext(max_tokens=tokens, max_chars=chars)
+    wrong: Any
+    for wrong, said in (
+        ({"max_tokens": "100"}, "max_tokens must be a whole number, not str"),
+        ({"question": 5}, "question must be a text, not int"),
+        ({"deadline_s": "1"}, "deadline_s must be a number, not str"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            CallContext(**wrong)
 
 
 OPENS = """
