@@ -153,7 +153,7 @@ class Gateway:
             if kept is not None and now < kept.fresh_until and context.cache is None:
                 result.source = "cached" if kept.snapshot is None else "replayed"
                 self._answer(result, bound, kept, now, context)
-                if context.is_shortened or self._shortens:
+                if context.is_shortened or (self._shortens and not context.as_rows):
                     await self._shorten(result, bound, kept, context, started)
             else:
                 outcome = await self.answers.obtain(bound, context)
@@ -161,7 +161,7 @@ class Gateway:
                 result.error, result.snapshot = outcome.error, outcome.snapshot
                 if outcome.kept is not None:
                     self._answer(result, bound, outcome.kept, self._passed(), context)
-                    if context.is_shortened or self._shortens:
+                    if context.is_shortened or (self._shortens and not context.as_rows):
                         await self._shorten(result, bound, outcome.kept, context, started)
         except InvalidCall as refused:
             result.tool = printable(tool)

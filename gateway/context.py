@@ -25,7 +25,9 @@ class CallContext:
     `deadline_s` shortens the time for the whole call. `max_rows` is how many rows to return.
     `cache` says which cached answers are acceptable; answers of a snapshot are returned whatever it
     says. `max_tokens` or `max_chars` shorten the answer to a text within that budget, with what
-    `question` asks for (`gateway.compress`). `client` names the caller: no client's calls starve
+    `question` asks for (`gateway.compress`); without a budget, of the call or by default, a
+    question has no effect. `as_rows` asks for the rows of a table: then no budget applies by
+    default. `client` names the caller: no client's calls starve
     another's. `grant` says which tools it may use, if that differs from the settings. `episode` and
     `step` say in the record on whose behalf the call was made. `traceparent` (W3C Trace Context)
     says within which span it was made. Raises `ValueError` for a deadline or a number of rows that
@@ -44,6 +46,7 @@ class CallContext:
     max_tokens: int | None = None
     max_chars: int | None = None
     question: str = ""
+    as_rows: bool = False
 
     def __post_init__(self) -> None:
         for name, kinds, words in _TYPES:
@@ -92,6 +95,7 @@ _TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("max_tokens", _WHOLE, "a whole number"),
     ("max_chars", _WHOLE, "a whole number"),
     ("question", (str,), "a text"),
+    ("as_rows", (bool,), "a bool"),
 )
 
 DEFAULT_CONTEXT = CallContext()

@@ -32,7 +32,10 @@ class BudgetFields(BaseModel):
         description="Shorten the answer to a text of at most this many characters.",
     )
     question: str = Field(
-        "", max_length=QUESTION_CHARS, description="The question that a shortened answer serves."
+        "",
+        max_length=QUESTION_CHARS,
+        description=f"The question that a shortened answer serves, in at most {QUESTION_CHARS:,} "
+        "characters. It has no effect on an answer that is not shortened.",
     )
 
     def within(self, context: CallContext) -> CallContext:

@@ -117,8 +117,9 @@ class CallQuery(Query, BudgetFields):
     question: str = Field(
         "",
         max_length=QUERY_CHARS,
-        description="The question that a shortened answer serves. A longer one fits into a line of "
-        "`/v1/calls`.",
+        description=f"The question that a shortened answer serves, in at most {QUERY_CHARS} "
+        "characters. A longer one fits into a line of `/v1/calls`. It has no effect on an answer "
+        "that is not shortened.",
     )
 
 
@@ -201,6 +202,8 @@ class Rest:
         """`POST /v1/tools/{name}`: takes the arguments, returns the envelope."""
         context = caller.context
         form = table_form(request.headers.get(hdrs.ACCEPT, ""))
+        if form is not None:
+            context = replace(context, as_rows=True, max_tokens=None)  # the key's default
         try:
             text = await read_body(request)
             context = asked_for(request, CallQuery, context)[1]

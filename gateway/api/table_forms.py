@@ -45,7 +45,10 @@ async def table_answer(request: web.BaseRequest, result: Result, form: str) -> w
     if result.columns is None:
         raise _not_acceptable("this answer is a document and has no rows: accept application/json")
     if result.is_shortened:
-        raise _not_acceptable("a shortened answer is a text: accept application/json")
+        raise _not_acceptable(
+            "a shortened answer is a text: ask without max_tokens and max_chars, or accept "
+            "application/json"
+        )
     envelope = await to_thread.run_sync(orjson.loads, result.to_json())
     rows, columns = envelope.pop("data"), envelope.pop("columns")
     return await _written(request, rows, columns, form, envelope, answer_headers(result))

@@ -69,6 +69,10 @@ def call(
         asked = None if cache_control is None else CacheControl.parse(cache_control)
     except CacheControlError as error:
         raise click.UsageError(str(error)) from error
+    if question and not (max_tokens or max_chars or read.max_tokens):
+        raise click.UsageError(
+            "--question needs --max-tokens or --max-chars: it has no effect alone"
+        )
     rows = max_rows or (None if form == "json" else ALL)
     try:
         context = CallContext(
@@ -78,6 +82,7 @@ def call(
             max_tokens=max_tokens,
             max_chars=max_chars,
             question=question,
+            as_rows=form != "json",
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error

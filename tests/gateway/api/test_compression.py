@@ -12,6 +12,7 @@ from finport import Budget
 from gateway import CallContext
 from gateway.access import keys
 from manifests import Catalog
+from tests.support.commands import finport
 from tests.support.gateways import ServedGateway, open_served_gateway
 from tests.support.mcp_messages import post, request
 
@@ -169,7 +170,27 @@ async def test_a_key_and_the_settings_have_budgets_by_default(
                 headers={"X-Api-Key": head},
             ) as got:
                 tokens[name] = (await got.json())["compression"]["tokens"]
+        tables = {}
+        for head, query in ((key, {}), (other, {}), (key, {"max_tokens": "600"})):
+            async with served.client.post(
+                f"{served.url}/v1/tools/{TOOL}",
+                params=query,
+                json=HIST,
+                headers={"X-Api-Key": head, "Accept": "text/csv"},
+            ) as got:
+                tables[head, *query] = got.status, len((await got.text()).splitlines())
     assert tokens["key"] <= 100 < tokens["settings"] <= 400 < tokens["query"] <= 600
+    assert tables == {(key,): (200, 251), (other,): (200, 251), (key, "max_tokens"): (406, 1)}
+
+
+async def test_a_question_without_a_budget_has_no_effect(served: ServedGateway) -> None:
+    _, plain = await ask(served, {})
+    _, asked = await ask(served, {"question": "highest close"})
+    assert "compression" not in asked
+    assert asked["data"] == plain["data"]
+    done = finport("call", "get_coin", "uuid=x", "--question", "price", "--upstream", "simulated")
+    assert done.returncode == 2
+    assert "--question needs --max-tokens or --max-chars" in done.stderr
 
 
 async def test_python_code_asks_by_the_context(served: ServedGateway) -> None:
