@@ -45,7 +45,9 @@ ZSTD_LEVEL, BR_QUALITY, GZIP_LEVEL = 3, 4, 6
 @lru_cache(256)
 def coding_for(accept_encoding: str, *, is_long: bool) -> str | None:
     """The coding of a body for a client that sends this header. Of equal ones the best of ours is
-    taken; a short body is compressed only if it is not accepted otherwise.
+    taken; a short body is compressed only if it is not accepted otherwise. A header that accepts
+    neither a coding of ours nor a plain body is disregarded, as RFC 9110 (12.1) permits: then the
+    body is sent as it is, for a client may be able to read it all the same.
     """
     listed = qualities(accept_encoding)
     rest = listed.get("*", 0.0)

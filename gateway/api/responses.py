@@ -121,7 +121,7 @@ _HEAD = (
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %s\r\n"
     "Server: finport\r\nX-Request-Id: %s\r\n%s\r\n"
 )
-_KEPT = 'Cache-Control: %s\r\nAge: %d\r\nETag: W/"%s"\r\n'
+_KEPT = 'Cache-Control: %s\r\nAge: %d\r\nETag: W/"%s"\r\nVary: Accept, Accept-Encoding\r\n'
 
 
 def ready(result: Result) -> ReadyResponse:
@@ -162,6 +162,7 @@ def answer(request: web.BaseRequest, result: Result, kept: KeptMiddles) -> web.R
     status = 200 if result.error is None else result.error.code.http_status
     is_kept = result.error is None and result.fresh_s > 0
     head = answer_headers(result)
+    head[hdrs.VARY] = hdrs.ACCEPT
     return whole_body(request, result.parts(), status, head, kept=kept if is_kept else None)
 
 
@@ -197,15 +198,25 @@ def problem(
     return json_body(request, said, error.code.http_status, head)
 
 
-def listing(request: web.BaseRequest, value: object, version: bytes | None = None) -> web.Response:
+def listing(
+    request: web.BaseRequest,
+    value: object,
+    version: bytes | None = None,
+    *,
+    has_forms: bool = False,
+) -> web.Response:
     """Return a value that changes only with its version: a conditional GET is answered with 304.
-    The text itself is the version unless `version` is given.
+    The text itself is the version unless `version` is given. `has_forms` says that the Accept
+    header may ask for another form.
     """
     text = value if isinstance(value, bytes) else orjson.dumps(value)
     tag = f'"{blake2b(text if version is None else version, digest_size=8).hexdigest()}"'
-    headers: dict[str, str] = {hdrs.ETAG: tag, hdrs.CACHE_CONTROL: "private, no-cache"}
+    headers = CIMultiDict({hdrs.ETAG: tag, hdrs.CACHE_CONTROL: "private, no-cache"})
+    if has_forms:
+        headers[hdrs.VARY] = hdrs.ACCEPT
     asked = request.headers.get(hdrs.IF_NONE_MATCH, "")
     if request.method in ("GET", "HEAD") and tag in (t.strip() for t in asked.split(",")):
+        headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
         return web.Response(status=304, headers=headers)
     return json_body(request, text, 200, headers)
 
@@ -242,8 +253,7 @@ def whole_body(
         coding=_coding(request, size),
         kept=kept,
     )
-    if response.headers.get(hdrs.CONTENT_ENCODING) or size >= COMPRESS_FROM:
-        response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
+    response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
     return response
 
 

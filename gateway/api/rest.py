@@ -282,7 +282,7 @@ class Rest:
             return await table_page(request, page, form, query.limit)
         # A handle names one answer, so the page, which may have megabytes, need not be hashed.
         version = orjson.dumps([handle, page.offset, query.limit, page.columns, query.where])
-        return listing(request, page.to_json(), version)
+        return listing(request, page.to_json(), version, has_forms=True)
 
     async def _exported(
         self, tools: list[Manifest], format_: ExportFormat, strict: bool, tags: bool

@@ -137,13 +137,13 @@ async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGatewa
     assert "compression" not in answer["result"].get("structuredContent", {})
     allowed = ", ".join(f"finport/{name}" for name in ("max_tokens", "max_chars", "question"))
     unknown = f"'finport/max_token'; did you mean finport/max_tokens?; it takes {allowed}"
-    given: Any
-    for given, meta, said in (
-        ({}, {"finport/max_tokens": 1}, "_meta finport/max_tokens: Input should be greater"),
-        ({}, {"finport/max_token": 100}, f"the budget in _meta has no {unknown}"),
-        ({"max_tokens": 100}, {}, "a budget stands in _meta: finport/max_tokens"),
+    wrong: Any
+    for wrong, said in (
+        ({"_meta": {"finport/max_tokens": 1}}, "_meta finport/max_tokens: Input should be greater"),
+        ({"_meta": {"finport/max_token": 100}}, f"the budget in _meta has no {unknown}"),
+        ({"arguments": HIST | {"max_tokens": 100}}, "budget stands in _meta: finport/max_tokens"),
     ):
-        params = {"name": TOOL, "arguments": HIST | given, "_meta": meta}
+        params = {"name": TOOL, "arguments": HIST, **wrong}
         _, answer = await post(served, request("tools/call", params), query="?tools=all")
         assert answer["result"]["isError"]
         assert said in json.loads(answer["result"]["content"][0]["text"])["error"]["message"]
