@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bench.runs.about import RunDirectoryError
-from bench.runs.reader import OWN_FILES
+from bench.runs.reader import LINK, OWN_FILES
 from cache.files import output_file
 
 
@@ -29,7 +29,6 @@ def check_outside(run_dir: Path, out: Path) -> None:
     whole = run_dir.resolve()
     for part in (out, *out.parents):
         if part.is_symlink() and part.parent.resolve().is_relative_to(whole):
-            text = f"{part}: it is a symbolic link, which is not followed in a run directory"
-            raise RunDirectoryError(text)
+            raise RunDirectoryError(f"{part}: {LINK}")
     if out.resolve() in (whole, *(whole / name for name in OWN_FILES)):
         raise RunDirectoryError(f"{out} is a file of the run itself; name another place")

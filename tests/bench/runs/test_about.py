@@ -98,12 +98,22 @@ def test_a_folder_or_a_pipe_in_place_of_a_file_is_named(
     make(Path("out", name))
     done = CliRunner().invoke(main, command)
     assert isinstance(done.exception, SystemExit | None), done.exception
-    assert done.exit_code == (0 if name == "calls.jsonl" and not reads_calls(command) else 1)
+    assert done.exit_code == 1
     assert f"{name}: it is not a regular file" in done.output
 
 
-def reads_calls(command: tuple[str, ...]) -> bool:
-    return not {"compare", "openinference", "atif", "fintoolbench"}.intersection(command)
+@pytest.mark.parametrize("name", ["run.json", "episodes.jsonl", "calls.jsonl"])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:4]))
+def test_a_link_in_a_run_that_came_from_elsewhere_is_not_read(
+    name: str, command: tuple[str, ...], whole: Path
+) -> None:
+    for folder in ("whole", "out"):
+        shutil.copytree(whole, folder)
+    Path("out", name).rename("mine")
+    Path("out", name).symlink_to(Path("mine").absolute())
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 1
+    assert f"{name}: it is a symbolic link, which is not followed" in done.output
 
 
 def test_a_field_of_the_wrong_type_is_named(whole: Path) -> None:
