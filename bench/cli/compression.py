@@ -144,8 +144,12 @@ def _show(content: Mapping[str, Any]) -> None:
         ("all", "all needed cells kept"),
         ("names_cell", "question names the cell"),
     ):
+        cases = kept["finport"][limits[0]][name]["cases"]
+        if not cases:
+            console.print(f"{title}: no case of the set")
+            continue
         table = Table("method", *(f"{int(limit):,} tokens" for limit in limits), box=SIMPLE)
-        table.title = f"{title}: {kept['finport'][limits[0]][name]['cases']} cases"
+        table.title = f"{title}: {cases} cases"
         for method, rates in kept.items():
             cells = (rates[limit][name] for limit in limits)
             shown = [f"{percent(c['share'])} ({interval_text(c['interval'])})" for c in cells]
@@ -153,11 +157,16 @@ def _show(content: Mapping[str, Any]) -> None:
         console.print(table)
     for split in ("kinds", "languages"):
         table = Table(split[:-1], "cases", "method", *limits, box=SIMPLE, title=f"by {split[:-1]}")
-        for name, of_first in kept["finport"][limits[0]][split].items():
+        counts = {name: of["cases"] for name, of in kept["finport"][limits[0]][split].items()}
+        for name, count in counts.items():
+            if not count:
+                continue
             for method, rates in kept.items():
                 row = (percent(rates[limit][split][name]["share"]) for limit in limits)
-                table.add_row(name, str(of_first["cases"]), method, *row)
+                table.add_row(name, str(count), method, *row)
         console.print(table)
+        if missing := [name for name, count in counts.items() if not count]:
+            console.print(f"{split} without a case in the set: {', '.join(missing)}")
     table = Table("method", *limits, box=SIMPLE, title="tokens left of the whole answer, median")
     for method, shares in content["tokens_left_median"].items():
         table.add_row(method, *(percent(shares[limit]) for limit in limits))

@@ -26,6 +26,11 @@ def test_the_command_measures_and_writes_figures(tmp_path: Path) -> None:
             assert sum(kind["cases"] for kind in rate["kinds"].values()) == 25
     assert content["over_budget"] == 0
     assert "simulated" in done.stdout
+    assert "undefined" not in done.stdout
+    kinds = content["kept"]["finport"]["200"]["kinds"]
+    missing = ", ".join(name for name, kind in kinds.items() if not kind["cases"])
+    assert missing
+    assert f"kinds without a case in the set: {missing}" in " ".join(done.stdout.split())
     assert "InvestorBench's files were not given" in " ".join(done.stdout.split())
     lost = sum(
         rate["all"]["cases"] - rate["all"]["kept"] for rate in content["kept"]["finport"].values()
