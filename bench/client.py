@@ -34,23 +34,6 @@ _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
 
 @dataclass(frozen=True, slots=True)
-class OutputBudget:
-    """How long the answer to a call may be, in characters or in tokens, and the question that it
-    serves. The gateway shortens a longer one (`docs/compression.md`).
-    """
-
-    question: str
-    max_chars: int | None = None
-    max_tokens: int | None = None
-
-    def options(self) -> dict[str, Any]:
-        """The options of a call: of `CallContext`, and in a query."""
-        limit = {"max_chars": self.max_chars, "max_tokens": self.max_tokens}
-        given: dict[str, Any] = {name: value for name, value in limit.items() if value is not None}
-        return {**given, "question": self.question[:QUERY_CHARS]}
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """The result of a call for the agent: the JSON of the answer, or an error.
 
@@ -89,19 +72,17 @@ class GatewayUnreachableError(Exception):
 
 
 class ToolClient(Protocol):
-    """Makes calls. However a call ends, no exception is raised."""
+    """Makes calls. However a call ends, no exception is raised.
+
+    Of a call's context the episode, the step and the budget with its question count.
+    """
 
     async def hosts(self) -> dict[str, dict[str, Any]]:
         """The states of the gateway's upstream hosts, by name; empty if it does not give them."""
         ...
 
     async def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        episode: str,
-        step: int,
-        budget: OutputBudget | None = None,
+        self, tool: str, arguments: Mapping[str, Any], context: CallContext
     ) -> Reply: ...
 
 
@@ -114,16 +95,7 @@ class EmbeddedClient:
     async def hosts(self) -> dict[str, dict[str, Any]]:
         return self.gateway.answers.hosts.state()
 
-    async def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        episode: str,
-        step: int,
-        budget: OutputBudget | None = None,
-    ) -> Reply:
-        options = {} if budget is None else budget.options()
-        context = CallContext(episode=episode, step=step, **options)
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
         result = await self.gateway.call(tool, arguments, context)
         if result.error is not None:
             return Reply(
@@ -202,22 +174,15 @@ class HttpClient:
             name: of for name, of in reported if isinstance(of, dict) and of.keys() >= _OF_A_HOST
         }
 
-    async def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        episode: str,
-        step: int,
-        budget: OutputBudget | None = None,
-    ) -> Reply:
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
         at, started = time.time(), time.perf_counter()
         try:
-            envelope = await self._post(tool, arguments, budget)
+            envelope = await self._post(tool, arguments, context)
         except asyncio.CancelledError:
             gone = _failed(ErrorCode.CANCELLED, "the caller went away")
-            self._trace.put(self._record(gone, tool, arguments, at, started, episode, step))
+            self._trace.put(self._record(gone, tool, arguments, at, started, context))
             raise
-        record = self._record(envelope, tool, arguments, at, started, episode, step)
+        record = self._record(envelope, tool, arguments, at, started, context)
         self._trace.put(record)
         if self._trace.full:
             await self._trace.room()
@@ -241,8 +206,7 @@ class HttpClient:
         arguments: Mapping[str, Any],
         at: float,
         started: float,
-        episode: str,
-        step: int,
+        context: CallContext,
     ) -> CallRecord:
         error = envelope.get("error") or {}
         provenance = envelope.get("provenance") or {}
@@ -265,20 +229,20 @@ class HttpClient:
             rows=envelope.get("rows"),
             digest=provenance.get("digest"),
             bytes=len(envelope.get("output", b"null")),
-            episode=episode,
-            step=step,
+            episode=context.episode,
+            step=context.step,
         )
 
     async def _post(
-        self, tool: str, arguments: Mapping[str, Any], budget: OutputBudget | None
+        self, tool: str, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
         """The envelope of an answer; without a valid one it is an error of the gateway."""
         self.made += 1
         path = f"/v1/tools/{quote(printable(tool), safe='')}"
         try:
             url = URL(f"{self._base_url}{path}", encoded=True)
-            if budget is not None:
-                url = url.with_query(budget.options())
+            if context.is_shortened:
+                url = url.with_query(_budget_in_query(context))
             async with self._session.post(url, data=orjson.dumps(arguments)) as response:
                 body = await response.read()
                 envelope = orjson.loads(body)
@@ -294,6 +258,12 @@ class HttpClient:
         self.unanswered += 1
         self.first_silence = self.first_silence or text
         return _failed(ErrorCode.INTERNAL, text)
+
+
+def _budget_in_query(context: CallContext) -> dict[str, Any]:
+    limits = {"max_tokens": context.max_tokens, "max_chars": context.max_chars}
+    given = {name: value for name, value in limits.items() if value is not None}
+    return {**given, "question": context.question[:QUERY_CHARS]}
 
 
 def _is_envelope(value: object) -> TypeGuard[dict[str, Any]]:

@@ -13,14 +13,14 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 from aiolimiter import AsyncLimiter
 
 from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
-from bench.client import OutputBudget, Reply, ToolClient
+from bench.client import Reply, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
 from bench.own import words_of
@@ -39,7 +39,8 @@ from bench.runs.episode import (
 )
 from bench.suites.suite import Suite
 from bench.task import Task
-from gateway import ErrorCode
+from gateway import CallContext, ErrorCode
+from gateway.context import QUERY_CHARS
 from gateway.trace import TraceError
 from manifests import Manifest
 
@@ -241,7 +242,8 @@ class Driver:
         """Play turns until the last one. Rounds are added to `rounds`, which holds them whatever
         the agent does to its episode.
         """
-        limits, said, budget = self._limits, 0, self._budget(episode.task)
+        limits, said = self._limits, 0
+        context = self._context(episode.task, record.episode)
         while True:
             self._end_if_told()
             turn = checked(await self._agent.act(episode))
@@ -266,7 +268,7 @@ class Driver:
                 return end(record, Ending.TOKENS, f"limit: {limits.tokens} tokens are used up")
             episode.rounds_left = limits.rounds - len(rounds) - 1
             calls = [call for call, _ in bounded]
-            replies = await self._round(calls, record, len(rounds) + 1, budget)
+            replies = await self._round(calls, record, len(rounds) + 1, context)
             rounds.append(Round(turn, replies))
             episode.history.append(rounds[-1])
 
@@ -294,42 +296,39 @@ class Driver:
                 await asyncio.sleep(0)
 
     async def _round(
-        self,
-        calls: Sequence[ToolCall],
-        record: EpisodeRecord,
-        step: int,
-        budget: OutputBudget | None,
+        self, calls: Sequence[ToolCall], record: EpisodeRecord, step: int, context: CallContext
     ) -> tuple[Reply, ...]:
         """Make the calls of one round. They are recorded first, so an interrupted one is not
         lost.
         """
         made = [pending(call, step) for call in calls]
         record.tool_calls.extend(made)
+        context = replace(context, step=step)
         if len(made) == 1:
-            return (await self._call(calls[0], made[0], record.episode, budget),)
+            return (await self._call(calls[0], made[0], context),)
         width = self._limits.calls_a_round
         replies = await asyncio.gather(
-            *(self._call(c, made[n], record.episode, budget) for n, c in enumerate(calls[:width]))
+            *(self._call(c, made[n], context) for n, c in enumerate(calls[:width]))
         )
         text = f"a round holds at most {width} calls"
         for n, call in enumerate(calls[width:], width):
             replies.append(answered(made[n], refused(ErrorCode.INVALID_REQUEST, text, call)))
         return tuple(replies)
 
-    def _budget(self, task: Task) -> OutputBudget | None:
-        """How long the answers to the calls of an episode may be."""
+    def _context(self, task: Task, episode: str) -> CallContext:
+        """The context of an episode's calls. If their answers are bounded, they are shortened to
+        the task's question, of which as much counts as a query holds.
+        """
         chars, tokens = self._limits.output_chars, self._limits.output_tokens
         if chars is None and tokens is None:
             chars = getattr(self._agent, "output_chars", None)
-        is_bounded = chars is not None or tokens is not None
-        return OutputBudget(task.question, chars, tokens) if is_bounded else None
+        question = task.question[:QUERY_CHARS]
+        return CallContext(episode=episode, max_chars=chars, max_tokens=tokens, question=question)
 
-    async def _call(
-        self, call: ToolCall, made: ToolCallRecord, episode: str, budget: OutputBudget | None
-    ) -> Reply:
+    async def _call(self, call: ToolCall, made: ToolCallRecord, context: CallContext) -> Reply:
         if call.problem is not None:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, call.problem, call))
-        reply = await self._client.call(call.tool, call.arguments, episode, made.step, budget)
+        reply = await self._client.call(call.tool, call.arguments, context)
         return answered(made, reply, is_withheld=call.tool in self._withheld)
 
 

@@ -20,7 +20,7 @@ from bench.speed.measurement import MeasurementError
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite
 from bench.task import LabelledCall, Task
-from gateway import Gateway, GatewaySettings
+from gateway import CallContext, Gateway, GatewaySettings
 from gateway.collector import calm_collector
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
 from manifests import Catalog
@@ -128,8 +128,9 @@ def _calls_of(episodes: int) -> int:
 
 async def _warm(client: ToolClient, arguments: dict[str, str]) -> bytes:
     """The answer, cached by now."""
-    await client.call(TOOL, arguments, "warm-up", 0)
-    reply = await client.call(TOOL, arguments, "warm-up", 0)
+    context = CallContext(episode="warm-up", step=0)
+    await client.call(TOOL, arguments, context)
+    reply = await client.call(TOOL, arguments, context)
     if reply.source != "cached":
         raise MeasurementError(f"{TOOL}: {reply.message or reply.source}")
     return reply.data

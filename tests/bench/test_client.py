@@ -10,6 +10,7 @@ from aiohttp import web
 
 from bench.client import GatewayUnreachableError, HttpClient
 from bench.runs.directory import RunDirectory
+from gateway import CallContext
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +82,6 @@ async def test_an_answer_in_another_form_is_a_fault_of_the_gateway(
     run: RunDirectory, said: Any
 ) -> None:
     async with answering({}, said) as url, HttpClient.open(url, run.calls) as client:
-        reply = await client.call("get_coin", {}, "a.0", 1)
+        reply = await client.call("get_coin", {}, CallContext(episode="a.0", step=1))
     assert (reply.ok, reply.code, reply.fault) == (False, "internal", "gateway")
     assert reply.message == "what answered is no gateway"

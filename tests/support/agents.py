@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.agents import Episode, Turn
-from bench.client import OutputBudget, Reply
+from bench.client import Reply
+from gateway import CallContext
 
 
 class Loopback:
@@ -18,18 +19,11 @@ class Loopback:
     async def hosts(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    async def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        episode: str,
-        step: int,
-        budget: OutputBudget | None = None,
-    ) -> Reply:
-        assert budget is None, "its agents ask for whole answers"
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
+        assert not context.is_shortened, "its agents ask for whole answers"
         self.calls += 1
         await asyncio.sleep(0)
-        data = json.dumps([tool, arguments, episode, step], default=str).encode()
+        data = json.dumps([tool, arguments, context.episode, context.step], default=str).encode()
         return Reply(True, str(self.calls), data=data)
 
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Agent
-from bench.client import OutputBudget, Reply
+from bench.client import Reply
 from bench.models.client import ModelClient
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
@@ -24,6 +24,7 @@ from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import Task
 from cache import Entry
 from finport import Budget, compress
+from gateway import CallContext
 from manifests import Manifest
 
 Answer = dict[str, Any] | int
@@ -171,16 +172,15 @@ class Outputs:
     async def hosts(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], *of_driver: Any) -> Reply:
-        budget: OutputBudget | None = of_driver[2] if len(of_driver) > 2 else None
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
         self.made.append((tool, dict(arguments)))
         output = self.outputs.get(tool, b'{"ok":1}')
         if isinstance(output, Reply):
             return output
-        if budget is None or budget.max_chars is None:
+        if context.max_chars is None:
             return Reply(True, "call", data=output)
-        limit, entry = Budget(budget.max_chars, "chars"), entry_of(output)
-        text = compress(entry, limit, budget.question).text
+        limit, entry = Budget(context.max_chars, "chars"), entry_of(output)
+        text = compress(entry, limit, context.question).text
         return Reply(True, "call", data=orjson.dumps(text), is_text=True)
 
 

@@ -21,7 +21,7 @@ from bench.runs.reader import Run
 from bench.suites import load_suite
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import Task
-from gateway import Gateway, GatewaySettings
+from gateway import CallContext, Gateway, GatewaySettings
 from manifests import Catalog, Manifest
 from tests.support.agents import Loopback, Made
 from tests.support.gateways import ServedGateway
@@ -646,13 +646,19 @@ async def test_over_http_a_call_leaves_the_same_record_as_in_process(
 ) -> None:
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         async with HttpClient.open(served.url, directory.calls) as client:
-            good = await client.call("get_coin", {"uuid": "x"}, "e1", 1)
-            bad = await client.call("no/such?tool", {"apikey": "planted"}, "e1", 2)
-            table = await client.call("stock_zh_a_hist", {"symbol": "600519"}, "e1", 4)
+            good = await client.call("get_coin", {"uuid": "x"}, CallContext(episode="e1", step=1))
+            bad = await client.call(
+                "no/such?tool", {"apikey": "planted"}, CallContext(episode="e1", step=2)
+            )
+            table = await client.call(
+                "stock_zh_a_hist", {"symbol": "600519"}, CallContext(episode="e1", step=4)
+            )
         embedded = EmbeddedClient(served.local.gateway)
-        same = await embedded.call("stock_zh_a_hist", {"symbol": "600519"}, "e1", 5)
+        same = await embedded.call(
+            "stock_zh_a_hist", {"symbol": "600519"}, CallContext(episode="e1", step=5)
+        )
         async with HttpClient.open("http://127.0.0.1:1", directory.calls) as client:
-            lost = await client.call("get_coin", {"uuid": "x"}, "e1", 3)
+            lost = await client.call("get_coin", {"uuid": "x"}, CallContext(episode="e1", step=3))
     assert (good.ok, good.source) == (True, "live")
     assert table.data == same.data, "to the byte, so that agents read the same"
     assert (bad.code, bad.fault) == ("unknown_tool", "agent")
