@@ -38,19 +38,18 @@ class BudgetFields(BaseModel):
         "characters. It has no effect on an answer that is not shortened.",
     )
 
-    def within(self, context: CallContext) -> CallContext:
-        """The context with this budget; without one its own stays. Raises `BadRequest`."""
+    def within(self, context: CallContext, **options: Any) -> CallContext:
+        """The context with this budget and question, and with other `options` of it. A budget or a
+        question that is not given stays. Raises `BadRequest`.
+        """
+        if self.question:
+            options["question"] = self.question
+        if self.max_tokens is not None or self.max_chars is not None:
+            options |= {"max_tokens": self.max_tokens, "max_chars": self.max_chars}
         try:
-            return replace(context, **self.budget())
+            return replace(context, **options)
         except ValueError as error:
             raise BadRequest(str(error)) from None
-
-    def budget(self) -> dict[str, Any]:
-        """The fields of a context with this budget and question; what is not given stays."""
-        given: dict[str, Any] = {"question": self.question} if self.question else {}
-        if self.max_tokens is not None or self.max_chars is not None:
-            given |= {"max_tokens": self.max_tokens, "max_chars": self.max_chars}
-        return given
 
 
 NAMES = tuple(BudgetFields.model_fields)

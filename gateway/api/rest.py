@@ -7,7 +7,7 @@ too.
 import asyncio
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 from aiohttp import hdrs, web
@@ -331,13 +331,10 @@ def asked_for(
         cache = None if asked is None else CacheControl.parse(", ".join(asked))
     except CacheControlError as error:
         raise BadRequest(str(error)) from None
-    options: dict[str, Any] = {
-        "deadline_s": query.timeout_s,
-        "max_rows": query.max_rows,
-        "cache": cache,
-        "traceparent": traceparent,
-    }
-    try:
-        return query, replace(context, **options, **query.budget())
-    except ValueError as error:
-        raise BadRequest(str(error)) from None
+    return query, query.within(
+        context,
+        deadline_s=query.timeout_s,
+        max_rows=query.max_rows,
+        cache=cache,
+        traceparent=traceparent,
+    )
