@@ -54,16 +54,23 @@ class Answer(_Shape):
     columns: list[str] | None
     rows: int | None = Field(description="Rows of the whole table.")
     truncated: bool = Field(description="Whether `data` leaves rows out.")
-    offset: int = Field(description="How many rows of the whole table come before those of `data`.")
+    offset: int = Field(
+        0,
+        description="How many rows of the whole table come before those of `data`. A shortened "
+        "answer has no `offset` and no `shown`.",
+    )
     shown: str | None = Field(
+        None,
         description="Which rows `data` has if it leaves some out: the newest ones if the table is "
-        "ordered by date with the oldest first, else the first ones."
+        "ordered by date with the oldest first, else the first ones.",
     )
     handle: str | None = Field(
         description="Reads the other rows, at /v1/results or by the MCP tool read_result."
     )
     compression: dict[str, Any] = Field(
-        {}, description="Of a shortened answer: form, tokens, of_tokens, rows_shown, ..., by."
+        {},
+        description="Of a shortened answer: form, tokens, of_tokens, rows_shown, ..., by, and "
+        "understood: what the rows were chosen by.",
     )
     aliases: dict[str, str] = Field({}, description="Replaced argument names: yours to the tool's.")
     provenance: Provenance

@@ -31,8 +31,9 @@ class Compressed:
     """A shortened answer. `form` is `csv`, `toon` or `jsonl` for a table, `json` or `toon` for a
     document, `text` for a text. `tokens` are those of `text`, `of_tokens` those of the whole answer
     as JSON: of an answer over 8 KiB an estimate by four pieces of it. `rows_shown` and
-    `columns_shown` are None for what is no table. `by` says who chose: `rules`. If `whole`, nothing
-    is left out.
+    `columns_shown` are None for what is no table. `by` says who chose: `rules`. `understood` says
+    what the rows of a table were chosen by, as `highest 收盘`: what the question asks for. If
+    `whole`, nothing is left out.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Compressed:
     columns_shown: int | None = None
     whole: bool = False
     by: str = "rules"
+    understood: tuple[str, ...] = ()
 
 
 def compress(
@@ -56,10 +58,12 @@ def compress(
     """
     asked = Question.of(question) if question.strip() else None
     rows, columns = None, None
+    understood: tuple[str, ...] = ()
     if entry.rows is not None:
         shortened = shorten_table(entry, meanings, budget, asked)
         text, form, whole = shortened.text, shortened.form, shortened.whole
         rows, columns = shortened.rows, shortened.columns
+        understood = shortened.understood
     elif entry.data[:1] == b'"' and len(entry.data) > TEXT_CHARS:
         given = orjson.loads(entry.data)
         text, form = shorten_text(given, budget, question), "text"
@@ -68,7 +72,8 @@ def compress(
         pruned = shorten_document(entry.data, budget, asked)
         text, form, whole = pruned.text, pruned.form, pruned.whole
     of_tokens = _tokens_of(entry.data, budget)
-    return Compressed(text, form, budget.tokens(text), of_tokens, rows, columns, whole)
+    tokens = budget.tokens(text)
+    return Compressed(text, form, tokens, of_tokens, rows, columns, whole, understood=understood)
 
 
 def _tokens_of(data: bytes, budget: Budget) -> int:

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
 from math import isfinite
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from cache.dates import date_of
-from gateway.compress.question import day_of
 
 COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": lt,
@@ -55,6 +55,11 @@ def day(cell: object) -> str:
     while seconds > _LATEST:  # milliseconds and less
         seconds /= 1e3
     return day_of(seconds).isoformat()
+
+
+def day_of(seconds: float) -> date:
+    """The day of a Unix time, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).date()
 
 
 def dashed(text: str) -> str:

@@ -1,16 +1,16 @@
 """What a question asks of a table: which of its rows and columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import islice
 
 from cache.dates import is_time_name
 from gateway.compress.cells import COMPARE, number
 from gateway.compress.columns import Named, named_columns, sure
+from gateway.compress.days import Days
 from gateway.compress.decoded import Table
-from gateway.compress.question import MOST, Day, Extreme, Question
+from gateway.compress.measures import Extreme
+from gateway.compress.question import Question
 
 FEW = 10
 """So few rows that a question names are all part of its answer."""
@@ -21,6 +21,11 @@ CELLS = 200
 KEYS = 3
 """The most columns that tell rows apart, and are shown beside those that a question names."""
 
+UNDERSTOOD, UNDERSTOOD_CHARS = 8, 80
+"""How many parts of a question are said to be understood, and how long each is at most."""
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_FALLS = ("跌", "drop", "decline", "loss")
 _KEY_WORDS = ("code", "symbol", "ticker", "name", "item", "indicator", "country", "title")
 _KEY_WORDS_CHINESE = (
     *("代码", "名称", "简称", "项目", "指标", "国家", "商品", "品种", "机构", "股东"),
@@ -31,7 +36,8 @@ _KEY_WORDS_CHINESE = (
 class Choice:
     """What a question asks of a table. `first` rows answer it, `rows` are those that it is about.
     `columns` are all columns, those that are asked for first, of which there are `asked`:
-    keys, and those that the question names, if `names_columns`.
+    keys, and those that the question names, if `names_columns`. `understood` says what the rows are
+    chosen by.
     """
 
     first: list[int]
@@ -40,6 +46,7 @@ class Choice:
     asked: int
     measured: list[str]
     names_columns: bool = False
+    understood: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Table, meanings: Mapping[str, str], question: Question | None) -> "Choice":
@@ -49,10 +56,11 @@ class Choice:
             return cls([], [], columns, len(keys), [])
         named = named_columns(question, table.columns, meanings)
         asked = [one.column for one in sure(named)]
-        first, rows = _Rows(table, question, named, keys).chosen()
+        first, rows, understood = _Rows(table, question, named, keys).chosen()
         measured = [name for name in asked if table.is_number(name)]
         order = [*dict.fromkeys([*keys, *asked, *table.columns])]
-        return cls(first, rows, order, len({*keys, *asked}), measured, bool(asked))
+        count = len({*keys, *asked})
+        return cls(first, rows, order, count, measured, bool(asked), tuple(understood))
 
 
 def _keys(table: Table) -> list[str]:
@@ -81,56 +89,32 @@ class _Rows:
         self._question = question
         self._named = [one for one in named if table.is_number(one.column)]
         self._keys = keys
+        self._days = Days(table, question, self._named)
+        self._understood: list[str] = []
 
-    def chosen(self) -> tuple[list[int], list[int]]:
+    def chosen(self) -> tuple[list[int], list[int], list[str]]:
+        """The rows that answer the question, those that it is about, and what they are chosen
+        by.
+        """
         table, question = self._table, self._question
         everywhere = range(len(table))
         wanted: set[int] | None = None
-        for found in (self._in_spans(), self._with_cells(), self._compared()):
+        on_days, self._understood = self._days.asked()
+        for found in (on_days, self._with_cells(), self._compared()):
             if found:
                 both = found if wanted is None else wanted & found
                 wanted = both or found | (wanted or set())
         within = sorted(wanted) if wanted is not None else everywhere
         first = [place for extreme in question.extremes for place in self._extreme(extreme, within)]
-        if question.newest:
-            first += self._newest(question.newest, within)
-        if question.oldest:
-            first += self._newest(question.oldest, within, oldest=True)
+        for count, word in ((question.newest, "newest"), (question.oldest, "oldest")):
+            if count:
+                first += self._days.newest(count, within, oldest=word == "oldest")
+                self._understood.append(f"{count} {word} rows" if count > 1 else f"{word} row")
         rest = [] if wanted is None else list(within)
         if wanted is not None and len(rest) <= FEW and not first:
             first, rest = rest, []
-        return [*dict.fromkeys(first)], rest
-
-    def _in_spans(self) -> set[int]:
-        question, table = self._question, self._table
-        if table.dated is None:
-            return set()
-        if not (question.spans or question.relative or question.days_of_years):
-            return set()
-        days = table.days
-        spans = [(span.start.isoformat(), span.end.isoformat()) for span in question.spans]
-        found: set[int] = set()
-        if newest := max(days, default=""):
-            for count, unit in question.relative:
-                with suppress(ValueError):  # not a day after all
-                    start = Day.fromisoformat(newest) - timedelta(days=count * unit - 1)
-                    spans.append((start.isoformat(), newest))
-                if unit == 1:
-                    found |= {*self._newest(min(count, MOST), range(len(days)))}
-        for first, last in spans:
-            found |= {place for place, day in enumerate(days) if first <= day <= last and day}
-        for first, last in question.days_of_years:
-            found |= {place for place, day in enumerate(days) if first <= day[4:] <= last}
-        if not found:  # the nearest days beside one that is missing
-            found = {near for span in spans for near in self._beside(*span)}
-        return found
-
-    def _beside(self, start: str, end: str) -> Iterator[int]:
-        days = [(day, place) for place, day in enumerate(self._table.days) if day]
-        if before := [one for one in days if one[0] < start]:
-            yield max(before)[1]
-        if after := [one for one in days if one[0] > end]:
-            yield min(after)[1]
+        understood = [text[:UNDERSTOOD_CHARS] for text in dict.fromkeys(self._understood)]
+        return [*dict.fromkeys(first)], rest, understood[:UNDERSTOOD]
 
     def _with_cells(self) -> set[int]:
         """Rows with a text that the question has."""
@@ -140,7 +124,8 @@ class _Rows:
             if name == self._table.dated:
                 continue
             cells = self._table.column(name)
-            every = sorted({*map(_plain, cells)}, key=lambda cell: (-len(cell), cell))
+            originals = {_plain(cell): cell for cell in cells}
+            every = sorted(originals, key=lambda cell: (-len(cell), cell))
             named = [*islice((cell for cell in every if cell and _has(text, cell)), CELLS)]
             # "Ping An Bank" rather than "Bank"
             longest = {
@@ -149,6 +134,7 @@ class _Rows:
                 if not any(cell in other and cell != other for other in named)
             }
             found |= {place for place, cell in enumerate(cells) if _plain(cell) in longest}
+            self._understood += (f"{name} = {originals[cell]}" for cell in named if cell in longest)
         return found
 
     def _at_clocks(self) -> set[int]:
@@ -156,6 +142,7 @@ class _Rows:
         clocks = self._question.clocks
         if not clocks:
             return set()
+        self._understood += clocks
         timed = (name for name in self._table.columns if is_time_name(name))
         return {
             place
@@ -171,11 +158,18 @@ class _Rows:
             column = self._nearest(one.place)
             if column is None:
                 continue
-            test, value = COMPARE[one.operator], float(one.value)
+            operator, size = one.operator, one.value
+            is_fall = one.move == "fall" and not _is_of_falls(column) and size > 0
+            if is_fall:
+                operator, size = _MIRRORED[operator], -size
+            self._understood.append(f"{column} {operator} {size:f}")
+            test, value = COMPARE[operator], float(size)
             found = {
                 place
                 for place, cell in enumerate(self._table.column(column))
-                if (there := number(cell)) is not None and test(there, value)
+                if (there := number(cell)) is not None
+                and test(there, value)
+                and (there < 0 or not is_fall)
             }
             wanted = found if wanted is None else wanted & found
         return wanted or set()
@@ -188,7 +182,14 @@ class _Rows:
         numbers = [
             (value, place) for place in within if (value := number(cells[place])) is not None
         ]
-        numbers.sort(key=lambda one: (-one[0] if extreme.is_highest else one[0], one[1]))
+        is_highest, word = extreme.is_highest, "highest" if extreme.is_highest else "lowest"
+        if extreme.move == "fall" and not _is_of_falls(column):
+            is_highest, word = not is_highest, "lowest" if is_highest else "smallest fall of"
+            if is_highest:
+                numbers = [one for one in numbers if one[0] < 0] or numbers
+        count = f"{extreme.count} " if extreme.count > 1 else ""
+        self._understood.append(f"{count}{word} {column}")
+        numbers.sort(key=lambda one: (-one[0] if is_highest else one[0], one[1]))
         return [place for _, place in numbers[: extreme.count]]
 
     def _nearest(self, place: int) -> str | None:
@@ -198,14 +199,11 @@ class _Rows:
         numeric = (name for name in self._table.columns if name not in self._keys)
         return next(filter(self._table.is_number, numeric), None)
 
-    def _newest(self, count: int, within: Sequence[int], *, oldest: bool = False) -> list[int]:
-        """The newest rows by date, the newest first; without dates the last ones."""
-        if self._table.dated is None:
-            return [*within[:count]] if oldest else [*within[-count:]][::-1]
-        days = self._table.days
-        dated = [(day, place) for place in within if (day := days[place])]
-        dated.sort(reverse=not oldest)
-        return [place for _, place in dated[:count]]
+
+def _is_of_falls(column: str) -> bool:
+    """Whether a column has only falls, as positive numbers."""
+    low = column.lower()
+    return "涨" not in low and any(word in low for word in _FALLS)
 
 
 def _plain(cell: object) -> str:

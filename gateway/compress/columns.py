@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from math import fsum
 
 from gateway.compress.question import Question
 from gateway.compress.words import STOP, words_of
@@ -22,8 +23,8 @@ _SYNONYMS = tuple(
         "volume|trading volume|traded volume|shares traded|成交量|总手|交易量|成交数量",
         "amount|turnover value|trading value|value traded|turnover|成交额|成交金额|交易额|交易金额",
         "turnover rate|turnover ratio|换手率|换手",
-        "change percent|percent change|pct change|change pct|percentage change|pct chg|"
-        "change in percent|daily return|涨跌幅|涨幅|跌幅|涨跌百分比",
+        "change percent|percent change|pct change|change pct|percentage change|pct chg|chg pct|"
+        "change %|% change|change in percent|daily return|涨跌幅|涨幅|跌幅|涨跌百分比",
         "change|price change|change in price|涨跌额|涨跌|价格变动|变动额",
         "amplitude|price range|振幅",
         "previous close|prev close|prior close|previous closing price|prior closing price|"
@@ -96,6 +97,20 @@ _AVERAGES = (
     *("{0}-day moving average", "{0}-day average", "{0}-day ma", "{0}-day mean"),
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-./]+")
+_CHANGES = ("change percent", "change")
+"""Columns of rises and falls, the usual one first."""
+
+_PRICES = ("close", "price", "net value")
+"""Columns that are meant by `the price`, the usual one first."""
+
+_PRICE = re.compile(r"\bprices?\b|股价|价格|价位")
+_CODES = frozenset(
+    [
+        *("code", "symbol", "ticker", "id", "uuid", "isin", "cusip", "sedol", "figi", "lei", "cik"),
+        "secid",
+    ]
+)
+_CODES_CHINESE = ("代码", "编号", "编码", "代号", "序号")
 _UNIT = re.compile(r"[(（\[:：]")
 _STOP = STOP | {"value", "values", "record", "records", "number", "data", "数据"}
 
@@ -110,6 +125,9 @@ ALIKE = 0.3
 
 FOUND = 300
 """The most names that are compared with one another."""
+
+WHOLE = 0.5
+"""The sureness of a column that shares all its words with the question."""
 
 SURE = 0.6
 """The least sureness of a column that is certainly meant."""
@@ -135,7 +153,47 @@ def named_columns(
     best: dict[str, Named] = {}
     for one in sorted(found, key=lambda one: (-one.sureness, one.place)):
         best.setdefault(one.column, one)
-    return list(best.values()) or _alike(question.text, columns, meanings)
+    usual = _usual(question, [*best], columns, meanings)
+    if best or (usual and question.moves):
+        return [*best.values(), *usual]
+    alike = _alike(question.text, columns, meanings)
+    return alike if alike and alike[0].sureness >= WHOLE else usual or alike
+
+
+def is_code(name: str) -> bool:
+    """Whether a column is named like one of codes, whose numbers measure nothing."""
+    words = _CAMEL.sub(" ", name).lower().split()
+    return bool(words) and (words[-1] in _CODES or name.endswith(_CODES_CHINESE))
+
+
+def _usual(
+    question: Question, named: Sequence[str], columns: Sequence[str], meanings: Mapping[str, str]
+) -> list[Named]:
+    """The column that a question means without its name: of changes if it asks for rises or falls,
+    unless it names what rises; of prices if it asks for `the price` or for what is highest.
+    """
+
+    def first(kinds: Sequence[str], of: Sequence[str] = columns) -> str | None:
+        return next((name for kind in kinds for name in of if _is(name, kind, meanings)), None)
+
+    if question.moves:
+        is_price = all(any(_is(name, kind, meanings) for kind in _PRICES) for name in named)
+        if is_price and first(_CHANGES, named) is None and (column := first(_CHANGES)) is not None:
+            return [Named(column, place, place, SURE) for place in question.moves[:1]]
+    if named:
+        return []
+    said = _PRICE.search(question.text)
+    place = said.start() if said else next((one.place for one in question.extremes), None)
+    if place is None or (column := first(_PRICES if said else _PRICES[:1])) is None:
+        return []
+    return [Named(column, place, place, SURE)]
+
+
+def _is(column: str, kind: str, meanings: Mapping[str, str]) -> bool:
+    """Whether a column is of a kind, which is a synonym of its name or its meaning."""
+    return kind in _spellings(
+        _CAMEL.sub(" ", column).lower().strip(), meanings.get(column, "").lower()
+    )
 
 
 def sure(named: Sequence[Named]) -> list[Named]:
@@ -194,8 +252,9 @@ def _alike(question: str, columns: Sequence[str], meanings: Mapping[str, str]) -
     asked = {*words_of(question)}
     best: dict[str, float] = {}
     for column, label in labels:
-        whole = sum(1 / spread[word] for word in label)
-        there = sum(1 / spread[word] for word in label & asked)
+        # `fsum`, since the order of a set, and so a plain sum, differs between processes.
+        whole = fsum(1 / spread[word] for word in label)
+        there = fsum(1 / spread[word] for word in label & asked)
         share = there / whole if whole else 0.0
         if share >= ALIKE:
             best[column] = max(share, best.get(column, 0.0))

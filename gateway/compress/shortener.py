@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from typing import Any
 
 import anyio
 import orjson
@@ -109,7 +110,7 @@ def _meanings(manifest: Manifest) -> dict[str, str]:
 
 def view_of(entry: Entry, made: Compressed) -> View:
     """The shortened answer as a view: its data is a JSON string."""
-    compression = {
+    compression: dict[str, Any] = {
         "form": made.form,
         "tokens": made.tokens,
         "of_tokens": made.of_tokens,
@@ -117,12 +118,12 @@ def view_of(entry: Entry, made: Compressed) -> View:
         "columns_shown": made.columns_shown,
         "by": made.by,
     }
+    if made.understood:
+        compression["understood"] = made.understood
     about = {
         "columns": entry.columns,
         "rows": entry.rows,
         "truncated": not made.whole,
-        "offset": 0,
-        "shown": None,
         "compression": compression,
     }
     data, said = orjson.dumps(made.text), orjson.dumps(about)[1:-1]

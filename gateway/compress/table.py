@@ -15,6 +15,7 @@ from itertools import pairwise
 from cache import Entry
 from gateway.compress.budget import Budget
 from gateway.compress.choice import Choice
+from gateway.compress.columns import is_code
 from gateway.compress.cut import MORE
 from gateway.compress.decoded import Table, spaced
 from gateway.compress.forms import CELL_CHARS, cheapest
@@ -34,7 +35,8 @@ NAMED = 6
 @dataclass(frozen=True, slots=True)
 class Shortened:
     """A shortened table. `rows` and `columns` are how many of each are shown. It is `whole` if no
-    row, no column and no part of a cell is left out.
+    row, no column and no part of a cell is left out. `understood` says what the rows were chosen
+    by.
     """
 
     text: str
@@ -42,6 +44,7 @@ class Shortened:
     rows: int
     columns: int
     whole: bool
+    understood: tuple[str, ...] = ()
 
 
 def shorten_table(
@@ -86,7 +89,9 @@ class _Fitting:
         stats = self._statistics(rows, columns)
         context = self._context(rows, columns, stats)
         text, shown = self._within(rows, columns, stats, context)
-        return Shortened(text, self._form.name, len(shown), len(columns) if shown else 0, False)
+        shown_columns = len(columns) if shown else 0
+        by = choice.understood
+        return Shortened(text, self._form.name, len(shown), shown_columns, False, by)
 
     def _asked_rows(self, columns: tuple[str, ...]) -> list[int]:
         """As many as fit of the rows that answer the question, then of those that it is about."""
@@ -122,9 +127,11 @@ class _Fitting:
         return both(most)
 
     def _statistics(self, rows: Sequence[int], columns: tuple[str, ...]) -> list[str]:
-        """A line for each column that is shown: those that are asked for first, then numbers."""
+        """A line for each column that is shown, except dates and codes: those that are asked for
+        first, then numbers.
+        """
         asked, table = self._choice.measured, self._table
-        names = [name for name in columns if name != table.dated]
+        names = [name for name in columns if name != table.dated and not is_code(name)]
         names.sort(key=lambda name: (name not in asked, not table.is_number(name)))
         lines: list[str] = []
         size = self._size_of_head(rows, columns)
@@ -205,7 +212,7 @@ class _Fitting:
         count = len(self._table)
         if len(rows) == count and len(columns) == len(self._table.columns):
             return ""
-        text = f"# rows {_ranges(rows)} of {count}" if rows else f"# no row of {count} fits"
+        text = f"# {_which(rows, count)}" if rows else f"# no row of {count} fits"
         left = [name for name in self._table.columns if name not in {*columns}]
         if not left:
             return text
@@ -228,16 +235,16 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _ranges(rows: Sequence[int]) -> str:
-    """Row numbers from 1, as ranges; of many ranges only how many rows they are."""
-    if not rows:
-        return ""
+def _which(rows: Sequence[int], count: int) -> str:
+    """`row 239 of 250` or `rows 1-3, 239 of 250`, numbered from 1; of more than four ranges only
+    how many rows they are: `11 of 250 rows`.
+    """
     breaks = [at for at, (one, then) in enumerate(pairwise(rows), 1) if then != one + 1]
     starts, ends = [0, *breaks], [*breaks, len(rows)]
     if len(starts) > 4:
-        return f"{len(rows)}"
+        return f"{len(rows)} of {count} rows"
     parts = []
     for start, end in zip(starts, ends, strict=True):
         first, last = rows[start] + 1, rows[end - 1] + 1
         parts.append(f"{first}" if first == last else f"{first}-{last}")
-    return ", ".join(parts)
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(parts)} of {count}"

@@ -43,7 +43,9 @@ async def test_an_answer_is_shortened_to_what_the_question_needs(served: ServedG
     status, answer = await ask(served, query)
     assert status == 200
     compression = answer["compression"]
-    assert compression.keys() == FIELDS
+    assert compression.keys() == FIELDS | {"understood"}
+    assert compression["understood"] == ["2024-01-05"]
+    assert not answer.keys() & {"offset", "shown"}
     assert compression["tokens"] == Budget(200).tokens(answer["data"]) <= 200
     assert compression["of_tokens"] > 5_000
     assert (answer["truncated"], compression["by"]) == (True, "rules")
@@ -57,6 +59,7 @@ async def test_an_answer_is_shortened_to_what_the_question_needs(served: ServedG
 async def test_the_cache_keeps_the_whole_answer(served: ServedGateway) -> None:
     _, first = await ask(served, {"max_tokens": "100"})
     _, again = await ask(served, {"max_tokens": "100"})
+    assert first["compression"].keys() == FIELDS  # without a question nothing is understood
     assert again["data"] == first["data"]
     assert again["provenance"]["source"] == "cached"
     _, whole = await ask(served, {"max_rows": "5"})

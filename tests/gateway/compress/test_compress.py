@@ -17,17 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache import Entry
-from finport import Budget, BudgetError, Compressed, compress
+from finport import Budget, BudgetError, compress
 from gateway.compress.forms import cell
 from gateway.compress.toon import toon
 from gateway.compress.written import read
+from tests.support.shortened import cells, table
 from tests.support.waiting import PATIENCE_S
-
-
-def table(rows: list[dict[str, Any]]) -> Entry:
-    data = b"[" + b",\n".join(map(orjson.dumps, rows)) + b"]"
-    columns = tuple(dict.fromkeys(name for row in rows for name in row))
-    return Entry(data, columns, len(rows), 0.0, 0.0, "live")
 
 
 def document(value: Any) -> Entry:
@@ -53,12 +48,6 @@ MEANINGS = {
     "成交量": "trading volume in lots",
     "涨跌幅": "change in percent",
 }
-
-
-def cells(made: Compressed) -> list[dict[str, str]]:
-    """The rows of a shortened table."""
-    lines = [line for line in made.text.split("\n") if not line.startswith("#")]
-    return [*csv.DictReader(io.StringIO("\n".join(lines)))]
 
 
 def best(name: str, rows: list[dict[str, Any]], count: int = 1) -> list[dict[str, Any]]:
@@ -133,7 +122,8 @@ def test_without_a_question_ends_and_middle_are_shown_and_counted() -> None:
     assert (made.form, made.by, made.whole) == ("csv", "rules", False)
     assert made.rows_shown == len(shown) < 500
     assert made.columns_shown == len(cells(made)[0])
-    assert re.match(r"# rows .* of 500", made.text)
+    assert re.match(r"# rows 1, \d+, 500 of 500\n", made.text)
+    assert made.understood == ()
     assert made.of_tokens > 10_000
 
 
@@ -201,6 +191,15 @@ def test_hostile_documents_cost_little(data: bytes) -> None:
         *("1" * 4_000, "5 May " * 666, "05-01 " * 666, " " * 4_000, "5 " * 2_000, "top " * 1_000),
         *("最高" * 2_000, "above 5 " * 500, "2024-" * 800, "(" * 4_000, "9999-99-99 " * 360),
         *("2026 " * 800 + "x5", ("2026-06-15 " * 400)[:3_990] + "5"),
+        *("June - 2026 " * 330, "05/06/2026 " * 360, "6月" * 2_000, "十个交易日前" * 660),
+        *("二〇二六年六月十五日" * 400, "52-week low " * 330, "biggest day " * 330, "ytd " * 1_000),
+        *(
+            "fell the most " * 280,
+            "跌幅最大" * 1_000,
+            "一" * 4_000,
+            "第二高" * 1_300,
+            "in may " * 570,
+        ),
         *("col_1 col_2 " * 330, "the last 999 years", "top 99999999", "前" * 4_000, "\0" * 4_000),
     ],
     ids=lambda question: question[:12].strip() or "spaces",

@@ -1,0 +1,198 @@
+"""What awkward questions ask of a table of prices, and what is said to be understood of them."""
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from finport import Budget, compress
+from tests.support.shortened import cells, table
+
+
+def prices() -> list[dict[str, Any]]:
+    """The trading days from 2025-05-02 to 2026-06-30."""
+    rows: list[dict[str, Any]] = []
+    day = date(2025, 5, 2)
+    while day <= date(2026, 6, 30):
+        at = len(rows)
+        close = 100 + at * 37 % 101 + at / 1_000
+        rows.append(
+            {
+                "日期": day.isoformat(),
+                "股票代码": "600519",
+                "开盘": close - 1.5,
+                "收盘": close,
+                "最高": close + 2.5,
+                "最低": close - 2.5,
+                "成交量": at * 1_001 % 99_991,
+                "涨跌幅": round((at * 53 % 199) / 20 - 5, 2),
+            }
+        )
+        day += timedelta(days=3 if day.weekday() == 4 else 1)
+    return rows
+
+
+ROWS = prices()
+YEAR, MAY, JUNE = "2026", "2026-05", "2026-06"
+ALL = ""
+
+
+def ranked(
+    name: str, *, within: str = ALL, to: str = ALL, count: int = 1, highest: bool = True
+) -> list[str]:
+    """The days of a year, a month or a range with the highest or lowest cells of a column."""
+    rows = [row for row in ROWS if within <= row["日期"] <= f"{to or within}~"]
+    rows.sort(key=lambda row: row[name], reverse=highest)
+    return [row["日期"] for row in rows[:count]]
+
+
+def falls(count: int = 1) -> list[str]:
+    return ranked("涨跌幅", count=count, highest=False)
+
+
+FELL = [row["日期"] for row in ROWS if row["涨跌幅"] < -4.8]
+LEAST_FALL = max((row for row in ROWS if row["涨跌幅"] < 0), key=lambda row: row["涨跌幅"])
+
+
+@pytest.mark.parametrize(
+    ("question", "days", "understood"),
+    [
+        ("跌幅最大的一天", falls(), ["lowest 涨跌幅"]),
+        ("最大跌幅是哪天", falls(), ["lowest 涨跌幅"]),
+        ("跌得最多的三天", falls(3), ["3 lowest 涨跌幅"]),
+        ("the day with the biggest drop", falls(), ["lowest 涨跌幅"]),
+        ("biggest one-day fall", falls(), ["lowest 涨跌幅"]),
+        ("When was the largest decline in the close?", falls(), ["lowest 涨跌幅"]),
+        ("biggest loss", falls(), ["lowest 涨跌幅"]),
+        ("On which day did it fall the most?", falls(), ["lowest 涨跌幅"]),
+        ("three worst days", falls(3), ["3 lowest 涨跌幅"]),
+        ("smallest decline", [LEAST_FALL["日期"]], ["smallest fall of 涨跌幅"]),
+        ("跌幅超过4.8%的日子", FELL, ["涨跌幅 < -4.8"]),
+        ("days on which it fell more than 4.8 %", FELL, ["涨跌幅 < -4.8"]),
+        ("When did the close fall below 100.2?", ["2025-05-02"], ["收盘 < 100.2"]),
+        ("When did the close rise above 200?", ranked("收盘"), ["收盘 > 200"]),
+        ("涨幅最大的一天", ranked("涨跌幅"), ["highest 涨跌幅"]),
+        ("涨跌幅最大的一天", ranked("涨跌幅"), ["highest 涨跌幅"]),
+        ("biggest gain", ranked("涨跌幅"), ["highest 涨跌幅"]),
+        ("second highest close", ranked("收盘", count=2), ["2 highest 收盘"]),
+        ("收盘价第二高的一天", ranked("收盘", count=2), ["2 highest 收盘"]),
+        ("third lowest close", ranked("收盘", count=3, highest=False), ["3 lowest 收盘"]),
+        (
+            "6月成交量最大的三天",
+            ranked("成交量", within=JUNE, count=3),
+            [JUNE, "3 highest 成交量"],
+        ),
+        ("highest close in May", ranked("收盘", within=MAY), [MAY, "highest 收盘"]),
+        ("今年六月最高收盘价", ranked("收盘", within=JUNE), [JUNE, "highest 收盘"]),
+        (
+            "highest close in June last year",
+            ranked("收盘", within="2025-06"),
+            ["2025-06", "highest 收盘"],
+        ),
+        (
+            "highest close from March to May",
+            ranked("收盘", within="2026-03", to=MAY),
+            ["2026-03-01 to 2026-05-31", "highest 收盘"],
+        ),
+        ("When did the price peak?", ranked("收盘"), ["highest 收盘"]),
+        ("When did it bottom out?", ranked("收盘", highest=False), ["lowest 收盘"]),
+        ("close on 06/15/2026", ["2026-06-15"], ["2026-06-15"]),
+        ("close on 15.06.2026", ["2026-06-15"], ["2026-06-15"]),
+        ("close on 05/06/2026", ["2026-05-06", "2026-06-05"], ["2026-05-06", "2026-06-05"]),
+        (
+            "close on 05/06/2026 and on 15/06/2026",
+            ["2026-06-05", "2026-06-15"],
+            ["2026-06-05", "2026-06-15"],
+        ),
+        ("六月十五日的收盘价", ["2026-06-15"], ["06-15 of each year"]),
+        ("二〇二六年六月十五日的收盘价", ["2026-06-15"], ["2026-06-15"]),
+        ("close ten trading days ago", ["2026-06-16"], ["2026-06-16"]),
+        ("十个交易日前的收盘价", ["2026-06-16"], ["2026-06-16"]),
+        (
+            "close 10 days ago",  # a Saturday: the days beside it; or in trading days
+            ["2026-06-19", "2026-06-22", "2026-06-16"],
+            ["2026-06-20", "2026-06-16"],
+        ),
+        ("10天前的收盘价", ["2026-06-19", "2026-06-22"], ["2026-06-20", "2026-06-16"]),
+        ("close of the last two trading days", ["2026-06-29", "2026-06-30"], ["2 newest rows"]),
+        ("close a month ago", ["2026-05-29", "2026-06-01"], ["2026-05-30"]),
+        ("本月初的收盘价", ["2026-06-01"], [JUNE, "oldest row"]),
+        ("close at the beginning of this month", ["2026-06-01"], [JUNE, "oldest row"]),
+        ("close year-to-date", ["2026-01-01", "2026-06-30"], [YEAR, "newest row", "oldest row"]),
+        ("ytd change", ["2026-01-01", "2026-06-30"], [YEAR, "newest row", "oldest row"]),
+        (
+            "lowest close since the beginning of the year",
+            ranked("收盘", within=YEAR, highest=False),
+            [YEAR, "lowest 收盘", "oldest row"],
+        ),
+        ("今年以来的收盘价", ["2026-01-01", "2026-06-30"], [YEAR, "newest row", "oldest row"]),
+        ("年初至今涨跌幅", ["2026-01-01", "2026-06-30"], [YEAR, "newest row", "oldest row"]),
+        ("month-to-date volume", ["2026-06-01"], [JUNE, "newest row", "oldest row"]),
+        (
+            "close on the last trading day of March 2026",
+            ["2026-03-31"],
+            ["2026-03", "newest row"],
+        ),
+        ("3月最后一个交易日的收盘价", ["2026-03-31"], ["2026-03", "newest row"]),
+        (
+            "52-week low",
+            ranked("最低", within="2025-07-02", to=JUNE, highest=False),
+            ["2025-07-02 to 2026-06-30", "lowest 最低"],
+        ),
+        ("this month's highest close", ranked("收盘", within=JUNE), [JUNE, "highest 收盘"]),
+        ("本月最高收盘价", ranked("收盘", within=JUNE), [JUNE, "highest 收盘"]),
+        ("上个月最高收盘价", ranked("收盘", within=MAY), [MAY, "highest 收盘"]),
+        (
+            "lowest close last month",
+            ranked("收盘", within=MAY, highest=False),
+            [MAY, "lowest 收盘"],
+        ),
+        ("What is the closing price?", [], []),
+        ("May I see how the market declines 5 places?", [], []),
+    ],
+)
+def test_an_awkward_question_is_understood(
+    question: str, days: list[str], understood: list[str]
+) -> None:
+    made = compress(table(ROWS), Budget(200), question)
+    assert [*made.understood] == understood
+    assert {*days} <= {row["日期"] for row in cells(made)}, made.text
+
+
+def test_a_month_alone_shows_rows_of_the_newest_one() -> None:
+    made = compress(table(ROWS), Budget(500), "收盘价，6月")
+    shown = [row["日期"] for row in cells(made)]
+    assert {row["日期"] for row in ROWS if row["日期"].startswith(JUNE)} <= {*shown}
+    every = compress(table(ROWS), Budget(500), "June close of each year")
+    assert every.understood == ("month 06 of each year",)
+
+
+def test_names_of_cells_are_said_as_they_are_written() -> None:
+    rows = [{"code": f"SH{600_000 + n}", "price": n / 4, "note": "x" * 40} for n in range(300)]
+    made = compress(table(rows), Budget(120), "price of sh600123")
+    assert made.understood == ("code = SH600123",)
+
+
+def test_falls_that_are_positive_numbers_are_ranked_as_they_are() -> None:
+    rows: list[dict[str, Any]] = [
+        {"名称": f"公司{n:03}", "跌幅": n * 7 % 100 / 10, "note": "x" * 40} for n in range(99)
+    ]
+    made = compress(table(rows), Budget(120), "跌幅最大的公司")
+    assert made.understood == ("highest 跌幅",)
+    assert max(rows, key=lambda row: row["跌幅"])["名称"] in made.text
+
+
+def test_a_count_of_rows_and_their_numbers_look_different() -> None:
+    many = compress(table(ROWS), Budget(200), "highest close in June 2026")
+    assert many.text.startswith(f"# {many.rows_shown} of 303 rows")
+    wide = [{"日期": row["日期"], "note": "a long note; " * 22} for row in ROWS]
+    one = compress(table(wide), Budget(100), "2026-06-15")
+    assert one.text.startswith("# row 292 of 303")
+    few = compress(table(wide), Budget(165), "note on 2026-06-15 and 2026-06-18")
+    assert few.text.startswith("# rows 292, 295 of 303")
+
+
+def test_codes_have_no_statistics() -> None:
+    made = compress(table(ROWS), Budget(600), "收盘价")
+    assert "# 收盘: min" in made.text
+    assert "# 股票代码" not in made.text
