@@ -1,8 +1,8 @@
 """Makes text of any origin safe for a terminal or a page.
 
 In text of settings, files, upstreams and models, control characters (C0 and C1, which begin escape
-sequences) and those that change the writing direction are shown as escapes, `\\u001b`. Line breaks
-and tabs stay.
+sequences), those that change the writing direction, and Unicode's own line and paragraph separators
+are shown as escapes, `\\u001b`. Line breaks and tabs stay.
 """
 
 import re

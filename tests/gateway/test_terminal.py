@@ -22,7 +22,9 @@ from gateway.console import PlainConsole
 from gateway.terminal import escaped, plain
 
 HOSTILE = "a\x1b[2J\x1b]0;t\x07\x9b31m\b\r\x7f\u202eb\u2066"
-STEERING = {*map(chr, [*range(9), *range(11, 32), *range(127, 160)]), *"\u202e\u2066\u061c"}
+CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
+DIRECTIONS = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+STEERING = {*map(chr, CONTROLS + DIRECTIONS)}
 
 
 def steers(text: str) -> bool:
