@@ -13,14 +13,27 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from bench.record import Figure, Time, Whole
 from manifests.problem import first_problem
-from manifests.regular_file import open_regular
+from manifests.regular_file import WHY_NOT, open_regular
 
 MOST_BYTES = 16 * 2**20
 """The longest `run.json` that is read; a run writes some kilobytes."""
 
 
+LINK = "it is a symbolic link, which is not followed in a run directory"
+
+
 class RunDirectoryError(Exception):
     """The directory can't be used, or a file in it can't be read; the text says which and why."""
+
+
+def check_own(file: Path) -> None:
+    """Raises `RunDirectoryError` if a file of a run is a link or no regular file. One that is
+    missing passes.
+    """
+    if file.is_symlink():
+        raise RunDirectoryError(f"{file}: {LINK}")
+    if file.exists() and not file.is_file():
+        raise RunDirectoryError(f"{file}: {WHY_NOT}")
 
 
 class RunInfo(BaseModel):
@@ -82,8 +95,11 @@ class RunInfo(BaseModel):
 
     @classmethod
     def read(cls, run_dir: Path) -> "RunInfo":
-        """The content of the `run.json` in `run_dir`. Raises `RunDirectoryError`."""
+        """The content of the `run.json` in `run_dir`. Raises `RunDirectoryError`, before anything
+        is read if the file is a link.
+        """
         file = run_dir / "run.json"
+        check_own(file)
         try:
             with open_regular(file) as opened:
                 text = opened.read(MOST_BYTES + 1)

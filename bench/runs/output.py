@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from bench.runs.about import RunDirectoryError
-from bench.runs.reader import LINK, OWN_FILES
+from bench.runs.about import LINK, RunDirectoryError
+from bench.runs.reader import OWN_FILES
 from cache.files import output_file
 
 

@@ -11,17 +11,13 @@ from pydantic import AfterValidator, TypeAdapter
 
 from bench.json_lines import JsonLinesError, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
-from bench.runs.about import RunDirectoryError, RunInfo
+from bench.runs.about import RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
 from bench.runs.resume import ABANDONED
 from gateway import CallRecord
-from manifests.regular_file import WHY_NOT
 
 OWN_FILES = ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json", ABANDONED)
 """The files of a run directory. No file made from the run may replace them."""
-
-
-LINK = "it is a symbolic link, which is not followed in a run directory"
 
 
 class ExportError(Exception):
@@ -55,7 +51,7 @@ class Run:
     def open(cls, path: Path) -> "Run":
         """Raises `RunDirectoryError`, also if a file of the run is a link or no regular file."""
         for name in OWN_FILES:
-            _check(path / name)
+            check_own(path / name)
         return cls(path, RunInfo.read(path))
 
     def changed(self, digest: str | None = None) -> str | None:
@@ -94,13 +90,6 @@ class Run:
         names = [self.about.content.get(name) for name in ("digest", "started_at")]
         text = orjson.dumps([*names, episode.episode, episode.started_at])
         return blake2b(text, digest_size=16).hexdigest()
-
-
-def _check(file: Path) -> None:
-    if file.is_symlink():
-        raise RunDirectoryError(f"{file}: {LINK}")
-    if file.exists() and not file.is_file():
-        raise RunDirectoryError(f"{file}: {WHY_NOT}")
 
 
 def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int]]:

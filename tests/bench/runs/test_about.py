@@ -116,6 +116,18 @@ def test_a_link_in_a_run_that_came_from_elsewhere_is_not_read(
     assert f"{name}: it is a symbolic link, which is not followed" in done.output
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:4]))
+def test_nothing_of_what_a_link_leads_to_is_told(command: tuple[str, ...], whole: Path) -> None:
+    for folder in ("whole", "out"):
+        shutil.copytree(whole, folder)
+    Path("mine").write_text("no JSON")
+    Path("out/run.json").unlink()
+    Path("out/run.json").symlink_to(Path("mine").absolute())
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 1
+    assert "run.json: it is a symbolic link, which is not followed" in done.output
+
+
 def test_a_field_of_the_wrong_type_is_named(whole: Path) -> None:
     for name, field, said in (
         ("run.json", "parts", "run.json: not the settings of a run: parts: "),
