@@ -32,8 +32,6 @@ ROWS_AT_ONCE = 100
 @lru_cache(256)
 def table_form(accept: str) -> str | None:
     """The form of a table that an Accept header prefers to JSON, or None."""
-    if CSV not in accept and ARROW not in accept:
-        return None
     json = quality(accept, "application/json") or 0
     weights = {form: quality(accept, form) or 0 for form in (ARROW, CSV)}
     best = max(weights, key=lambda form: weights[form])

@@ -70,6 +70,7 @@ async def test_pages_link_to_the_next(served: ServedGateway) -> None:
         ("text/csv;q=0", "application/json"),
         ("application/json;q=0.5, text/csv", "text/csv"),
         (f"text/csv, {ARROW};q=0.5", "text/csv"),
+        ("Application/JSON;Q=0.5, TEXT/CSV", "text/csv"),
     ],
 )
 async def test_the_preferred_form_is_sent(served: ServedGateway, accept: str, kind: str) -> None:
