@@ -26,6 +26,7 @@ _IN_ENGLISH = re.compile(
     rf"{_YEAR}{_TIME}(?: (?:gmt|utc|\+0000))?",
     re.IGNORECASE,
 )
+_DAY_S = 86_400
 _CLOCK = re.compile(r"(\d\d?):(\d\d)(?::(\d\d(?:\.\d+)?))?")
 _DIGITS = re.compile(r"(\d+)(?:\.(\d+))?")
 _HAN_DIGITS = {"一": "1", "二": "2", "三": "3", "四": "4"}
@@ -78,6 +79,33 @@ def date_of(text: str, *, named: bool) -> Date | None:
         return _in_words(text)
     except ValueError:  # a 13th month, a 31st of June
         return None
+
+
+def span_of(text: str) -> tuple[float, float] | None:
+    """When the day, week, month, quarter or year that a text names begins, and when the next one
+    does, as `Date.at` of the kind `day`. None for a time of day and for what is no date.
+    """
+    if text.isdecimal() and len(text) <= 8 and _is_calendar(text):
+        year, month, day = text[:4], text[4:6], text[6:]
+        text = "-".join(filter(None, (year, month, day))) if month else f"{year}年"
+    found = date_of(text, named=False)
+    if found is None or found.kind != "day" or ":" in text or found.at % _DAY_S:
+        return None
+    if not (months := _months(text)):
+        return found.at, found.at + _DAY_S * (7 if text[4:6] == "-W" and len(text) == 8 else 1)
+    first = datetime.fromtimestamp(found.at, UTC)
+    years, month = divmod(first.month - 1 + months, 12)
+    return found.at, first.replace(year=first.year + years, month=month + 1).timestamp()
+
+
+def _months(text: str) -> int:
+    """How many whole months a date stands for; 0 for a day or a week."""
+    if _YEAR_ALONE.fullmatch(text):
+        return 12
+    if _QUARTER.fullmatch(text):
+        return 3
+    english = _IN_ENGLISH.fullmatch(text)
+    return int(bool(_MONTH.fullmatch(text) or (english and not (english[1] or english[4]))))
 
 
 def _in_words(text: str) -> Date | None:

@@ -11,11 +11,14 @@
 A column is a word or stands in double quotes or backquotes. A value is a number, a word, a date, or
 a text in single or double quotes. `==` and `<>` are read as `=` and `!=`; keywords have any case.
 
-Two dates are compared as dates, whatever their forms; a month or a year equals its first day. A
-number and a cell that is one, also as a text, are compared as decimals; if `%` stands behind one of
-two numbers, both need it. Other texts are compared as texts, but only by `=` and `!=` if the value
-is a number or a date. A cell that can't be compared with the value, a null or missing one too,
-passes `!=` only; a null one also `is null`.
+Two dates are compared as dates, whatever their forms. A value that is a day, a week, a month, a
+quarter or a year stands for all of it: `= 2026-06` passes each day of June, `<` what is before its
+first day, `>` what is after its last. A cell that is a month or a year stands for its first day.
+
+A number and a cell that is one, also as a text, are compared as decimals; if `%` stands behind one
+of two numbers, both need it. Other texts are compared as texts, but only by `=` and `!=` if the
+value is a number or a date. A cell that can't be compared with the value, a null or missing one
+too, passes `!=` only; a null one also `is null`.
 
 If no cell of a column can be compared with a value, the filter is refused (`RowFilter.end`): a row
 that passes for no reason, or none at all, would look like an answer.
@@ -29,7 +32,7 @@ from typing import Any
 
 import orjson
 
-from cache.dates import Date, date_of, is_time_name
+from cache.dates import Date, date_of, is_time_name, span_of
 from gateway.compress.cells import COMPARE, dashed
 
 LONGEST = 2_000
@@ -58,6 +61,7 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
 _SCALED = re.compile(r"([+-]?\d+(?:\.\d+)?) ?(万亿|[%％kK千万亿])")
 _SCALES = {"k": 10**3, "千": 10**3, "万": 10**4, "亿": 10**8, "万亿": 10**12}
+_OFFSET = re.compile(r"(?<=\d)(?:Z|[+-]\d\d:?\d\d)$")
 _EXAMPLE_CHARS = 40
 _KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "contains"})
 _SAME = {"==": "=", "<>": "!="}
@@ -133,7 +137,7 @@ class _Parser:
 
     def end(self) -> None:
         if (token := self._tokens[self._next]).kind != "end":
-            raise _unexpected(token, "`and`, `or` or the end")
+            raise _unexpected(token, "`and`, `or` or the end", _IN_QUOTES)
 
     def _term(self, depth: int) -> Test:
         tests = [self._factor(depth)]
@@ -215,7 +219,8 @@ class _Parser:
         for _ in range(COMPARISONS):
             if self._taken_mark(")"):
                 return
-            self._mark(",")
+            if not self._taken_mark(","):
+                raise _unexpected(self._tokens[self._next], "`,` or `)`", _IN_QUOTES)
             yield self._value()
         raise FilterError(f"where has at most {COMPARISONS} values after `in`")
 
@@ -256,9 +261,14 @@ def _tokens(text: str) -> Iterator[_Token]:
     yield _Token("end", "the end", len(text) + 1)
 
 
-def _unexpected(token: _Token, wanted: str) -> FilterError:
+_IN_QUOTES = "; put texts with spaces in quotes"
+
+
+def _unexpected(token: _Token, wanted: str, of_word: str = "") -> FilterError:
+    """The error for a token that can't stand there. `of_word` ends it if the token is a word."""
     there = token.text if token.kind == "end" else repr(token.text[:40])
-    return FilterError(f"where at {token.place}: expected {wanted}, found {there}")
+    end = of_word if token.kind == "word" else ""
+    return FilterError(f"where at {token.place}: expected {wanted}, found {there}{end}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +315,7 @@ class _Comparison:
         self._value = value
         self._is_named = is_time_name(column)
         self._date = _date(value.text, self._is_named)
+        self._span = span_of(value.text.strip())
         self._example: Any = None
         self.test = self._test()
 
@@ -377,11 +388,20 @@ class _Comparison:
 
         return test
 
+    def _day(self, cell: Any) -> float | None:
+        """When a cell is by the calendar: a day is the one that is written, whatever its zone."""
+        text = str(cell).strip()
+        found = _date(_OFFSET.sub("", text) if ":" in text else text, self._is_named)
+        return found.at if found is not None and found.kind == "day" else None
+
     def _pair(self, cell: Any) -> tuple[Any, Any] | None:
         """The cell and the value as they are compared; None if they can't be."""
         if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal | str):
             return None
-        value, date = self._value, self._date
+        value, date, span = self._value, self._date, self._span
+        if span is not None and (at := self._day(cell)) is not None:
+            first, after = span
+            return first if first <= at < after else at, first
         if date is not None:
             there = _date(str(cell), self._is_named)
             if there is not None and there.kind == date.kind:
