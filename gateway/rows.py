@@ -11,7 +11,9 @@ from anyio import to_thread
 from cache import Entry
 from cache.records import picked
 from gateway.bind import printable
+from gateway.compress.columns import SURE, named_columns
 from gateway.compress.filter import FilterError, RowFilter
+from gateway.compress.question import Question
 from gateway.errors import CallError, ErrorCode
 from manifests.nearest import hint, nearest
 
@@ -27,7 +29,15 @@ BYTES_AT_ONCE = 2**20
 """Bytes of a table, or of a page, that are scanned on the event loop."""
 
 NAMED = 200
-"""The number of columns that an error lists and searches for the nearest name."""
+"""The number of columns that the details of an error list, and that are searched for the nearest
+name.
+"""
+
+NEAREST = 3
+"""The most names that an error proposes in place of an unknown one."""
+
+LISTED, LISTED_CHARS = 20, 40
+"""How many columns the text of an error lists, and how much of each name."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -157,9 +167,22 @@ def _first_unknown(names: Sequence[str], there: Sequence[str]) -> CallError | No
     return None if unknown is None else _unknown(unknown, there)
 
 
+def _meant(name: str, columns: Sequence[str]) -> list[str]:
+    """The columns that a name certainly means in other words or in the other language."""
+    found = named_columns(Question.of(name.replace("_", " ")), columns, {})
+    return [one.column for one in found if one.sureness >= SURE]
+
+
+def _listed(columns: Sequence[str]) -> str:
+    """The first columns by name, and how many more there are."""
+    shown = ", ".join(printable(name, LISTED_CHARS) for name in columns[:LISTED])
+    return shown if len(columns) <= LISTED else f"{shown} and {len(columns) - LISTED} more"
+
+
 def _unknown(name: str, there: Sequence[str]) -> CallError:
     said, named = printable(name), [*there[:NAMED]]
-    near = nearest(said, named, 3)
-    text = f"the table has no column {said!r}{hint(near)}"
+    near = [*dict.fromkeys((*_meant(said, named), *nearest(said, named, NEAREST)))][:NEAREST]
+    end = hint(near) if near else f"; its columns are {_listed(there)}"
+    text = f"the table has no column {said!r}{end}"
     details = {"nearest": near, "allowed": named}
     return CallError(ErrorCode.INVALID_ARGUMENTS, text, details=details)

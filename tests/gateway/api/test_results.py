@@ -258,7 +258,7 @@ async def test_rows_can_be_filtered(served: ServedGateway, read: Any) -> None:
     assert (none["data"], none["matched"], none["offset"]) == ([], 0, 0)
     for wrong, word in (
         ("日期 >", "where at 5"),
-        ("date > 1", "'date'"),
+        ("date > 1", "no column 'date'; its columns are 日期, 中国国债收益率2年, "),
         ("中国国债收益率10年 > 2%", "where at 14: '2%' does not fit"),
         ("日期 = 06/15/2026", "which holds dates, for example"),
     ):
@@ -330,3 +330,35 @@ async def test_a_page_of_a_long_table_is_a_slice_of_its_rows() -> None:
         expected = rows[offset:][:10_000]
         assert page.matched is None
         assert page.value == [{n: row[n] for n in columns or row} for row in expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("close", ["收盘"]),
+        ("closing_price", ["收盘"]),
+        ("Volume", ["成交量"]),
+        ("change", ["涨跌额"]),
+        ("换手", ["换手率"]),
+        ("weather", []),
+    ],
+)
+async def test_a_column_that_is_named_in_other_words_is_proposed(
+    name: str, near: list[str]
+) -> None:
+    columns = ("日期", "收盘", "成交量", "涨跌额", "换手率")
+    entry = Entry(b"[]", columns, 0, 0.0, 0.0, "live")
+    for picked, where in (([name], None), (None, f"{name} > 14")):
+        error = await read_rows("h", entry, 0, 10, picked, where)
+        assert isinstance(error, CallError)
+        assert error.details["nearest"] == near
+        assert (f"did you mean {near[0]}" if near else "are 日期, 收盘, ") in error.message
+
+
+async def test_an_error_lists_no_more_than_the_first_columns() -> None:
+    columns = tuple(f"{number:03d}{'列' * 500}" for number in range(900))
+    entry = Entry(b"[]", columns, 0, 0.0, 0.0, "live")
+    error = await read_rows("h", entry, 0, 10, None, "weather > 14")
+    assert isinstance(error, CallError)
+    assert error.message.endswith(" and 880 more")
+    assert len(error.message) < 1_000
