@@ -86,8 +86,8 @@ def span_of(text: str) -> tuple[float, float] | None:
     does, as `Date.at` of the kind `day`. None for a time of day and for what is no date.
     """
     if text.isdecimal() and len(text) <= 8 and _is_calendar(text):
-        year, month, day = text[:4], text[4:6], text[6:]
-        text = "-".join(filter(None, (year, month, day))) if month else f"{year}年"
+        parts = [part for part in (text[:4], text[4:6], text[6:]) if part]
+        text = "-".join(parts) if len(parts) > 1 else f"{text}年"
     found = date_of(text, named=False)
     if found is None or found.kind != "day" or ":" in text or found.at % _DAY_S:
         return None

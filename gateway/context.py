@@ -51,7 +51,8 @@ class CallContext:
     def __post_init__(self) -> None:
         for name, kinds, words in _TYPES:
             value = getattr(self, name)
-            if value.__class__ not in kinds and not isinstance(value, kinds):
+            kind = value.__class__
+            if kind not in kinds and (kind is bool or not isinstance(value, kinds)):
                 raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
         if self.deadline_s is not None and not self.deadline_s > 0:
             raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")

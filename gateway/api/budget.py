@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from gateway.access.rejection import BadRequest
 from gateway.compress.budget import LIMITS
@@ -37,6 +37,13 @@ class BudgetFields(BaseModel):
         description=f"The question that a shortened answer serves, in at most {QUESTION_CHARS:,} "
         "characters. It has no effect on an answer that is not shortened.",
     )
+
+    @field_validator("max_tokens", "max_chars", mode="before")
+    @classmethod
+    def _is_no_boolean(cls, given: object) -> object:
+        if isinstance(given, bool):  # pydantic takes true for 1
+            raise ValueError(f"Input should be a whole number, not {str(given).lower()}")
+        return given
 
     def within(self, context: CallContext, **options: Any) -> CallContext:
         """The context with this budget and question, and with other `options` of it. A budget or a

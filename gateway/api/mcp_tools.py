@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cache.entry import quoted
 from gateway.access.rejection import RequestRejected
-from gateway.api.budget import META_NAMES, BudgetFields
+from gateway.api.budget import META_NAMES, NAMES, BudgetFields
 from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
 from gateway.api.models import Answer, FoundTools, ToolDescription
 from gateway.api.requests import arguments_text
@@ -191,7 +191,7 @@ class McpTools:
             gathered = self._gathered(given) if name == "call_tool" else given
             arguments = _THREE[name][0].model_validate(gathered)
         except ValidationError as error:
-            raise _wrong(name, first_problem(error)) from None
+            raise _wrong(name, first_problem(error), is_budget=_is_of_budget(error)) from None
         match arguments:
             case SearchTools():
                 return await self._search(arguments, context.grant)
@@ -351,12 +351,19 @@ def _object(value: object) -> Any:
     return meant or {}
 
 
-def _wrong(name: str, problem: str) -> RequestRejected:
-    """Reject an argument that one of the three tools does not take."""
+def _wrong(name: str, problem: str, *, is_budget: bool = False) -> RequestRejected:
+    """Reject an argument that one of the three tools does not take. A wrong budget has the code
+    that it has wherever else it is set.
+    """
     allowed = {"allowed": [*_THREE[name][0].model_fields]}
-    return RequestRejected(
-        CallError(ErrorCode.INVALID_ARGUMENTS, f"argument {problem}", details=allowed)
-    )
+    code = ErrorCode.INVALID_REQUEST if is_budget else ErrorCode.INVALID_ARGUMENTS
+    return RequestRejected(CallError(code, f"argument {problem}", details=allowed))
+
+
+def _is_of_budget(error: ValidationError) -> bool:
+    """Whether the first problem is one of a budget."""
+    place = error.errors(include_url=False, include_input=False)[0]["loc"]
+    return any(name in NAMES for name in place[:1])
 
 
 def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:

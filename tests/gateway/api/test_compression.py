@@ -143,6 +143,7 @@ async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGatewa
     wrong: Any
     for wrong, said in (
         ({"_meta": {"finport/max_tokens": 1}}, "_meta finport/max_tokens: Input should be greater"),
+        ({"_meta": {"finport/max_tokens": True}}, "should be a whole number, not true"),
         ({"_meta": {"finport/max_token": 100}}, f"the budget in _meta has no {unknown}"),
         ({"arguments": HIST | {"max_tokens": 100}}, "budget stands in _meta: finport/max_tokens"),
     ):
@@ -150,6 +151,34 @@ async def test_over_mcp_a_budget_is_an_argument_or_metadata(served: ServedGatewa
         _, answer = await post(served, request("tools/call", params), query="?tools=all")
         assert answer["result"]["isError"]
         assert said in json.loads(answer["result"]["content"][0]["text"])["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"max_tokens": 10}, "max_tokens: Input should be greater than or equal to 50"),
+        ({"max_tokens": True}, "max_tokens: Input should be a whole number, not true"),
+        ({"max_chars": False}, "max_chars: Input should be a whole number, not false"),
+        ({"question": 5}, "question: Input should be a valid string"),
+    ],
+)
+async def test_a_wrong_budget_has_the_same_code_wherever_it_is_set(
+    served: ServedGateway, budget: dict[str, Any], said: str
+) -> None:
+    given = {"name": TOOL, "arguments": HIST}
+    meta = {f"finport/{name}": value for name, value in budget.items()}
+    errors = []
+    for params, query in (
+        ({"name": "call_tool", "arguments": given | budget}, ""),
+        ({**given, "_meta": meta}, "?tools=all"),
+    ):
+        _, answer = await post(served, request("tools/call", params), query=query)
+        errors.append(json.loads(answer["result"]["content"][0]["text"])["error"])
+    line = {"tool": TOOL, "arguments": HIST, **budget}
+    async with served.client.post(f"{served.url}/v1/calls", json=[line]) as got:
+        errors.append(json.loads(await got.text())["error"])
+    assert [error["code"] for error in errors] == ["invalid_request"] * 3
+    assert all(said in error["message"] for error in errors)
 
 
 async def test_a_key_and_the_settings_have_budgets_by_default(
@@ -209,6 +238,7 @@ async def test_python_code_asks_by_the_context(served: ServedGateway) -> None:
     wrong: Any
     for wrong, said in (
         ({"max_tokens": "100"}, "max_tokens must be a whole number, not str"),
+        ({"max_tokens": True}, "max_tokens must be a whole number, not bool"),
         ({"question": 5}, "question must be a text, not int"),
         ({"deadline_s": "1"}, "deadline_s must be a number, not str"),
     ):
