@@ -1,6 +1,7 @@
 """`finbench`: the bench on the command line. Commands import heavy modules only when they run.
 
-Exit codes: 0 done, 1 the work failed or gave nothing, 2 usage, 130 ended by Ctrl-C.
+Exit codes: 0 done, 1 the work failed or gave nothing, 2 usage, 130 ended by Ctrl-C,
+143 a run ended by SIGTERM.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ def demo(episodes: int, concurrency: int, out: Path | None) -> None:
     from bench.cli import demo as demonstration
 
     folder = out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
-    ending = "finbench: ending the demonstration; Ctrl-C again ends it at once"
+    ending = "finbench: ending the demonstration."
     run(lambda: demonstration.show(episodes, concurrency, folder), interrupted=ending)
 
 

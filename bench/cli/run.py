@@ -187,7 +187,7 @@ def run_suite(
         run(lambda: _plan(plan, settings, catalog, as_json))
     name = suite.replace(":", "-")
     folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    ending = f"finbench: ending the run in {folder}; --resume goes on. Ctrl-C again ends it at once"
+    ending = f"finbench: ending the run in {folder}; --resume goes on."
     run(
         lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json),
         interrupted=ending,

@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,52 +28,64 @@ def echo_json(value: object) -> None:
 def run(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") -> None:
     """Run a command's coroutine on uvloop and exit with what it returns.
 
-    The first Ctrl-C cancels the coroutine and prints `interrupted`, the second ends the process.
+    The first Ctrl-C cancels the coroutine, the second ends the process. With `interrupted`, which
+    is printed at the first, SIGTERM does the same.
     """
     import uvloop
 
     # A shell ignores Ctrl-C for its background jobs, and only the main thread handles signals.
     in_main = threading.current_thread() is threading.main_thread()
-    handles = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    defaults: dict[signal.Signals, object] = {signal.SIGINT: signal.default_int_handler}
+    if interrupted:
+        defaults[signal.SIGTERM] = signal.SIG_DFL
+    handled = [n for n, default in defaults.items() if in_main and signal.getsignal(n) is default]
+    ended_by: list[int] = []
 
     async def cancellable() -> int:
-        with _cancelled_by_ctrl_c(interrupted) if handles else nullcontext():
+        with _cancelled_by(handled, interrupted, ended_by):
             return await main()
 
     try:
         sys.exit(uvloop.run(cancellable()))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        sys.exit(130)
+        sys.exit(128 + next(iter(ended_by), signal.SIGINT))
 
 
 @contextmanager
-def _cancelled_by_ctrl_c(text: str) -> Iterator[None]:
-    """Let Ctrl-C cancel the current task, and a second one end the process."""
+def _cancelled_by(
+    numbers: Sequence[signal.Signals], text: str, ended_by: list[int]
+) -> Iterator[None]:
+    """Let the first of these signals cancel the current task, and a second one end the process. The
+    number of the first is put into `ended_by`.
+    """
     task = asyncio.current_task()
 
-    def cancel() -> None:
-        for descriptor, told in ((1, _SHOW_CURSOR), (2, f"{text}\n".encode() if text else b"")):
+    def cancel(number: int) -> None:
+        ended_by.append(number)
+        again = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        said = f"{text} {again} again ends it at once\n".encode() if text else b""
+        for descriptor, told in ((1, _SHOW_CURSOR), (2, said)):
             with suppress(OSError):
                 if told and (descriptor == 2 or os.isatty(descriptor)):
                     os.write(descriptor, told)  # `print` can't be entered again by a signal handler
         if task is not None:
             task.cancel()
 
-    with at_first_signal(cancel, signal.SIGINT):
+    with at_first_signal(cancel, *numbers):
         yield
 
 
 @contextmanager
-def at_first_signal(then: Callable[[], object], *numbers: signal.Signals) -> Iterator[None]:
-    """Call `then` in the signal handler of the first of these signals. A second one has the default
-    action, even while code blocks the event loop.
+def at_first_signal(then: Callable[[int], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Call `then` with its number in the signal handler of the first of these signals. A second one
+    has the default action, even while code blocks the event loop.
     """
     loop = asyncio.get_running_loop()
 
-    def handle(*_: object) -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
-        then()
+    def handle(number: int, _: object) -> None:
+        for one in numbers:
+            signal.signal(one, signal.SIG_DFL)
+        then(number)
         loop.call_soon_threadsafe(lambda: None)  # wakes the loop
 
     before = {number: signal.signal(number, handle) for number in numbers}

@@ -220,7 +220,7 @@ def _set_by_signal(stop: asyncio.Event, is_supervised: bool) -> Iterator[None]:
     """
     loop, numbers = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
     if not is_supervised:
-        with at_first_signal(lambda: loop.call_soon_threadsafe(stop.set), *numbers):
+        with at_first_signal(lambda _: loop.call_soon_threadsafe(stop.set), *numbers):
             yield
         return
     for number in numbers:

@@ -1,6 +1,7 @@
 """Agents by name, and the settings that a run takes from the command line."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -185,19 +186,24 @@ def test_at_the_end_it_is_told_why_episodes_failed(tmp_path: Path) -> None:
     assert f"finbench: the agent failed in all 2 episodes; the first: {why}\n" in done.output
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("episodes", "said"), [("1", "nothing was finished"), ("9", "is in out, --resume goes on")]
 )
-def test_ctrl_c_says_what_is_left(episodes: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(OWN)
+def test_a_run_that_is_told_to_end_says_what_is_left(
+    episodes: str, said: str, how: signal.Signals, tmp_path: Path
+) -> None:
+    own = OWN.replace("SIGINT", how.name)
     if episodes == "9":
-        (tmp_path / "mine.py").write_text(
-            OWN.replace('("starter_0", "starter_1")', '("starter_1",)')
-        )
-    done = run("--agent", "mine:CtrlC", "--top-k", "0", "--episodes", episodes, "--out", "out")
-    assert done.exit_code == 130
+        own = own.replace('("starter_0", "starter_1")', '("starter_1",)')
+    (tmp_path / "ending.py").write_text(own)
+    sys.modules.pop("ending", None)
+    before = signal.getsignal(how)
+    done = run("--agent", "ending:CtrlC", "--top-k", "0", "--episodes", episodes, "--out", "out")
+    assert done.exit_code == 128 + how
     assert said in done.output
     assert Path("out").exists() == ("--resume" in said)
+    assert signal.getsignal(how) is before
 
 
 def test_a_tool_that_is_labelled_twice_is_offered_once(tmp_path: Path) -> None:

@@ -108,13 +108,13 @@ def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     block_until(lambda: episodes.exists() and episodes.stat().st_size > 10_000)
     process.send_signal(how)
     _, stderr = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode != 0
+    assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
     assert "Traceback" not in stderr
     block_until(lambda: not processes(tmp_path))
     scored = json.loads(finbench("score", "out", "--json").stdout)
     assert 0 < scored["episodes"] < 1_000_000
     del scored["digest"], scored["snapshot"]
-    if how == signal.SIGINT:
+    if how != signal.SIGKILL:
         assert scored == json.loads((tmp_path / "out/metrics.json").read_text())
     assert json.loads((tmp_path / "out/run.json").read_text())["ended"] == "interrupted"
 
@@ -142,9 +142,16 @@ class Blocking:
 """
 
 
-@pytest.mark.parametrize("how", ["sleep", "C"])
-def test_a_second_ctrl_c_ends_a_run_whose_agent_blocks_and_resume_goes_on(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("how", "told", "named"),
+    [
+        ("sleep", signal.SIGINT, "Ctrl-C"),
+        ("sleep", signal.SIGTERM, "SIGTERM"),
+        ("C", signal.SIGINT, ""),
+    ],
+)
+def test_a_second_signal_ends_a_run_whose_agent_blocks_and_resume_goes_on(
+    how: str, told: signal.Signals, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINPORT_CACHE_DIR", "cache")
     (tmp_path / "blocking.py").write_text(BLOCKING)
@@ -155,17 +162,17 @@ def test_a_second_ctrl_c_ends_a_run_whose_agent_blocks_and_resume_goes_on(
         process = subprocess.Popen([*FINBENCH, *run], stderr=subprocess.PIPE, text=True)
     try:
         block_until((tmp_path / "blocked").exists)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told)
         assert process.stderr is not None
         if how == "sleep":  # while C code runs, nothing can be said
-            assert "Ctrl-C again ends it at once" in process.stderr.readline()
+            assert f"{named} again ends it at once" in process.stderr.readline()
         else:
             block_until(lambda: not pending(process.pid))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told)
         process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
-    assert process.returncode == -signal.SIGINT
+    assert process.returncode == -told
     assert json.loads(finbench("score", "out", "--json").stdout)["episodes"] == 2
     resumed = finbench(*run, "--resume")
     assert resumed.returncode == 0, resumed.stderr
