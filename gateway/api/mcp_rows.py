@@ -30,7 +30,7 @@ class ReadResult(BaseModel):
 
     handle: str = Field(description="The handle of the answer.")
     offset: int = Field(0, description="How many rows to skip; -20 gives the last 20 rows.")
-    limit: int = Field(50, ge=1, le=MOST, description="Rows to return.")
+    limit: int = Field(50, ge=1, le=MOST, description="Rows to return; no budget applies.")
     columns: list[str] | None = Field(None, description="Columns to return; all by default.")
 
     where: str | None = Field(
