@@ -169,7 +169,7 @@ class _Rows:
                 for place, cell in enumerate(self._table.column(column))
                 if (there := number(cell)) is not None
                 and test(there, value)
-                and (there < 0 or not is_fall)
+                and (there < 0 or not is_fall or one.is_negated)
             }
             wanted = found if wanted is None else wanted & found
         return wanted or set()

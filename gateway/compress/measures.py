@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from gateway.compress.negation import is_negated
 from gateway.compress.numerals import COUNT, HAN, ORDINAL, WORDS, number_of
 from gateway.compress.periods import MOST
 
@@ -15,13 +16,15 @@ Move = Literal["", "rise", "fall"]
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`operator` is one of < <= > >=; `place` is where it stands in the question. Of a `fall` the
-    size is compared, as in `fell more than 5 %`.
+    size is compared, as in `fell more than 5 %`; if it `is_negated`, as in `did not fall more than
+    5 %`, rises are meant as well.
     """
 
     operator: str
     value: Decimal
     place: int
     move: Move = ""
+    is_negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,11 @@ class Extreme:
 
 
 _TOP = (
-    r"largest|highest|biggest|most(?! recent)|maximum|max|peak(?:s|ed)?|greatest|best|strongest"
+    r"largest|highest|biggest|(?<!at )most(?! recent)|maximum|max|peak(?:s|ed)?|greatest|best|strongest"
     r"|sharpest|steepest|deepest|hardest|heaviest|top(?:ped)? out"
 )
 _LOW = (
-    r"bottom(?:ed)?(?: out)?|smallest|lowest|least|minimum|min|worst|weakest|cheapest|trough(?:ed)?"
+    r"bottom(?:ed)?(?: out)?|smallest|lowest|(?<!at )least|minimum|min|worst|weakest|cheapest|trough(?:ed)?"
 )
 _EVER = r"(?:\b(?:all[- ]time|record)|\0[- ]?(?:week|day|month|year))"
 EXTREMES = re.compile(
@@ -100,7 +103,7 @@ _COMPARES = re.compile(
     r"(?P<ge>at least|no less than|not less than|>=|≥|不低于|不少于|不小于|至少)"
     r"|(?P<le>at most|no more than|not more than|<=|≤|不高于|不超过|不大于|至多)"
     r"|(?P<gt>above|over|greater than|more than|higher than|larger than|exceed(?:s|ed|ing)?|>"
-    r"|超过|大于|高于|多于|突破)"
+    r"|超过|超(?=\s?\d)|大于|高于|多于|突破)"
     r"|(?P<lt>below|under|less than|lower than|smaller than|fewer than|<|低于|小于|少于|不足|不到"
     r"|跌破)"
 )
@@ -116,6 +119,10 @@ _NUMBER = re.compile(
     r"\s*(?:of |to |为|了)?[$¥€£]?\s*(?P<number>[+-]?\d[\d,]*(?:\.\d+)?)\s*"
     r"(?P<scale>%|percent|thousand|million|billion|trillion|bn|mn|[kmb]\b|万亿|亿|万)?"
 )
+_RANGE = re.compile(r"\bbetween\b|介于|在?(?<![\d.,%-])(?=[+-]?\d)")
+_RANGE_JOIN = re.compile(r"\s?(?:and|to|[-~–—]|到|至|和|与)(?=\s?[$¥€£]?\s?[+-]?\d)")
+_RANGE_END = re.compile(r"\s?(?:元|股|点)?(?:之间|间|区间)")
+_OF_TIME = re.compile(r"\s?(?:days?\b|weeks?\b|months?\b|years?\b|天|日|周|个|月|年|:)")
 _SCALES = {
     "k": 10**3,
     "thousand": 10**3,
@@ -130,28 +137,55 @@ _SCALES = {
     "trillion": 10**12,
     "万亿": 10**12,
 }
+_INVERTED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _OPERATORS = {"ge": ">=", "le": "<=", "gt": ">", "lt": "<"}
 
 
 def comparisons_of(text: str) -> Iterator[Comparison]:
     """The comparisons of a text without dates."""
+    yield from _ranges(text)
     for found in _COMPARES.finditer(text):
         number = _NUMBER.match(text, found.end())
         if number is not None:
             operator, start = _OPERATORS[found.lastgroup or ""], found.start()
-            move = _move_before(text, start)
-            if found[0] in _LEVELS and not text[:start].rstrip().endswith("幅"):
+            move, value = _move_before(text, start), _value(number)
+            is_level = found[0] in _LEVELS and not text[:start].rstrip().endswith("幅")
+            if is_level and value >= 0:
                 move = ""
-            yield Comparison(operator, _value(number), start, move)
+            yield _compared(text, operator, value, start, move)
     for number in _NUMBER.finditer(text):
         behind = _BEHIND.match(text, number.end())
         if behind is not None:
             operator, start = _OPERATORS[behind.lastgroup or ""], number.start("number")
-            yield Comparison(operator, _value(number), start, _move_before(text, start))
+            yield _compared(text, operator, _value(number), start, _move_before(text, start))
 
 
-def _value(number: re.Match[str]) -> Decimal:
-    return Decimal(number["number"].replace(",", "")) * _SCALES.get(number["scale"] or "", 1)
+def _compared(text: str, operator: str, value: Decimal, start: int, move: Move) -> Comparison:
+    is_not = is_negated(text, start)
+    return Comparison(_INVERTED[operator] if is_not else operator, value, start, move, is_not)
+
+
+def _ranges(text: str) -> Iterator[Comparison]:
+    """Both ends of ranges such as `between 2 and 3 %`. A negated one is not read."""
+    for found in _RANGE.finditer(text):
+        first = _NUMBER.match(text, found.end())
+        join = _RANGE_JOIN.match(text, first.end()) if first else None
+        last = _NUMBER.match(text, join.end()) if join else None
+        if first is None or last is None:
+            continue
+        is_range = found[0] in ("between", "介于") or _RANGE_END.match(text, last.end())
+        if not is_range or _OF_TIME.match(text, last.end()) or is_negated(text, found.start()):
+            continue
+        scale = first["scale"] or last["scale"]
+        ends = sorted([_value(first, scale), _value(last)])
+        move = _move_before(text, found.start())
+        for operator, value in zip((">=", "<="), ends, strict=True):
+            yield Comparison(operator, value, found.start(), move)
+
+
+def _value(number: re.Match[str], scale: str | None = None) -> Decimal:
+    factor = _SCALES.get(scale or number["scale"] or "", 1)
+    return Decimal(number["number"].replace(",", "")) * factor
 
 
 def extremes_of(text: str) -> Iterator[Extreme]:
