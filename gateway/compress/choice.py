@@ -1,15 +1,16 @@
 """What a question asks of a table: which of its rows and columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from cache.dates import is_time_name
 from gateway.compress.cells import COMPARE, number
 from gateway.compress.columns import Named, named_columns, sure
-from gateway.compress.days import Days
+from gateway.compress.days import Days, counted
 from gateway.compress.decoded import Table
 from gateway.compress.measures import Extreme
+from gateway.compress.negation import is_excluded
 from gateway.compress.question import Question
 
 FEW = 10
@@ -97,29 +98,37 @@ class _Rows:
         by.
         """
         table, question = self._table, self._question
-        everywhere = range(len(table))
+        everywhere: Sequence[int] = range(len(table))
         wanted: set[int] | None = None
         on_days, self._understood = self._days.asked()
-        for found in (on_days, self._with_cells(), self._compared()):
+        with_cells, without = self._with_cells()
+        days_without, not_days = self._days.excluded()
+        self._understood += not_days
+        for found in (on_days, with_cells, self._compared()):
             if found:
                 both = found if wanted is None else wanted & found
                 wanted = both or found | (wanted or set())
+        if excluded := days_without | without:
+            everywhere = [place for place in everywhere if place not in excluded]
+            wanted = wanted and wanted - excluded
         within = sorted(wanted) if wanted is not None else everywhere
         first = [place for extreme in question.extremes for place in self._extreme(extreme, within)]
         for count, word in ((question.newest, "newest"), (question.oldest, "oldest")):
             if count:
-                first += self._days.newest(count, within, oldest=word == "oldest")
-                self._understood.append(f"{count} {word} rows" if count > 1 else f"{word} row")
+                each = question.each if table.dated is not None else ""
+                first += self._days.newest(count, within, oldest=word == "oldest", each=each)
+                self._understood.append(counted(count, word, each))
         rest = [] if wanted is None else list(within)
         if wanted is not None and len(rest) <= FEW and not first:
             first, rest = rest, []
         understood = [text[:UNDERSTOOD_CHARS] for text in dict.fromkeys(self._understood)]
         return [*dict.fromkeys(first)], rest, understood[:UNDERSTOOD]
 
-    def _with_cells(self) -> set[int]:
-        """Rows with a text that the question has."""
+    def _with_cells(self) -> tuple[set[int], set[int]]:
+        """Rows with a text that the question has, and those with one that it excludes."""
         text = self._question.text
         found = self._at_clocks()
+        without: set[int] = set()
         for name in self._keys:
             if name == self._table.dated:
                 continue
@@ -133,9 +142,16 @@ class _Rows:
                 for cell in named
                 if not any(cell in other and cell != other for other in named)
             }
-            found |= {place for place, cell in enumerate(cells) if _plain(cell) in longest}
-            self._understood += (f"{name} = {originals[cell]}" for cell in named if cell in longest)
-        return found
+            excluded = {cell for cell in longest if _is_excluded(text, cell)}
+            for place, cell in enumerate(cells):
+                if (plain := _plain(cell)) in longest:
+                    (without if plain in excluded else found).add(place)
+            self._understood += (
+                f"{name} {'!=' if cell in excluded else '='} {originals[cell]}"
+                for cell in named
+                if cell in longest
+            )
+        return found, without
 
     def _at_clocks(self) -> set[int]:
         """Rows of a time of day that the question names."""
@@ -214,8 +230,17 @@ def _plain(cell: object) -> str:
 
 def _has(text: str, cell: str) -> bool:
     """Whether a text has a cell, not as a part of another word or number."""
+    return next(_places(text, cell), None) is not None
+
+
+def _is_excluded(text: str, cell: str) -> bool:
+    """Whether a text has a cell only where it excludes it."""
+    return all(is_excluded(text, place, place + len(cell)) for place in _places(text, cell))
+
+
+def _places(text: str, cell: str) -> Iterator[int]:
     if len(cell) < 2:
-        return False
+        return
     place = text.find(cell)
     while place >= 0:
         before, behind = text[place - 1 : place], text[place + len(cell) : place + len(cell) + 1]
@@ -223,9 +248,8 @@ def _has(text: str, cell: str) -> bool:
             _is_letter(behind) and _is_letter(cell[-1])
         )
         if is_whole or (cell.isdigit() and len(cell) >= 5 and not before.isdigit()):
-            return True
+            yield place
         place = text.find(cell, place + 1)
-    return False
 
 
 def _is_letter(character: str) -> bool:

@@ -5,11 +5,13 @@ first, the day or the month.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from typing import Literal
 
-from gateway.compress.numerals import HAN, ORDINAL, number_of
+from gateway.compress.negation import is_excluded
+from gateway.compress.numerals import COUNT, HAN, ORDINAL, number_of
 
 Day = date
 
@@ -17,35 +19,69 @@ BLANK = "\0"
 """Stands for characters that were read. Patterns skip spaces, and many of these in a row cost."""
 
 
+Opening = Literal["", "before", "until", "since", "after"]
+"""The days beside some that are meant as well; `before` and `after` mean these days only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Days beside others: `count` trading days, Mondays (`0`) to Sundays (`6`), weeks, months or
+    years before them, or behind them.
+    """
+
+    count: int
+    unit: str | int
+    is_before: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Days from `start` to `end`, both included."""
+    """Days from `start` to `end`, both included, or if it `is_excluded` all others. With
+    `neighbours` these are meant as well.
+    """
 
     start: Day
     end: Day
+    is_excluded: bool = False
+    neighbours: Neighbours | None = None
+
+    def opened(self, opening: Opening) -> "Span":
+        """The span with an open end."""
+        if opening == "before":
+            return replace(self, start=Day.min, end=self.start - timedelta(days=1))
+        if opening == "until":
+            return replace(self, start=Day.min)
+        if opening == "since":
+            return replace(self, end=Day.max)
+        if opening == "after":
+            return replace(self, start=self.end + timedelta(days=1), end=Day.max)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
 class Recurring:
-    """Days of a year that is not named, from `first` to `last`, as `-06-15`. `since` and `until`
-    say that all later or all earlier days are meant as well. They stand from `place` to `end`.
+    """Days of a year that is not named, from `first` to `last`, as `-06-15`. They stand from
+    `place` to `end`. The rest is as in `Span`.
     """
 
     first: str
     last: str
     place: int
     end: int
-    since: bool = False
-    until: bool = False
+    opening: Opening = ""
+    is_excluded: bool = False
+    neighbours: Neighbours | None = None
 
     def of(self, year: int) -> Span:
-        """These days in a year from 1 to 9999. A 31st of June is its last day."""
+        """These days in a year from 2 to 9998, without an open end. A 31st of June is its last
+        day.
+        """
         start, end = (
             min(Day(year, int(text[1:3]), 1) + timedelta(days=int(text[4:]) - 1), last)
             for text in (self.first, self.last)
             for last in [_end_of(year, int(text[1:3]))]
         )
-        return Span(start, end)
+        return Span(start, end, self.is_excluded, self.neighbours)
 
 
 _MONTHS = (
@@ -110,15 +146,44 @@ _JOINS = re.compile(
     r"\s*(?:起|开始)?\s*(?:up to|to|through|thru|until|till|and|[-~–—]+|至|到|和|与|以及|、)"
     r"\s*(?:the )?\s*"
 )
+_WORDS_BEFORE = 56
+"""How far before a day the words that count from it begin at most, in characters."""
+
 JOIN_CHARS = 24
 """How far apart the ends of a range stand at most."""
 
 _AND = frozenset({"and", "和", "与", "以及", "、"})
 _BETWEEN = re.compile(r"between|within|之间|期间")
-_SINCE = re.compile(r"(?:since|after|from|starting|自|从)\s*$")
-_SINCE_BEHIND = re.compile(r"\s*(?:onwards?|or later|之后|以后|以来|起|后)")
-_UNTIL = re.compile(r"(?:before|until|till|up to|prior to|by|截至|截止)\s*$")
-_UNTIL_BEHIND = re.compile(r"\s*(?:or earlier|之前|以前|前)")
+_OPENED: Mapping[Opening, re.Pattern[str]] = {
+    "before": re.compile(r"(?:before|prior to|earlier than)(?: the)?\s*$"),
+    "after": re.compile(r"(?:after|(?<!no )(?<!not )later than)(?: the)?\s*$"),
+    "until": re.compile(r"(?:until|till|up to|by|no(?:t)? later than|截至|截止)\s*$"),
+    "since": re.compile(r"(?:since|from|starting|no(?:t)? earlier than|自|从)\s*$"),
+}
+_OPENED_BEHIND: Mapping[Opening, re.Pattern[str]] = {
+    "before": re.compile(r"\s*(?:之前|以前|前)"),
+    "after": re.compile(r"\s*之后"),
+    "until": re.compile(r"\s*or earlier"),
+    "since": re.compile(r"\s*(?:onwards?|or later|以后|以来|起|后)"),
+}
+_ALSO = re.compile(r"\s?(?:,|，|、|和|与|及|以及|或|(?:, ?)?\b(?:and|or|nor)\b)\s?")
+"""Joins days of which all are excluded: `except May and June`."""
+
+_ALSO_CHARS = 6
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NEIGHBOURS_BEFORE = re.compile(
+    rf"(?:\b(?P<every>each|every|any|all|per) )?(?:\b(?:last|first|next|previous) )?"
+    rf"(?:\b{COUNT}[- ])?(?:(?:trading|business|calendar) )?"
+    rf"\b(?P<unit>day|session|week|month|quarter|year|{'|'.join(_WEEKDAYS)})(?P<many>s?) "
+    r"(?:immediately |right |just )?(?P<way>before|prior to|preceding|after|following)"
+    r"(?: the)?(?: on)?\s*$"
+)
+_NEIGHBOURS_BEHIND = re.compile(
+    rf"\s?的?(?:(?P<before>(?:之|以)?前|上)|(?:之|以)?后|下)面?的?第?\s?(?P<n>\d{{1,3}}|{HAN})\s?"
+    r"(?:个?(?P<unit>交易日|天|日|星期|周|月|季度|年))(?![初底末均线])|\s?的?(?:次|翌|第二|后一)[天日]"
+)
+_HAN_UNITS = {"星期": "week", "周": "week", "月": "month", "季度": "quarter", "年": "year"}
 _COMPARED = re.compile(
     r"(?:than|above|below|over|under|exceed(?:s|ing)?|[<>=≥≤]|超过|低于|高于|大于|小于|多于|少于)\s*$"
 )
@@ -157,26 +222,60 @@ def _orders(matches: Sequence[re.Match[str]]) -> list[bool]:
 
 
 def _read(text: str, matches: Sequence[re.Match[str]], *, day_first: bool) -> Dates:
-    found = [
-        (match.start(), match.end(), span)
-        for match in matches
-        if (span := _span(match, day_first=day_first)) is not None
-    ]
-    plain = blanked(text, ((start, end) for start, end, _ in found))
-    spans = _joined(text, found)
+    dated = [(match.start(), match.end(), _span(match, day_first=day_first)) for match in matches]
+    plain = blanked(text, ((start, end) for start, end, _ in dated))  # also a 31 June 2026
+    found = [(start, end, span) for start, end, span in dated if span is not None]
+    spans, covered = _joined(text, found)
     recurring: list[Recurring] = []
-    covered: list[tuple[int, int]] = []
+    excluded = [(start, end) for start, end, span in found if _excludes(text, start, end, ())]
     for one in _without_year(plain):
         covered.append((one.place, one.end))
-        if (joined := _with_year(text, one, found, spans)) is not None:
+        is_not = _excludes(text, one.place, one.end, excluded)
+        if is_not:
+            excluded.append((one.place, one.end))
+        near = _neighbours(text, one.place, one.end)
+        if near is not None and one.first == one.last:
+            covered.append(near[1:])
+            recurring.append(replace(one, is_excluded=is_not, neighbours=near[0]))
+        elif (
+            joined := _with_year(text, replace(one, is_excluded=is_not), found, spans)
+        ) is not None:
             spans = joined
         elif recurring and _is_range(text, recurring[-1], one) and recurring[-1].first <= one.last:
             before = recurring.pop()
-            recurring.append(replace(before, last=one.last, end=one.end, since=False))
+            recurring.append(replace(before, last=one.last, end=one.end, opening=""))
         else:
-            since, until = _is_since(text, one.place, one.end), _is_until(text, one.place, one.end)
-            recurring.append(replace(one, since=since and not until, until=until))
+            opening = _opening(text, one.place, one.end)
+            recurring.append(replace(one, is_excluded=is_not, opening=opening))
     return Dates(tuple(dict.fromkeys(spans)), tuple(recurring), blanked(plain, covered))
+
+
+def _excludes(text: str, start: int, end: int, excluded: Sequence[tuple[int, int]]) -> bool:
+    """Whether a text excludes the days from `start` to `end`, maybe with those before them."""
+    if is_excluded(text, start, end):
+        return True
+    near = (stop for _, stop in excluded if 0 < start - stop <= _ALSO_CHARS)
+    return any(_ALSO.fullmatch(text[stop:start]) for stop in near)
+
+
+def _neighbours(text: str, start: int, end: int) -> tuple[Neighbours, int, int] | None:
+    """The neighbours of the days from `start` to `end` that a text asks for, and where it does."""
+    before = text[max(start - _WORDS_BEFORE, 0) : start]
+    if (found := _NEIGHBOURS_BEFORE.search(before)) is not None:
+        if found["every"] or (found["many"] and not found["n"]):
+            return None  # `on days before` are all such days
+        is_before = found["way"] not in ("after", "following")
+        said = found["unit"]
+        unit: str | int = "row" if said in ("day", "session") else said
+        if said in _WEEKDAYS:
+            unit = _WEEKDAYS.index(said)
+        count = max(number_of(found["n"] or "one"), 1)
+        return Neighbours(count, unit, is_before), start - len(before) + found.start(), start
+    if (found := _NEIGHBOURS_BEHIND.match(text, end)) is not None:
+        count = max(number_of(found["n"] or "one"), 1)
+        unit = _HAN_UNITS.get(found["unit"] or "", "row")
+        return Neighbours(count, unit, found["before"] is not None), end, found.end()
+    return None
 
 
 def blanked(text: str, places: Iterator[tuple[int, int]] | Sequence[tuple[int, int]]) -> str:
@@ -187,24 +286,33 @@ def blanked(text: str, places: Iterator[tuple[int, int]] | Sequence[tuple[int, i
     return "".join(characters)
 
 
-def _joined(text: str, found: Sequence[tuple[int, int, Span]]) -> list[Span]:
-    """The spans, with those joined that are the two ends of a range."""
+def _joined(
+    text: str, found: Sequence[tuple[int, int, Span]]
+) -> tuple[list[Span], list[tuple[int, int]]]:
+    """The spans, with those joined that are the two ends of a range; and where their neighbours
+    are named.
+    """
     spans: list[Span] = []
+    covered: list[tuple[int, int]] = []
+    excluded: list[tuple[int, int]] = []
     waiting = [*reversed(found)]
     while waiting:
         start, end, span = waiting.pop()
+        if _excludes(text, start, end, excluded[-1:]):
+            span = replace(span, is_excluded=True)
+            excluded.append((start, end))
         if waiting:
             then, stop, later = waiting[-1]
             if later.end >= span.start and _is_between(text, start, end, then, stop):
                 waiting.pop()
-                spans.append(Span(span.start, later.end))
+                spans.append(replace(span, end=later.end))
                 continue
-        if _is_until(text, start, end):
-            span = Span(Day.min, span.end)
-        elif _is_since(text, start, end):
-            span = Span(span.start, Day.max)
-        spans.append(span)
-    return spans
+        if (near := _neighbours(text, start, end)) is not None:
+            covered.append(near[1:])
+            spans.append(replace(span, neighbours=near[0]))
+        else:
+            spans.append(span.opened(_opening(text, start, end)))
+    return spans, covered
 
 
 def _is_between(text: str, start: int, end: int, then: int, stop: int) -> bool:
@@ -220,14 +328,13 @@ def _is_range(text: str, one: Recurring, then: Recurring) -> bool:
     return _is_between(text, one.place, one.end, then.place, then.end)
 
 
-def _is_until(text: str, start: int, end: int) -> bool:
-    before = text[max(start - 12, 0) : start]
-    return bool(_UNTIL.search(before) or _UNTIL_BEHIND.match(text, end))
-
-
-def _is_since(text: str, start: int, end: int) -> bool:
-    before = text[max(start - 12, 0) : start]
-    return bool(_SINCE.search(before) or _SINCE_BEHIND.match(text, end))
+def _opening(text: str, start: int, end: int) -> Opening:
+    """Which end of the days from `start` to `end` is open."""
+    before = text[max(start - 24, 0) : start]
+    for opening, words in _OPENED.items():
+        if words.search(before) or _OPENED_BEHIND[opening].match(text, end):
+            return opening
+    return ""
 
 
 def _with_year(
@@ -243,11 +350,11 @@ def _with_year(
         if one.place >= end and _JOINS.fullmatch(text[end : one.place]):
             is_end = there.end >= span.start
             is_range = is_end and _is_between(text, start, end, one.place, one.end)
-            whole = Span(span.start, there.end)
+            whole = replace(there, start=span.start)
         elif start >= one.end and _JOINS.fullmatch(text[one.end : start]):
             is_end = there.start <= span.end
             is_range = is_end and _is_between(text, one.place, one.end, start, end)
-            whole = Span(there.start, span.end)
+            whole = replace(there, end=span.end)
         else:
             continue
         if is_range:
@@ -258,7 +365,11 @@ def _with_year(
 
 def _has(other: Span, span: Span) -> bool:
     """Whether a span is another one, maybe with an open end."""
-    return (other.start in (span.start, Day.min)) and (other.end in (span.end, Day.max))
+    openings: tuple[Opening, ...] = ("", "before", "until", "since", "after")
+    return any(
+        (other.start, other.end) == (opened.start, opened.end)
+        for opened in map(span.opened, openings)
+    )
 
 
 def _without_year(text: str) -> Iterator[Recurring]:
@@ -271,8 +382,8 @@ def _without_year(text: str) -> Iterator[Recurring]:
             first, last = f"-{3 * number - 2:02}-01", f"-{3 * number:02}-31"
         else:
             month, day = _month(groups["m"]), number_of(groups.get("d", "1"))
-            if not 1 <= month <= 12 or not 1 <= day <= 31:
-                continue
+            if not 1 <= month <= 12 or not 1 <= day <= _end_of(2024, month).day:
+                continue  # 2024 has a 29th of February
             first = f"-{month:02}-{day:02}"
             last = first if "d" in groups else f"-{month:02}-31"
         is_month = match.lastgroup == "m6"  # a preposition is before it

@@ -1,13 +1,14 @@
 """Finds the rows of the days that a question asks for."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
 from gateway.compress.columns import Named
-from gateway.compress.dates import Day, Recurring, Span
+from gateway.compress.dates import Day, Neighbours, Recurring, Span
 from gateway.compress.decoded import Table
-from gateway.compress.periods import MOST, Period
+from gateway.compress.periods import MOST, Period, ago
 from gateway.compress.question import Question
 
 
@@ -31,32 +32,122 @@ class Days:
         found: set[int] = set()
         near: set[int] = set()
         for span in question.spans:
+            if span.is_excluded:
+                continue
+            if span.neighbours is not None:
+                found |= self._with_neighbours(span, span.neighbours)
+                continue
             self._understood.append(_said(span))
             found |= self._between(span)
             near |= {*self._beside(span)}
         for period in question.periods:
-            if not self._is_of_column(period):
+            if not (period.is_excluded or self._is_of_column(period)):
                 rows, beside = self._counted(period, newest)
                 found |= rows
                 near |= beside
-        recurring = [one for one in question.recurring if not self._is_of_column(one)]
+        recurring = [
+            one
+            for one in question.recurring
+            if not (one.is_excluded or one.neighbours or self._is_of_column(one))
+        ]
         if found and recurring:
             both = found & {place for one in recurring for place in self._of_each_year(one)}
-            if both:  # `June of this year`
-                years = sorted({int(table.days[place][:4]) for place in both})
-                self._understood = [_said(one.of(year)) for year in years for one in recurring]
+            years = sorted({int(table.days[place][:4]) for place in both})
+            spans = [one.of(year).opened(one.opening) for year in years for one in recurring]
+            if both := found & {place for span in spans for place in self._between(span)}:
+                self._understood = [_said(span) for span in spans]  # `June of this year`
                 return both, self._understood
         for one in recurring:
             found |= self._recurring(one)
+        for one in question.recurring:
+            if one.neighbours is not None and not one.is_excluded:
+                for span in self._of_years(one):
+                    found |= self._with_neighbours(span, one.neighbours)
         return found or near, self._understood
 
-    def newest(self, count: int, within: Sequence[int], *, oldest: bool = False) -> list[int]:
-        """The newest rows by date, the newest first; without dates the last ones."""
+    def excluded(self) -> tuple[set[int], list[str]]:
+        """Rows of the days that the question excludes, and what these days are."""
+        question = self._question
+        newest = max(self._table.days, default="") if self._table.dated is not None else ""
+        spans = [span for span in question.spans if span.is_excluded]
+        for one in question.recurring:
+            if one.is_excluded and not self._is_of_column(one):
+                spans += (span.opened(one.opening) for span in self._of_years(one))
+        for period in question.periods:
+            if newest and period.is_excluded and not self._is_of_column(period):
+                if (period.form, period.unit) in (("last", "row"), ("ago", "row")):
+                    continue
+                with suppress(ValueError, OverflowError):
+                    spans.append(period.before(Day.fromisoformat(newest)))
+        found = [(span, self._between(span)) for span in spans] if newest else []
+        rows = {place for _, places in found for place in places}
+        return rows, [f"not {_said(span)}" for span, places in found if places]
+
+    def _of_years(self, one: Recurring) -> list[Span]:
+        """Days without a year, in each year between the oldest and the newest row, at most 50."""
+        years = [int(day[:4]) for day in self._table.days if day[:4].isdecimal()]
+        if not years:
+            return []
+        first, last = max(min(years), 2), min(max(years), 9_998)
+        spans = map(one.of, range(max(first, last - MOST + 1), last + 1))
+        days = [day for day in self._table.days if day]
+        oldest, newest = min(days), max(days)
+        return [s for s in spans if s.end.isoformat() >= oldest and s.start.isoformat() <= newest]
+
+    def _with_neighbours(self, span: Span, near: Neighbours) -> set[int]:
+        """Rows of a day and of the days beside it that the question asks for."""
+        reached = self._reached(span, near)
+        if reached is None:
+            self._understood.append(_said(span))
+            return self._between(span) or {*self._beside(span)}
+        if isinstance(near.unit, int):
+            both = [Span(reached, reached), Span(span.start, span.end)]
+            self._understood += map(_said, both)
+            return {place for one in both for place in (self._between(one) or {*self._beside(one)})}
+        is_of_day = span.start == span.end
+        if near.is_before:
+            whole = Span(reached, span.end if is_of_day else span.start - timedelta(days=1))
+        else:
+            whole = Span(span.start if is_of_day else span.end + timedelta(days=1), reached)
+        self._understood.append(_said(whole))
+        return self._between(whole)
+
+    def _reached(self, span: Span, near: Neighbours) -> Day | None:
+        """The farthest day of those beside a span; None if it is before or behind all rows."""
+        start = span.start if near.is_before else span.end
+        sign = 1 if near.is_before else -1
+        if near.unit == "row":
+            edge = start.isoformat()
+            days = {day for day in self._table.days if day and (day < edge) == near.is_before}
+            there = sorted(days - {edge}, reverse=near.is_before)[: min(near.count, MOST)]
+            return Day.fromisoformat(there[-1]) if there else None
+        if isinstance(near.unit, int):
+            apart = (sign * (start.weekday() - near.unit) - 1) % 7 + 1 + 7 * (near.count - 1)
+            return start - timedelta(days=sign * apart)
+        is_of_day = span.start == span.end
+        edge_day = start if is_of_day or near.is_before else start + timedelta(days=1)
+        with suppress(ValueError, OverflowError):
+            there_day = ago(edge_day, sign * near.count, near.unit)
+            return there_day if is_of_day or near.is_before else there_day - timedelta(days=1)
+        return None
+
+    def newest(
+        self, count: int, within: Sequence[int], *, oldest: bool = False, each: str = ""
+    ) -> list[int]:
+        """The newest or oldest rows by date, these first; without dates the last or first ones.
+        With `each` those of each week, month, quarter or year, the newest first, at most 50.
+        """
         if self._table.dated is None:
             return [*within[:count]] if oldest else [*within[-count:]][::-1]
         days = self._table.days
         dated = [(day, place) for place in within if (day := days[place])]
         dated.sort(reverse=not oldest)
+        if each:
+            taken: defaultdict[str, list[int]] = defaultdict(list)
+            for day, place in dated:
+                if len(there := taken[_part(day, each)]) < count:
+                    there.append(place)
+            return [place for part in sorted(taken, reverse=True) for place in taken[part]][:MOST]
         return [place for _, place in dated[:count]]
 
     def _is_of_column(self, one: Period | Recurring) -> bool:
@@ -87,8 +178,9 @@ class Days:
                 found = found | {place for place, day in enumerate(days) if day in there}
                 self._understood += there
         elif period.form == "last" and is_of_rows:
-            found = found | {*self.newest(min(period.count, MOST), range(len(days)))}
-            self._understood.append(f"{period.count} newest rows")
+            count = min(period.count, MOST)
+            found = found | {*self.newest(count, range(len(days)))}
+            self._understood.append(counted(count, "newest"))
         elif period.form == "calendar" and len(found) < 2:  # the newest row may be of that month
             found = found | {*self.newest(1, range(len(days)))}
         return found, near
@@ -97,13 +189,10 @@ class Days:
         """Rows of days without a year: a day of each year, else the days of the newest year."""
         days = self._table.days
         there = self._of_each_year(one)
-        is_open = one.since or one.until
-        if not there or self._question.every_year or (one.first == one.last and not is_open):
+        if not there or self._question.every_year or (one.first == one.last and not one.opening):
             self._understood.append(_said_of_year(one))
             return there
-        span = one.of(max(int(days[place][:4]) for place in there))
-        if is_open:
-            span = Span(Day.min if one.until else span.start, Day.max if one.since else span.end)
+        span = one.of(max(int(days[place][:4]) for place in there)).opened(one.opening)
         self._understood.append(_said(span))
         return self._between(span)
 
@@ -113,7 +202,7 @@ class Days:
             place
             for place, day in enumerate(days)
             if one.first <= day[4:] <= one.last
-            and "0001" <= day[:4] <= "9999"
+            and "0002" <= day[:4] <= "9998"
             and day[:4].isdecimal()
         }
 
@@ -129,6 +218,23 @@ class Days:
             yield max(before)[1]
         if after := [one for one in days if one[0] > end]:
             yield min(after)[1]
+
+
+def _part(day: str, unit: str) -> str:
+    """The week, month, quarter or year of a day, as a text that sorts like the days."""
+    if unit == "week":
+        with suppress(ValueError):
+            year, week, _ = Day.fromisoformat(day).isocalendar()
+            return f"{year:04}-{week:02}"
+    if unit == "quarter":
+        return f"{day[:5]}{(int(day[5:7]) + 2) // 3}"
+    return day[:4] if unit == "year" else day[:7]
+
+
+def counted(count: int, word: str, each: str = "") -> str:
+    """`newest row`, `5 newest rows` or `newest row of each month`."""
+    rows = f"{count} {word} rows" if count > 1 else f"{word} row"
+    return f"{rows} of each {each}" if each else rows
 
 
 def _said(span: Span) -> str:

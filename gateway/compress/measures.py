@@ -41,11 +41,12 @@ class Extreme:
 
 
 _TOP = (
-    r"largest|highest|biggest|(?<!at )most(?! recent)|maximum|max|peak(?:s|ed)?|greatest|best|strongest"
-    r"|sharpest|steepest|deepest|hardest|heaviest|top(?:ped)? out"
+    r"largest|highest|biggest|(?<!at )most(?! recent)|maximum|max|peak(?:s|ed)?|greatest|best"
+    r"|strongest|sharpest|steepest|deepest|hardest|heaviest|top(?:ped)? out"
 )
 _LOW = (
-    r"bottom(?:ed)?(?: out)?|smallest|lowest|(?<!at )least|minimum|min|worst|weakest|cheapest|trough(?:ed)?"
+    r"bottom(?:ed)?(?: out)?|smallest|lowest|(?<!at )least|minimum|min|worst|weakest|cheapest"
+    r"|trough(?:ed)?"
 )
 _EVER = r"(?:\b(?:all[- ]time|record)|\0[- ]?(?:week|day|month|year))"
 EXTREMES = re.compile(

@@ -6,7 +6,9 @@ _NOT = (
     r"(?:\b(?:exclud(?:e[sd]?|ing)|except(?:ing)?(?: for)?|other than|apart from|aside from|all but"
     r"|ignor(?:e|ing)|omit(?:ting)?|without|not|no|never|nor)|n['’]t)"
 )
-_NOT_CHINESE = r"除了|除去|除开|除|排除|剔除|扣除|不含|不包括|不包含|不算|(?<!是)不是|并非|(?<!有)没有"
+_NOT_CHINESE = (
+    r"除了|除去|除开|除|排除|剔除|扣除|不含|不包括|不包含|不算|(?<!是)不是|并非|(?<!有)没有"
+)
 """`有没有` and `是不是` only ask."""
 
 _EXCLUDES = re.compile(
@@ -16,8 +18,8 @@ _EXCLUDES = re.compile(
 )
 _EXCLUDES_BEHIND = re.compile(r"\s?的?(?:以外|除外|之外|不算|不计|(?:is |are )?excluded\b)")
 _NEGATES = re.compile(
-    rf"{_NOT} (?:(?:an?|any|be|been|it|the|days?|rows?|that|which|when|with|on|was|is|were|are|ha[sd]"
-    r"|have|clos\w{0,3}|trad\w{0,3}|go|went|move[sd]?|prices?|volumes?|values?|f[ae]ll\w{0,3}"
+    rf"{_NOT} (?:(?:an?|any|be|been|it|the|days?|rows?|that|which|when|with|on|was|is|were|are"
+    r"|ha[sd]|have|clos\w{0,3}|trad\w{0,3}|go|went|move[sd]?|prices?|volumes?|values?|f[ae]ll\w{0,3}"
     r"|drop\w{0,4}|declin\w{0,3}|ris\w{0,3}|rose|gain\w{0,3}|up|down) ){0,5}$"
     rf"|(?:{_NOT_CHINESE}|(?<!有)没|未曾?|(?<![是会能要])不会?)"
     r"\s?(?:在|再|曾|有|出现|大幅|收于|收盘价?|成交量|价格|下?跌幅?|上?涨幅?)?\s?$"

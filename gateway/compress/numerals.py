@@ -41,6 +41,7 @@ ORDINAL = rf"(?:{'|'.join(_ORDINALS)}|\d{{0,2}}(?:1st|2nd|3rd|\dth))"
 _NUMBER_OF_DAYS = re.compile(
     rf"\b({_LONGEST_FIRST})[- ](?=(?:day|year|month|week)\b)|(\d+) (?=(?:day|year|month)\b)"
     rf"|({HAN})(?=日(?:均|移动|平均|后|线)|年期|年国债)"
+    rf"|百分之(负?)(\d+(?:\.\d+)?|零|{HAN})(?:点([零〇一二三四五六七八九]{{1,4}}))?"
 )
 
 
@@ -62,10 +63,16 @@ def number_of(text: str) -> int:
 
 
 def in_digits(text: str) -> str:
-    """A text with `20-day` for "twenty-day" and "20 day", and `20日` for "二十日"."""
+    """A text with `20-day` for "twenty-day" and "20 day", `20日` for "二十日" and `3.5%` for
+    "百分之三点五".
+    """
 
     def digits(found: re.Match[str]) -> str:
-        english, number, chinese = found.groups()
+        english, number, chinese, minus, percent, digits_behind = found.groups()
+        if percent:
+            whole = percent if percent[0].isascii() else str(number_of(percent))
+            behind = "".join(str(_HAN[character]) for character in digits_behind or "")
+            return f"{'-' if minus else ''}{whole}{'.' if behind else ''}{behind}%"
         if chinese:
             return str(number_of(chinese))
         return f"{_ENGLISH[english] if english else number}-"

@@ -1,11 +1,12 @@
 """What a question asks for by counting from the newest row, or from the first and the last one."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Literal
 
 from gateway.compress.dates import BLANK, Span, blanked
+from gateway.compress.negation import is_excluded
 from gateway.compress.numerals import COUNT, HAN, number_of
 
 MOST = 50
@@ -19,7 +20,8 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 class Period:
     """Days that are counted from the newest row: the `last` two weeks, the day two weeks `ago`, or
     a week, month, quarter or year of the `calendar`, 0 for the present one and 1 for the one
-    before. The unit `row` is a trading day. It stands from `place` to `end`.
+    before. The unit `row` is a trading day. It stands from `place` to `end`. If it `is_excluded`,
+    all other days are meant.
     """
 
     form: Literal["last", "ago", "calendar"]
@@ -27,24 +29,28 @@ class Period:
     unit: str
     place: int
     end: int
+    is_excluded: bool = False
 
     def before(self, newest: date) -> Span:
         """These days. Raises `ValueError` or `OverflowError` if they are before all years."""
         if self.form == "last":
             return Span(newest - timedelta(days=self.count * _DAYS[self.unit] - 1), newest)
         if self.form == "ago":
-            there = _ago(newest, self.count, self.unit)
+            there = ago(newest, self.count, self.unit)
             return Span(there, there)
         if self.unit == "week":
             start = newest - timedelta(days=newest.weekday() + 7 * self.count)
             return Span(start, start + timedelta(days=6))
         months = _MONTHS[self.unit]
         start = newest.replace(month=(newest.month - 1) // months * months + 1, day=1)
-        start = _ago(start, self.count, self.unit)
-        return Span(start, _ago(start, -1, self.unit) - timedelta(days=1))
+        start = ago(start, self.count, self.unit)
+        return Span(start, ago(start, -1, self.unit) - timedelta(days=1))
 
 
-def _ago(day: date, count: int, unit: str) -> date:
+def ago(day: date, count: int, unit: str) -> date:
+    """The day so many weeks, months, quarters or years before a day, or behind it if `count` is
+    negative. Raises `ValueError` or `OverflowError` if it is outside all years.
+    """
     if unit not in _MONTHS:
         return day - timedelta(days=count * _DAYS[unit])
     year, month = divmod(12 * day.year + day.month - 1 - count * _MONTHS[unit], 12)
@@ -90,6 +96,12 @@ _AGO = re.compile(
     rf"(?:(?<!\d){COUNT}|\ban?)[ -](?P<unit>{_ENGLISH_UNIT})s? (?:ago|earlier)\b"
     rf"|(?P<n2>(?<!\d)\d{{1,3}}|{HAN})\s?(?P<unit2>{_CHINESE_UNIT})\s?(?:之前|以前|前)"
 )
+_YESTERDAY = re.compile(r"\b(?P<two>day before )?yesterday\b|(?P<two2>(?<![目大\d])前天)|昨[日天]")
+_EACH = re.compile(
+    r"\b(?:each|every) (?:calendar )?(?P<unit>week|month|quarter|year)\b"
+    r"|\b(?P<unit2>week|month|quarter|year)ly (?=(?:last|first|final)\b)"
+    r"|[每各]一?个?(?P<unit3>星期|周|月|季度?|年)份?(?:的|里)?"
+)
 _CALENDAR = re.compile(
     r"\b(?P<to1>week|month|quarter|year)[- ]to[- ]date\b|\b(?P<to2>[wmqy])td\b"
     r"|(?P<to3>[年月])初(?:至今|以来|到现在)|[今本](?P<to4>年|月|季度?|周)以?来"
@@ -119,21 +131,23 @@ _NEWEST_ROWS = re.compile(
 )
 _OLDEST = re.compile(
     r"\b(?:earliest|oldest|first)\b|\b(?:beginning|start)(?: of\b|(?= ?\0))"
-    r"|最早|最初|最开始|第一[天个]|首个"
+    r"|最早|最初|最开始|第一[天个]|首[个日]"
     rf"|(?<={BLANK})初"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """What a text asks for by counting. `newest` and `oldest` are how many of these rows. `plain`
-    is the text with blanks in place of what was read.
+    """What a text asks for by counting. `newest` and `oldest` are how many of these rows, with
+    `each` those of each week, month, quarter or year. `plain` is the text with blanks in place of
+    what was read.
     """
 
     periods: tuple[Period, ...]
     newest: int
     oldest: int
     plain: str
+    each: str = ""
 
 
 def periods_of(plain: str, extreme: re.Pattern[str]) -> Periods:
@@ -145,6 +159,14 @@ def periods_of(plain: str, extreme: re.Pattern[str]) -> Periods:
         count = number_of(found["n"] or found["n2"] or "one")
         periods.append(Period("ago", min(count, 999), unit, *found.span()))
     plain = blanked(plain, [found.span() for found in _AGO.finditer(plain)])
+    for found in (yesterdays := [*_YESTERDAY.finditer(plain)]):
+        count = 2 if found["two"] or found["two2"] else 1
+        periods.append(Period("ago", count, "row", *found.span()))
+    plain = blanked(plain, [found.span() for found in yesterdays])
+    each = ""
+    for found in (eaches := [*_EACH.finditer(plain)]):
+        each = _UNITS[found["unit"] or found["unit2"] or found["unit3"]]
+    plain = blanked(plain, [found.span() for found in eaches])
     for found in (calendar := [*_CALENDAR.finditer(plain)]):
         form = (found.lastgroup or "")[:-1]
         said = found[found.lastgroup or ""]
@@ -175,8 +197,13 @@ def periods_of(plain: str, extreme: re.Pattern[str]) -> Periods:
     for found in _NEWEST_ROWS.finditer(plain):
         newest = max(newest, number_of(found["n"] or found["n2"]))
     has_last = any(period.form == "last" for period in periods)
-    if not has_last and not newest and _NEWEST.search(plain):
+    if not has_last and not newest and _asks(_NEWEST, plain):
         newest = 1
-    if _OLDEST.search(plain):
+    if _asks(_OLDEST, plain):
         oldest = 1
-    return Periods(tuple(periods), min(newest, MOST), oldest, plain)
+    periods = [replace(one, is_excluded=is_excluded(plain, one.place, one.end)) for one in periods]
+    return Periods(tuple(periods), min(newest, MOST), oldest, plain, each)
+
+
+def _asks(words: re.Pattern[str], plain: str) -> bool:
+    return any(not is_excluded(plain, *found.span()) for found in words.finditer(plain))
