@@ -118,7 +118,7 @@ class _Rows:
                 each = question.each if table.dated is not None else ""
                 first += self._days.newest(count, within, oldest=word == "oldest", each=each)
                 self._understood.append(counted(count, word, each))
-        rest = [] if wanted is None else list(within)
+        rest = [] if wanted is None and (first or not excluded) else list(within)
         if wanted is not None and len(rest) <= FEW and not first:
             first, rest = rest, []
         understood = [text[:UNDERSTOOD_CHARS] for text in dict.fromkeys(self._understood)]

@@ -119,6 +119,7 @@ _DATES = re.compile(
 
 _BEFORE_MONTH = (
     "in|of|during|for|since|until|till|by|from|to|through|throughout|between|before|after"
+    "|excluding|except|without"
 )
 _FULL = "january|february|april|june|july|august|september|october|november|december"
 _NOT_BEHIND = r"(?<![\d.个近去前一二三四五六七八九十])"
@@ -166,10 +167,18 @@ _OPENED_BEHIND: Mapping[Opening, re.Pattern[str]] = {
     "until": re.compile(r"\s*or earlier"),
     "since": re.compile(r"\s*(?:onwards?|or later|以后|以来|起|后)"),
 }
+_OTHERS: Mapping[Opening, Opening] = {
+    "before": "since",
+    "until": "after",
+    "since": "before",
+    "after": "until",
+}
+"""What is left where one of these is excluded: `not before June` is since June."""
+
 _ALSO = re.compile(r"\s?(?:,|，|、|和|与|及|以及|或|(?:, ?)?\b(?:and|or|nor)\b)\s?")
 """Joins days of which all are excluded: `except May and June`."""
 
-_ALSO_CHARS = 6
+_ALSO_CHARS = 8
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NEIGHBOURS_BEFORE = re.compile(
@@ -224,38 +233,45 @@ def _orders(matches: Sequence[re.Match[str]]) -> list[bool]:
 def _read(text: str, matches: Sequence[re.Match[str]], *, day_first: bool) -> Dates:
     dated = [(match.start(), match.end(), _span(match, day_first=day_first)) for match in matches]
     plain = blanked(text, ((start, end) for start, end, _ in dated))  # also a 31 June 2026
-    found = [(start, end, span) for start, end, span in dated if span is not None]
+    without_year = [*_without_year(plain)]
+    places = [(one.place, one.end) for one in without_year]
+    excluded = _excluded(text, [*((start, end) for start, end, _ in dated), *places])
+    found = [
+        (start, end, replace(span, is_excluded=start in excluded))
+        for start, end, span in dated
+        if span is not None
+    ]
     spans, covered = _joined(text, found)
     recurring: list[Recurring] = []
-    excluded = [(start, end) for start, end, span in found if _excludes(text, start, end, ())]
-    for one in _without_year(plain):
-        covered.append((one.place, one.end))
-        is_not = _excludes(text, one.place, one.end, excluded)
-        if is_not:
-            excluded.append((one.place, one.end))
+    for bare in without_year:
+        one = replace(bare, is_excluded=bare.place in excluded)
         near = _neighbours(text, one.place, one.end)
         if near is not None and one.first == one.last:
             covered.append(near[1:])
-            recurring.append(replace(one, is_excluded=is_not, neighbours=near[0]))
-        elif (
-            joined := _with_year(text, replace(one, is_excluded=is_not), found, spans)
-        ) is not None:
+            recurring.append(replace(one, neighbours=near[0]))
+        elif (joined := _with_year(text, one, found, spans)) is not None:
             spans = joined
         elif recurring and _is_range(text, recurring[-1], one) and recurring[-1].first <= one.last:
             before = recurring.pop()
             recurring.append(replace(before, last=one.last, end=one.end, opening=""))
         else:
-            opening = _opening(text, one.place, one.end)
+            opening, is_not = _opening(text, one.place, one.end), one.is_excluded
+            if is_not and opening:
+                opening, is_not = _OTHERS[opening], False
             recurring.append(replace(one, is_excluded=is_not, opening=opening))
-    return Dates(tuple(dict.fromkeys(spans)), tuple(recurring), blanked(plain, covered))
+    return Dates(tuple(dict.fromkeys(spans)), tuple(recurring), blanked(plain, covered + places))
 
 
-def _excludes(text: str, start: int, end: int, excluded: Sequence[tuple[int, int]]) -> bool:
-    """Whether a text excludes the days from `start` to `end`, maybe with those before them."""
-    if is_excluded(text, start, end):
-        return True
-    near = (stop for _, stop in excluded if 0 < start - stop <= _ALSO_CHARS)
-    return any(_ALSO.fullmatch(text[stop:start]) for stop in near)
+def _excluded(text: str, places: Sequence[tuple[int, int]]) -> set[int]:
+    """Where days start that a text excludes, maybe together with those right before them."""
+    excluded: set[int] = set()
+    stop = -_ALSO_CHARS
+    for start, end in sorted(places):
+        is_also = start - stop < _ALSO_CHARS and _ALSO.fullmatch(text[stop:start])
+        if is_also or is_excluded(text, start, end):
+            excluded.add(start)
+            stop = end
+    return excluded
 
 
 def _neighbours(text: str, start: int, end: int) -> tuple[Neighbours, int, int] | None:
@@ -294,13 +310,9 @@ def _joined(
     """
     spans: list[Span] = []
     covered: list[tuple[int, int]] = []
-    excluded: list[tuple[int, int]] = []
     waiting = [*reversed(found)]
     while waiting:
         start, end, span = waiting.pop()
-        if _excludes(text, start, end, excluded[-1:]):
-            span = replace(span, is_excluded=True)
-            excluded.append((start, end))
         if waiting:
             then, stop, later = waiting[-1]
             if later.end >= span.start and _is_between(text, start, end, then, stop):
@@ -311,7 +323,10 @@ def _joined(
             covered.append(near[1:])
             spans.append(replace(span, neighbours=near[0]))
         else:
-            spans.append(span.opened(_opening(text, start, end)))
+            opening = _opening(text, start, end)
+            if span.is_excluded and opening:
+                span, opening = replace(span, is_excluded=False), _OTHERS[opening]
+            spans.append(span.opened(opening))
     return spans, covered
 
 
