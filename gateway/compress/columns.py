@@ -170,7 +170,7 @@ def _usual(
     question: Question, named: Sequence[str], columns: Sequence[str], meanings: Mapping[str, str]
 ) -> list[Named]:
     """The column that a question means without its name: of changes if it asks for rises or falls,
-    unless it names what rises; of prices if it asks for `the price` or for what is highest.
+    unless it names what rises; of prices if it asks for `the price`, for what is highest or by a comparison.
     """
 
     def first(kinds: Sequence[str], of: Sequence[str] = columns) -> str | None:
@@ -183,7 +183,8 @@ def _usual(
     if named:
         return []
     said = _PRICE.search(question.text)
-    place = said.start() if said else next((one.place for one in question.extremes), None)
+    asked = [one.place for one in question.extremes] + [one.place for one in question.comparisons]
+    place = said.start() if said else next(iter(asked), None)
     if place is None or (column := first(_PRICES if said else _PRICES[:1])) is None:
         return []
     return [Named(column, place, place, SURE)]

@@ -8,12 +8,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import islice
 from typing import Literal
 
 from gateway.compress.negation import is_excluded
 from gateway.compress.numerals import COUNT, HAN, ORDINAL, number_of
 
 Day = date
+
+MOST = 64
+"""How many days without a year are read at most."""
 
 BLANK = "\0"
 """Stands for characters that were read. Patterns skip spaces, and many of these in a row cost."""
@@ -189,8 +193,13 @@ _NEIGHBOURS_BEFORE = re.compile(
     r"(?: the)?(?: on)?\s*$"
 )
 _NEIGHBOURS_BEHIND = re.compile(
-    rf"\s?的?(?:(?P<before>(?:之|以)?前|上)|(?:之|以)?后|下)面?的?第?\s?(?P<n>\d{{1,3}}|{HAN})\s?"
-    r"(?:个?(?P<unit>交易日|天|日|星期|周|月|季度|年))(?![初底末均线])|\s?的?(?:次|翌|第二|后一)[天日]"
+    rf"\s?(?:的|和|与|及|以及)?其?(?:(?P<before>(?:之|以)?前|上)|(?:之|以)?后|下)面?的?第?\s?"
+    rf"(?P<n>\d{{1,3}}|{HAN})\s?(?:个?(?P<unit>交易日|天|日|星期|周|月|季度|年))(?![初底末均线])"
+    r"|\s?(?:的|和|与|及|以及)?(?:次|翌|第二|后一)[天日]"
+    r"|,? and (?:on )?the (?:(?P<before2>previous|preceding|prior)|next|following)"
+    r" (?:trading |business )?(?:day|session)\b"
+    r"|,? and (?:on )?the (?:trading |business )?(?:day|session) (?:(?P<before3>before)|after)\b"
+    r"(?! (?:the )?\d)"
 )
 _HAN_UNITS = {"星期": "week", "周": "week", "月": "month", "季度": "quarter", "年": "year"}
 _COMPARED = re.compile(
@@ -233,7 +242,7 @@ def _orders(matches: Sequence[re.Match[str]]) -> list[bool]:
 def _read(text: str, matches: Sequence[re.Match[str]], *, day_first: bool) -> Dates:
     dated = [(match.start(), match.end(), _span(match, day_first=day_first)) for match in matches]
     plain = blanked(text, ((start, end) for start, end, _ in dated))  # also a 31 June 2026
-    without_year = [*_without_year(plain)]
+    without_year = [*islice(_without_year(plain), MOST)]
     places = [(one.place, one.end) for one in without_year]
     excluded = _excluded(text, [*((start, end) for start, end, _ in dated), *places])
     found = [
@@ -290,7 +299,8 @@ def _neighbours(text: str, start: int, end: int) -> tuple[Neighbours, int, int] 
     if (found := _NEIGHBOURS_BEHIND.match(text, end)) is not None:
         count = max(number_of(found["n"] or "one"), 1)
         unit = _HAN_UNITS.get(found["unit"] or "", "row")
-        return Neighbours(count, unit, found["before"] is not None), end, found.end()
+        is_before = (found["before"] or found["before2"] or found["before3"]) is not None
+        return Neighbours(count, unit, is_before), end, found.end()
     return None
 
 

@@ -70,15 +70,21 @@ class Days:
         question = self._question
         newest = max(self._table.days, default="") if self._table.dated is not None else ""
         spans = [span for span in question.spans if span.is_excluded]
+        periods: list[tuple[Period, Span]] = []
+        for period in question.periods:
+            if newest and period.is_excluded and period.unit != "row":
+                with suppress(ValueError, OverflowError):
+                    periods.append((period, period.before(Day.fromisoformat(newest))))
         for one in question.recurring:
             if one.is_excluded and not self._is_of_column(one):
-                spans += (span.opened(one.opening) for span in self._of_years(one))
-        for period in question.periods:
-            if newest and period.is_excluded and not self._is_of_column(period):
-                if (period.form, period.unit) in (("last", "row"), ("ago", "row")):
-                    continue
-                with suppress(ValueError, OverflowError):
-                    spans.append(period.before(Day.fromisoformat(newest)))
+                years = self._of_years(one)
+                for period, span in periods:  # `except June` of `this year`
+                    if 0 <= one.place - period.end <= 1:
+                        years = [year for year in years if span.start <= year.start <= span.end]
+                        periods.remove((period, span))
+                        break
+                spans += years
+        spans += (span for period, span in periods if not self._is_of_column(period))
         found = [(span, self._between(span)) for span in spans] if newest else []
         rows = {place for _, places in found for place in places}
         return rows, [f"not {_said(span)}" for span, places in found if places]
@@ -104,7 +110,8 @@ class Days:
             both = [Span(reached, reached), Span(span.start, span.end)]
             self._understood += map(_said, both)
             return {place for one in both for place in (self._between(one) or {*self._beside(one)})}
-        is_of_day = span.start == span.end
+        # Of a month not its own days; of a day not itself if the best one beside it is asked for.
+        is_of_day = span.start == span.end and not self._question.extremes
         if near.is_before:
             whole = Span(reached, span.end if is_of_day else span.start - timedelta(days=1))
         else:

@@ -151,7 +151,8 @@ def comparisons_of(text: str) -> Iterator[Comparison]:
             operator, start = _OPERATORS[found.lastgroup or ""], found.start()
             move, value = _move_before(text, start), _value(number)
             is_level = found[0] in _LEVELS and not text[:start].rstrip().endswith("幅")
-            if is_level and value >= 0:
+            is_change = value < 0 or (move == "rise" and number["scale"] in ("%", "percent"))
+            if is_level and not is_change:
                 move = ""
             yield _compared(text, operator, value, start, move)
     for number in _NUMBER.finditer(text):

@@ -3,7 +3,8 @@
 import re
 
 _NOT = (
-    r"(?:\b(?:exclud(?:e[sd]?|ing)|except(?:ing)?(?: for)?|other than|apart from|aside from|all but"
+    r"(?:\b(?:exclud(?:e[sd]?|ing)|except(?:ing)?(?: for)?|other than|apart from|aside from"
+    r"|(?:all|any|every)(?: \w{1,9})? but"
     r"|ignor(?:e|ing)|omit(?:ting)?|without|not|no|never|nor)|n['’]t)"
 )
 _NOT_CHINESE = (
@@ -14,7 +15,7 @@ _NOT_CHINESE = (
 _EXCLUDES = re.compile(
     rf"{_NOT}:? (?:(?:in|on|at|for|from|of|during|between|before|after|since|until|the|any|days?"
     rf"|rows?|dates?|month|year) ){{0,4}}$"
-    rf"|(?:{_NOT_CHINESE}|不在|不要|不看|不计)\s?[在于从自]?\s?$"
+    rf"|(?:{_NOT_CHINESE}|不在|不要|不看|不计)\s?[在于从自]?\s?(?:[今去本]年的?)?$"
 )
 _EXCLUDES_BEHIND = re.compile(r"\s?的?(?:以外|除外|之外|不算|不计|(?:is |are )?excluded\b)")
 _NEGATES = re.compile(

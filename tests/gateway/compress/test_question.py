@@ -179,6 +179,12 @@ LEAST_FALL = max((row for row in ROWS if row["涨跌幅"] < 0), key=lambda row: 
             ranked("收盘", within=MAY, highest=False),
             [MAY, "not 2025-06", "not 2026-06", "lowest 收盘"],
         ),
+        (
+            "不包括今年6月，收盘最高",
+            before_june("收盘"),
+            ["not 2026-06", "highest 收盘"],
+        ),
+        ("days when it rose above 4.8 %", ranked("涨跌幅"), ["涨跌幅 > 4.8"]),
         ("close not before 2026-06-29", ["2026-06-29", "2026-06-30"], ["from 2026-06-29"]),
         ("close no later than 2025-05-05", ["2025-05-02", "2025-05-05"], ["to 2025-05-05"]),
         ("days when volume was not below 99900", BUSY, ["成交量 >= 99900"]),
@@ -196,6 +202,8 @@ LEAST_FALL = max((row for row in ROWS if row["涨跌幅"] < 0), key=lambda row: 
                 "2026-06-12前一个交易日的收盘价",
                 "close on the trading day before 2026-06-12",
                 "close the day before June 12, 2026",
+                "close on 2026-06-12 and the day before",
+                "2026年6月12日和前一个交易日的收盘价",
             )
         ),
         *(
@@ -217,6 +225,16 @@ LEAST_FALL = max((row for row in ROWS if row["涨跌幅"] < 0), key=lambda row: 
             "lowest close in the month before June 2026",
             ranked("收盘", within=MAY, highest=False),
             [MAY, "lowest 收盘"],
+        ),
+        (
+            "highest close in the ten days before 2026-06-12",
+            ranked("收盘", within="2026-05-29", to="2026-06-11"),
+            ["2026-05-29 to 2026-06-11", "highest 收盘"],
+        ),
+        (
+            "highest close of any month but June 2026",
+            before_june("收盘"),
+            ["not 2026-06", "highest 收盘"],
         ),
         ("close of the last trading day", ["2026-06-30"], ["newest row"]),
         *(
