@@ -170,7 +170,8 @@ def _usual(
     question: Question, named: Sequence[str], columns: Sequence[str], meanings: Mapping[str, str]
 ) -> list[Named]:
     """The column that a question means without its name: of changes if it asks for rises or falls,
-    unless it names what rises; of prices if it asks for `the price`, for what is highest or by a comparison.
+    unless it names what rises; of prices if it asks for `the price`, for what is highest or by a
+    comparison.
     """
 
     def first(kinds: Sequence[str], of: Sequence[str] = columns) -> str | None:

@@ -196,9 +196,9 @@ _NEIGHBOURS_BEHIND = re.compile(
     rf"\s?(?:的|和|与|及|以及)?其?(?:(?P<before>(?:之|以)?前|上)|(?:之|以)?后|下)面?的?第?\s?"
     rf"(?P<n>\d{{1,3}}|{HAN})\s?(?:个?(?P<unit>交易日|天|日|星期|周|月|季度|年))(?![初底末均线])"
     r"|\s?(?:的|和|与|及|以及)?(?:次|翌|第二|后一)[天日]"
-    r"|,? and (?:on )?the (?:(?P<before2>previous|preceding|prior)|next|following)"
+    r"|,? ?\band (?:on )?the (?:(?P<before2>previous|preceding|prior)|next|following)"
     r" (?:trading |business )?(?:day|session)\b"
-    r"|,? and (?:on )?the (?:trading |business )?(?:day|session) (?:(?P<before3>before)|after)\b"
+    r"|,? ?\band (?:on )?the (?:trading |business )?(?:day|session) (?:(?P<before3>before)|after)\b"
     r"(?! (?:the )?\d)"
 )
 _HAN_UNITS = {"星期": "week", "周": "week", "月": "month", "季度": "quarter", "年": "year"}
