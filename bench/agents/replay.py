@@ -19,7 +19,7 @@ from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType
 from bench.json_lines import JsonLinesError, line_at, values
 from bench.models.client import ModelError
 from bench.record import Ending
-from bench.suites.fintoolbench.traces import as_text
+from bench.suites.traces import as_text
 from gateway import ErrorCode
 from gateway.bind import REDACTED
 

@@ -6,12 +6,10 @@ one that is not a verdict as invalid. It raises nothing, whatever a model or its
 """
 
 import asyncio
-from typing import Any
 
-import orjson
-
-from bench.models.client import ModelClient, ModelError
-from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict, storable
+from bench.judges.reply import ask
+from bench.models.client import ModelClient
+from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolVerdict
 from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.fintoolbench.prompts import TOOLS, answer_prompt
 from bench.suites.fintoolbench.verdicts import read_score, read_verdicts
@@ -50,7 +48,7 @@ class LlmJudge:
         }
         prompt = answer_prompt(kind)
         replies = await asyncio.gather(
-            *(self._ask(prompt, about, asked) for _ in range(self._repeats))
+            *(ask(self._model, prompt, about, asked) for _ in range(self._repeats))
         )
         return kind, [None if text is None else read_score(text, kind) for text in replies]
 
@@ -63,28 +61,6 @@ class LlmJudge:
             return []
         fields = ("name", "description", "timeliness", "intent_type", "regulatory_domains")
         described = [{field: getattr(tool, field) for field in fields} for tool in tools]
-        text = await self._ask(TOOLS, {"question": record.question, "tools": described}, asked)
+        about = {"question": record.question, "tools": described}
+        text = await ask(self._model, TOOLS, about, asked)
         return [] if text is None else read_verdicts(text, [tool.name for tool in tools])
-
-    async def _ask(
-        self, prompt: str, about: dict[str, Any], asked: list[ModelCallRecord]
-    ) -> str | None:
-        """The model's reply; None if there is none. The request is added to `asked`."""
-        messages = [
-            {"role": "system", "content": prompt},
-            {"role": "user", "content": _json(about)},
-        ]
-        request = ModelCallRecord(0, "judge", self._model.model, at=0.0, elapsed_ms=0.0)
-        asked.append(request)
-        try:
-            return (await self._model.complete(messages, record=request)).content
-        except ModelError:
-            return None
-
-
-def _json(value: dict[str, Any]) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:  # a lone surrogate, which UTF-8 can't hold
-        texts = {n: storable(v) if isinstance(v, str) else v for n, v in value.items()}
-        return orjson.dumps(texts).decode()

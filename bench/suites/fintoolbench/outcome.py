@@ -3,15 +3,15 @@
 Episodes that count the same have equal tuples, so a million of them are a few dozen counts.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, is_infrastructure
+from bench.suites.traces import failed_by_text
 
 NOT_JUDGED, NO_VERDICT, MATCH, MISMATCH = -2, -1, 0, 1
 
 _NO_SCORE = (0, 0)
 _NO_MARKS = (NOT_JUDGED, NOT_JUDGED, NOT_JUDGED)
-_FAILURE_WORDS = ("error", "exception", "traceback")
 
 
 class Outcome(NamedTuple):
@@ -56,16 +56,6 @@ class Outcome(NamedTuple):
             if final:
                 marks = _marks(judgement)
         return cls(bool(final), error, passed, passed_text, infrastructure, score, marks)
-
-
-def failed_by_text(output: str | dict[str, Any]) -> bool:
-    """The public evaluator's rule: an object with a truthy `error`, or a text with a word for
-    failure.
-    """
-    if isinstance(output, dict):
-        return bool(output.get("error"))
-    text = output.lower()  # searching for each word takes a tenth of a search that ignores case
-    return any(word in text for word in _FAILURE_WORDS)
 
 
 def _marks(judgement: Judgement) -> tuple[int, int, int]:

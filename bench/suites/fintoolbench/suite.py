@@ -1,6 +1,6 @@
 """The suite FinToolBench (arXiv 2603.08262), and labelled tasks of any source with its metrics."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,8 +15,8 @@ from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, Outcome
 from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.fintoolbench.tasks import read_task
-from bench.suites.fintoolbench.traces import SCORES, for_evaluator, read_trace
-from bench.suites.suite import Measure, Metric, Suite, SuiteError
+from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
+from bench.suites.traces import for_evaluator, read_trace
 from bench.task import Task
 
 _PAPER = "arXiv 2603.08262, section 4, as its public evaluator counts"
@@ -65,7 +65,7 @@ class LabelledTasks(Suite):
         Measure("IMR", test=True),
         Measure("DMR", test=True),
     )
-    scores = SCORES
+    scores = (0, 0.5, 1)
     untyped_note = "TESR and CER are by words in the output: typed outcomes are missing"
     judges = (
         JudgeType("rules", "rules, which need no model", lambda parts: RulesJudge(parts.catalog)),
@@ -117,7 +117,9 @@ class LabelledTasks(Suite):
             "gateway or model alone"
         )
 
-    read_traces = staticmethod(read_trace)
+    @classmethod
+    def read_traces(cls, file: Path) -> Iterator[Traced]:
+        return read_trace(file, cls.scores)
 
 
 class FinToolBench(LabelledTasks):

@@ -18,7 +18,7 @@ from bench.record import Ending
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.suites.fintoolbench.traces import read_trace
+from bench.suites.traces import read_trace
 from bench.task import Task
 from tests.support.agents import Loopback, Made
 from tests.support.commands import finbench

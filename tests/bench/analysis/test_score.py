@@ -19,7 +19,7 @@ from bench.record import EpisodeRecord, Judgement
 from bench.runs.digest import run_digest
 from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
-from bench.suites.fintoolbench.traces import read_trace
+from bench.suites.traces import read_trace
 from bench.task import LabelledCall, Task
 from gateway.trace import TraceError
 from tests.support.commands import finbench

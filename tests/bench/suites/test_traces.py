@@ -18,13 +18,13 @@ from bench.record import (
     ToolVerdict,
 )
 from bench.suites.fintoolbench.outcome import Outcome
-from bench.suites.fintoolbench.traces import (
+from bench.suites.suite import TraceFormatError
+from bench.suites.traces import (
     PUBLIC,
     PUBLIC_CALL,
     read_trace,
     to_public,
 )
-from bench.suites.suite import TraceFormatError
 
 LINE: dict[str, Any] = {
     "id": "openfindata_release_7",
@@ -224,10 +224,10 @@ def test_a_score_that_metrics_can_not_count_is_named(tmp_path: Path) -> None:
     for score, fits in ((0.5, True), (0.7, False), (7, False), (float("nan"), False)):
         file = written(tmp_path, {**ours, "judgement": {**ours["judgement"], "scores": [score]}})
         if fits:
-            assert len(list(read_trace(file))) == 1
+            assert len(list(read_trace(file, (0, 0.5, 1)))) == 1
         else:
             with pytest.raises(TraceFormatError, match=r"jsonl:1: judgement\.scores(\.0)?: "):
-                list(read_trace(file))
+                list(read_trace(file, (0, 0.5, 1)))
 
 
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:

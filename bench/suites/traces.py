@@ -8,7 +8,7 @@ can't read is an error that names its place.
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.json_lines import JsonLinesError, values
 from bench.record import Ending, EpisodeRecord
-from bench.suites.fintoolbench.outcome import failed_by_text
 from bench.suites.suite import Traced, TraceFormatError
 from manifests.problem import first_problem
 
@@ -25,17 +24,26 @@ PUBLIC = (
     *("id", "source_dataset", "category", "question", "tool_calls", "response"),
     *("execution_result", "error", "ground_truth", "setting", "candidate_tools"),
 )
-SCORES = (0, 0.5, 1)
-"""The scores that a judge can give and that metrics count."""
-
 PUBLIC_CALL = ("step", "tool_name", "parameters", "output")
+
+_FAILURE_WORDS = ("error", "exception", "traceback")
 
 _EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
 
 
-def read_trace(file: Path) -> Iterator[Traced]:
-    """The episodes of a file, in order, without a last line that was only partly written. Raises
-    `TraceFormatError`.
+def failed_by_text(output: str | dict[str, Any]) -> bool:
+    """The public evaluator's rule: an object with a truthy `error`, or a text with a word for
+    failure.
+    """
+    if isinstance(output, dict):
+        return bool(output.get("error"))
+    text = output.lower()  # searching for each word takes a tenth of a search that ignores case
+    return any(word in text for word in _FAILURE_WORDS)
+
+
+def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:
+    """The episodes of a file, in order, without a last line that was only partly written. Recorded
+    scores are to be among `scores`, if there are any. Raises `TraceFormatError`.
 
     A line without an `id` takes its place in the file, from 0, as id. Lines with one id are repeats
     of a task and all of them count; the public evaluator keeps only the last.
@@ -44,7 +52,7 @@ def read_trace(file: Path) -> Iterator[Traced]:
     try:
         for value, line in values(file, _parsed):
             try:
-                yield _read(value, line.number - 1, seen)
+                yield _read(value, line.number - 1, seen, scores)
             except _FieldError as error:
                 raise line.error(str(error)) from error
             except ValidationError as error:
@@ -83,11 +91,11 @@ def _parsed(line: bytes) -> Any:
         return json.loads(text.encode("utf-8", "replace"))
 
 
-def _read(line: Any, index: int, seen: Counter[str]) -> Traced:
+def _read(line: Any, index: int, seen: Counter[str], scores: Collection[float]) -> Traced:
     if not isinstance(line, dict):
         raise _FieldError("not a JSON object")
     if "episode" in line:
-        return Traced(_ours(line), typed=True)
+        return Traced(_ours(line, scores), typed=True)
     task = as_text(line.get("id")) or str(index)
     error = as_text(line["error"]) if line.get("error") else None
     calls = _objects(line, "tool_calls")
@@ -113,11 +121,11 @@ def _read(line: Any, index: int, seen: Counter[str]) -> Traced:
     return Traced(_EPISODE.validate_python(read), typed=all("ok" in call for call in calls))
 
 
-def _ours(line: dict[str, Any]) -> EpisodeRecord:
+def _ours(line: dict[str, Any], scores: Collection[float]) -> EpisodeRecord:
     record = _EPISODE.validate_python(line)
     for score in record.judgement.scores if record.judgement else ():
-        if score not in SCORES:
-            raise _FieldError(f"judgement.scores: {score} is none of {SCORES}")
+        if scores and score not in scores:
+            raise _FieldError(f"judgement.scores: {score} is none of {tuple(scores)}")
     return record
 
 
