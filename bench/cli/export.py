@@ -1,59 +1,220 @@
-"""`finbench export`: a run in other projects' formats."""
+"""`finbench export`: runs in other projects' formats."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import of_suite, suite_in
-from gateway.cli.options import OutPath, force
+from bench.cli.options import (
+    MOST,
+    Number,
+    catalog_in,
+    of_suite,
+    suite_in,
+    together,
+    whole,
+    with_manifests,
+)
+from gateway.cli.options import OutPath, echo_json, force
 from gateway.terminal import echo
 
+if TYPE_CHECKING:
+    from bench.exports import Run
+
 FORMATS = ("parquet", "openinference", "atif")
+TRAINING = ("sft", "dpo")
+
+_training = together(
+    click.option(
+        "--score",
+        metavar="NAME",
+        help="sft, dpo: choose by this measure. Default: the suite's first.",
+    ),
+    click.option(
+        "--min-score",
+        type=Number(-MOST, MOST),
+        help="sft: the lowest score of an episode. Default: 1.",
+    ),
+    click.option(
+        "--min-margin",
+        type=Number(min=0),
+        help="dpo: the lowest difference of the scores of a pair. Default: 0.5.",
+    ),
+    click.option(
+        *("--pairs", "--episodes", "take"),
+        type=click.Choice(["best", "all"]),
+        help="sft, dpo: the best one of each task, or all. Default: best.",
+    ),
+    click.option(
+        "--test-share",
+        type=Number(min=0, max=1),
+        help="sft, dpo: the share of tasks for test.jsonl. Default: 0.1.",
+    ),
+    click.option("--seed", type=whole(), help="sft, dpo: seed of that split. Default: 0."),
+    with_manifests,
+)
 
 
 @click.command("export")
-@click.argument("run_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument(
+    "run_dirs",
+    metavar="RUN...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
 @click.option(
     "--format", "form", required=True, help="One of these, or a format of the run's suite."
 )
 @click.option("--out", type=OutPath(), required=True, help="The file or folder to write.")
+@_training
 @of_suite
 @force
-def export(run_dir: Path, form: str, out: Path, suite: str | None, force: bool) -> None:
-    """Write the run in RUN_DIR for other tools.
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def export(
+    run_dirs: tuple[Path, ...],
+    form: str,
+    out: Path,
+    suite: str | None,
+    force: bool,
+    as_json: bool,
+    **training: Any,
+) -> None:
+    """Write the run in the directory RUN for other tools.
 
     \b
     parquet        calls.parquet and episodes.parquet in the folder --out
     openinference  spans as OTLP/JSON, one episode per line of the file --out
     atif           trajectories: files in the folder --out, or lines of a file NAME.jsonl
     fintoolbench   traces for FinToolBench's evaluator, lines of the file --out
+    sft            conversations to train on: train.jsonl and test.jsonl in the folder --out
+    dpo            the same with pairs of a better and a worse one; both take several RUNs
     """
-    from importlib import import_module
-
     from bench.cli.warnings import warn_of_changes, warn_of_suite
-    from bench.exports import ExportError, Run
-    from bench.exports.target import write_lines
+    from bench.exports import Run
     from bench.runs.directory import RunDirectoryError
     from bench.runs.output import check_outside
 
+    if form not in TRAINING:
+        _refuse(form, run_dirs, training)
     try:
-        check_outside(run_dir, out)
+        for run_dir in run_dirs:
+            check_outside(run_dir, out)
     except RunDirectoryError as error:
         raise click.UsageError(str(error)) from error
+    with _told(out):
+        runs = [Run.open(run_dir) for run_dir in run_dirs]
+        for run in runs:
+            warn_of_changes(run)
+            warn_of_suite(run, suite)
+        write = _training_data if form in TRAINING else _one_run
+        text, result = write(form, runs, out, suite, force, **training)
+    if as_json:
+        echo_json({"out": str(out), **result})
+    else:
+        echo(f"{out}: {text}")
+
+
+_Result = tuple[str, dict[str, Any]]
+"""What was written, in words and as JSON."""
+
+
+def _refuse(form: str, run_dirs: tuple[Path, ...], training: dict[str, Any]) -> None:
+    """A usage error for what is given for training data only."""
+    if len(run_dirs) > 1:
+        raise click.UsageError(f"--format {form} takes one run; {' and '.join(TRAINING)} several")
+    for name, value in training.items():
+        if value is not None:
+            option = "pairs" if name == "take" else name.replace("_", "-")
+            raise click.UsageError(f"--{option} is for --format {' and '.join(TRAINING)} only")
+
+
+@contextmanager
+def _told(out: Path) -> Iterator[None]:
+    """Errors of an export as the user gets them."""
+    from bench.exports import ExportError
+    from bench.runs.directory import RunDirectoryError
+    from bench.suites.suite import SuiteError
+
     try:
-        run = Run.open(run_dir)
-        warn_of_changes(run)
-        warn_of_suite(run, suite)
-        if form in FORMATS:
-            episodes = import_module(f"bench.exports.{form}").write(run, out, force=force)
-        else:
-            own = suite_in(run_dir, suite).exports
-            if form not in own:
-                known = ", ".join((*FORMATS, *own))
-                raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
-            episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
-    except (ExportError, RunDirectoryError) as error:
+        yield
+    except (ExportError, RunDirectoryError, SuiteError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
-    echo(f"{out}: {episodes} episodes")
+
+
+def _one_run(
+    form: str, runs: "list[Run]", out: Path, suite: str | None, force: bool, **_: None
+) -> _Result:
+    from importlib import import_module
+
+    from bench.exports.target import write_lines
+
+    (run,) = runs
+    if form in FORMATS:
+        episodes = import_module(f"bench.exports.{form}").write(run, out, force=force)
+    else:
+        own = suite_in(run.path, suite).exports
+        if form not in own:
+            known = ", ".join((*FORMATS, *own, *TRAINING))
+            raise click.UsageError(f"no format is named {form!r}; this run has: {known}")
+        episodes = write_lines(run, out, lambda _, episode: own[form](episode), force=force)
+    return f"{episodes} episodes", {"episodes": episodes}
+
+
+def _training_data(
+    form: Any,
+    runs: "list[Run]",
+    out: Path,
+    suite: str | None,
+    force: bool,
+    *,
+    take: str | None,
+    manifests: Path | None,
+    **options: Any,
+) -> _Result:
+    from bench.exports.choosing import Selection, SelectionError, reasons
+    from bench.exports.training import write
+
+    names = sorted({run.about.suite for run in runs})
+    if len(names) > 1:
+        raise click.UsageError(f"the runs are of several suites ({', '.join(names)}); name one's")
+    kind = suite_in(runs[0].path, suite)
+    other, of = ("min_margin", "dpo") if form == "sft" else ("min_score", "sft")
+    if options[other] is not None:
+        raise click.UsageError(f"--{other.replace('_', '-')} is for --format {of}")
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        selection = Selection.of(form, kind, every=take == "all", **given)
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from error
+    catalog = catalog_in(manifests)
+    _warn_of_catalog(runs, catalog.revision)
+    written = write(runs, out, kind, selection, catalog, force=force)
+    lines = written.lines
+    noun = "conversations" if form == "sft" else "pairs"
+    where = ", ".join(f"{side}.jsonl {n}" for side, n in lines.items())
+    text = f"episodes {written.episodes}, {noun} {sum(lines.values())} ({where})"
+    text += f", by {selection.score.name}"
+    left_out = reasons(written.left_out)
+    result = {
+        "format": form,
+        "score": selection.score.name,
+        "episodes": written.episodes,
+        noun: sum(lines.values()),
+        **lines,
+        "left_out": written.left_out,
+    }
+    return f"{text}; left out: {left_out}" if left_out else text, result
+
+
+def _warn_of_catalog(runs: "list[Run]", revision: str) -> None:
+    """Say it if a run had other tools than those whose schemas are written."""
+    for run in runs:
+        had = run.about.catalog_revision
+        if had not in ("", revision):
+            text = f"the run had the catalogue {had}, the tools written are those of {revision}"
+            echo(f"finbench: {run.path}: {text}; --manifests names another", err=True)

@@ -12,12 +12,14 @@ from click.core import ParameterSource
 from bench.cli.options import (
     Number,
     beside,
+    catalog_in,
     judge_settings,
     judging,
     share,
     together,
     whole,
     with_dataset,
+    with_manifests,
 )
 from gateway.cli.options import OutPath, echo_json, modes, read_settings, run, simulation
 from gateway.compress.budget import LIMITS
@@ -91,7 +93,7 @@ _limits = together(
 @click.command("run")
 @click.argument("suite", callback=beside)
 @with_dataset
-@click.option("--manifests", type=_FILE, help="FinToolBench's manifest file, or one of ours.")
+@with_manifests
 @_agent
 @click.option(
     "--top-k",
@@ -182,7 +184,7 @@ def run_suite(
     if gateway != "embedded" and said:
         text = f"{', '.join(said)}: for the embedded gateway only; `finport serve` takes them"
         raise click.UsageError(text)
-    settings, catalog = read_settings(**options), _catalog(manifests)
+    settings, catalog = read_settings(**options), catalog_in(manifests)
     if only_plan:
         run(lambda: _plan(plan, settings, catalog, as_json))
     name = suite.replace(":", "-")
@@ -271,31 +273,6 @@ def _own_options(kind: "AnyAgentType", given: Sequence[str]) -> dict[str, Any]:
         except orjson.JSONDecodeError:
             found[name] = value
     return found
-
-
-def _catalog(path: Path | None) -> "Catalog":
-    """The project's tools, or those of a manifest file."""
-    from manifests import Catalog
-    from manifests.catalog import CatalogError
-    from manifests.fintoolbench import read_lines
-    from manifests.regular_file import open_regular
-
-    if path is None:
-        return Catalog.load()
-    try:
-        if path.suffix == ".json":
-            return Catalog.load(path)
-        with open_regular(path) as lines:
-            imported = read_lines(lines, Catalog.load())
-        for name, reason in imported.refused.items():
-            echo(f"finbench: {path.name}: {name} is left out: {reason}", err=True)
-        if not imported.manifests:
-            raise CatalogError(f"{path.name} holds no manifests")
-        return Catalog(imported.manifests)
-    except CatalogError as error:
-        raise click.UsageError(f"--manifests: {error}") from error
-    except OSError as error:
-        raise click.UsageError(f"--manifests: {path}: {error.strerror}") from error
 
 
 async def _run(

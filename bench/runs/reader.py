@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import orjson
-from pydantic import AfterValidator, TypeAdapter
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from bench.json_lines import JsonLinesError, records
+from bench.json_lines import JsonLinesError, Line, line_at, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.runs.about import RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
 from bench.runs.resume import ABANDONED
 from gateway import CallRecord
+from manifests.problem import first_problem
 
 OWN_FILES = ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json", ABANDONED)
 """The files of a run directory. No file made from the run may replace them."""
@@ -80,6 +81,22 @@ class Run:
         """Episodes, each with its length in bytes."""
         return _read(self.path / "episodes.jsonl", _EPISODE)
 
+    def placed_episodes(self) -> Iterator[tuple[EpisodeRecord, int]]:
+        """Episodes, each with its place in the file, at which `episode_at` reads it again."""
+        for record, line in _records(self.path / "episodes.jsonl", _EPISODE):
+            yield record, line.offset
+
+    def episode_at(self, place: int) -> EpisodeRecord:
+        """The episode at a place. Raises `RunDirectoryError`, also if the file has changed."""
+        file = self.path / "episodes.jsonl"
+        try:
+            return _EPISODE.validate_json(line_at(file, place))
+        except OSError as error:
+            raise RunDirectoryError(f"{file}: {error.strerror}") from error
+        except ValidationError as error:
+            text = f"{file}: it was changed while it was read: {first_problem(error)}"
+            raise RunDirectoryError(text) from error
+
     def records(self) -> Iterator[EpisodeRecord | CallRecord]:
         """All calls, then all episodes."""
         yield from (call for call, _ in self.calls())
@@ -93,9 +110,13 @@ class Run:
 
 
 def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int]]:
+    for record, line in _records(file, kind):
+        yield record, len(line.text) + len(b"\n")
+
+
+def _records(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, Line]]:
     try:
-        for record, line in records(file, kind):
-            yield record, len(line.text) + len(b"\n")
+        yield from records(file, kind)
     except JsonLinesError as error:
         raise RunDirectoryError(str(error)) from error
 
