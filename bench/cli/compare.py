@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_RUN_DIR = click.Path(exists=True, file_okay=False, path_type=Path)
+_RUN_DIR = click.Path(exists=True, path_type=Path)
 _NAMED, _FLIPS = 10, 50
 
 
@@ -30,6 +30,11 @@ _NAMED, _FLIPS = 10, 50
 )
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
 @click.option("--seed", type=whole(), default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option(
+    "--judges",
+    is_flag=True,
+    help="Compare the judges of two runs or judged files (`score --out`) of the same episodes.",
+)
 @of_suite
 @click.option("--json", "as_json", is_flag=True)
 def compare(
@@ -38,14 +43,22 @@ def compare(
     metrics: tuple[str, ...],
     resamples: int,
     seed: int,
+    judges: bool,
     suite: str | None,
     as_json: bool,
 ) -> None:
     """Compare RUN_B with RUN_A, task by task.
 
     Differences are B minus A, with 95 % intervals from a bootstrap over tasks; p comes from
-    McNemar's exact test.
+    McNemar's exact test. With --judges, the agreement of two judges on the same episodes: Cohen's
+    kappa with quadratic weights, and Spearman's rho.
     """
+    if judges:
+        _compare_judges(run_a, run_b, metrics, as_json=as_json)
+        return
+    for run_dir in (run_a, run_b):
+        if not run_dir.is_dir():
+            raise click.UsageError(f"{run_dir} is no run directory")
     from bench.analysis.compare import Run
     from bench.analysis.compare import compare as compared
     from bench.cli.warnings import warn_of_changes, warn_of_suite
@@ -70,6 +83,53 @@ def compare(
     else:
         shares = {measure.name for measure in a.measures if measure.is_share}
         _show(result, run_a, run_b, shares)
+
+
+def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> None:
+    from bench.analysis.agreement import Scores, agreement, scores_of
+    from bench.runs.directory import RunDirectoryError
+    from bench.runs.reader import Run
+    from bench.suites.suite import TraceFormatError
+    from bench.suites.traces import read_trace
+    from gateway.console import PlainConsole
+
+    scores: list[Scores] = []
+    names: list[list[str]] = []
+    for path in (a, b):
+        try:
+            if path.is_dir():
+                given, judges = scores_of(record for record, _ in Run.open(path).episodes())
+            else:
+                given, judges = scores_of(traced.record for traced in read_trace(path))
+        except (RunDirectoryError, TraceFormatError) as error:
+            raise click.ClickException(str(error)) from error
+        if not judges:
+            raise click.ClickException(f"{path}: no episode is judged")
+        scores.append(given)
+        names.append(sorted(judges))
+    metrics = agreement(*scores)
+    if unknown := [name for name in only if name not in metrics]:
+        raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(metrics)}")
+    metrics = {name: found for name, found in metrics.items() if not only or name in only}
+    if as_json:
+        sides = zip(("a", "b"), (a, b), names, strict=True)
+        about = {side: {"path": str(path), "judges": by} for side, path, by in sides}
+        echo_json({**about, "metrics": metrics})
+        return
+    console = PlainConsole(narrowest=100, markup=True)
+    for side, path, by in zip("AB", (a, b), names, strict=True):
+        console.print(f"{side} {path}, judged by {', '.join(by)}", markup=False)
+    table = _table("metric", "episodes", "equal", "A", "B", "kappa", "rho", right=range(1, 7))
+    for name, found in metrics.items():
+        equal = "" if found["equal"] is None else _share(found["equal"])
+        figures = (found[column] for column in ("mean_a", "mean_b", "kappa", "rho"))
+        texts = ("" if figure is None else _number(figure) for figure in figures)
+        table.add_row(_plain(name), str(found["episodes"]), equal, *texts)
+    console.print(table)
+    console.print(
+        "episodes: those that both judges scored; A, B: mean of the medians; kappa: Cohen's, with "
+        "quadratic weights; rho: Spearman's; empty where nothing can be said"
+    )
 
 
 def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) -> None:
