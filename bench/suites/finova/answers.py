@@ -1,0 +1,61 @@
+"""Recorded answers to Finova's tasks: JSON Lines of `{"task", "index", "answer"}`.
+
+`task` is the kind of task, `index` its place in the file of that kind, from 0. Several answers to
+one task are repeats, and all of them count.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.json_lines import JsonLinesError, values
+from bench.record import MOST, EpisodeRecord
+from bench.suites.finova.extraction import KINDS
+from bench.suites.finova.tasks import id_of
+from bench.suites.suite import Traced, TraceFormatError
+from manifests.problem import first_problem
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    task: str
+    index: int = Field(ge=0, le=MOST)
+    answer: str | None
+
+
+def read_answers(file: Path) -> Iterator[Traced]:
+    """An episode for each answer. Raises `TraceFormatError`."""
+    seen: Counter[str] = Counter()
+    try:
+        for value, line in values(file, orjson.loads):
+            try:
+                answer = _Answer.model_validate(value)
+            except ValidationError as error:
+                raise line.error(first_problem(error)) from error
+            if answer.task not in KINDS:
+                raise line.error(f"task: {answer.task!r} is none of {', '.join(KINDS)}")
+            task = id_of(answer.task, answer.index)
+            yield Traced(_episode(task, answer, seen[task]), typed=True)
+            seen[task] += 1
+    except JsonLinesError as error:
+        raise TraceFormatError(str(error)) from error
+
+
+def _episode(task: str, answer: _Answer, repeat: int) -> EpisodeRecord:
+    return EpisodeRecord(
+        episode=f"{task}.{repeat}",
+        id=task,
+        repeat=repeat,
+        source_dataset="",
+        category=answer.task,
+        question="",
+        setting="",
+        ground_truth="",
+        candidate_tools=[],
+        started_at=0.0,
+        execution_result=answer.answer or "",
+    )

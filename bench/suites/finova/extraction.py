@@ -1,0 +1,226 @@
+r"""The answer that a model's text gives, in our reading; `published` has the authors' own.
+
+An answer is looked for in the last `\boxed{}`, the last `<answer>` tag, a code block, bold type,
+and the plain text, in that order. Any text takes linear time, and none raises.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import orjson
+
+from bench.suites.finova.listed import Item, lists_in, objects_in, read_list
+
+KINDS: Final = (
+    *("intent_recognition", "slot_filling", "tool_planning"),
+    *("expression", "compliance", "reasoning"),
+)
+"""The six kinds of tasks, by the names of their files."""
+
+READ = 2**20
+"""At most this many characters are read of a text, from its end."""
+
+LONGEST_PLAIN = 100
+"""Plain text without any mark is an answer to a question of reasoning only up to this length."""
+
+_FULL_WIDTH = str.maketrans(
+    {"　": " "} | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
+)
+_HAS_FULL_WIDTH = re.compile("[！-～　]")
+
+_BRACE = re.compile(r"boxed\s*+\{|\\[{}]|[{}]")
+_BETWEEN_BOXES = re.compile(r"[\s$]*+[;；][\s$]*+\\?+")
+_STYLE = re.compile(
+    r"\\(?:text(?:bf|it|rm|normal)?|math(?:rm|bf|it|sf|tt)|mbox|bm|boldsymbol|operatorname)\s*+"
+    r"\{([^{}]*+)\}"
+)
+_FENCED = re.compile(r"```[A-Za-z]*+")
+_BOLD = re.compile(r"\*\*([^*\n]++)\*\*")
+_MARKED = re.compile(r"(?:答案|结论|结果|判断|回答|输出|\b[Aa]nswer)(?:应该|应)?\s*+")
+_MARK_END = re.compile(r"(?:is\b|[是为])?[\s:：*“\"'‘]*+")
+_SENTENCE_END = re.compile(r"[。!\n]|\.(?=\s|$)|,(?!\s*+[\dA-E])")
+
+_NEGATED = {"不是": "否", "不对": "错", "没错": "对"}
+_WORD = "不是|不对|没错|[是否对错]"
+_LONE = re.compile(rf"(?<!\w)({_WORD})(?:的)?(?!\w)")
+_AFTER_MARK = re.compile(rf"(?:[是为]\s*+)?[\s:*“\"'‘]*+({_WORD})(?:的)?(?!\w)")
+_ANYWHERE = re.compile(
+    "是否|是非|对错|不错|否则|否定|否认|[但可还于总只凡要]是|[针面相绝应反核校]对|对[于方比照应冲象外手]"
+    rf"|({_WORD})"
+)
+
+
+def extracted(task: str, text: str) -> str:
+    """The answer in a text; for the three tasks that ask for lists, as JSON if it is a list.
+
+    Without an answer it is "[]" for `intent_recognition`, else "". Full-width digits, letters and
+    marks become those of ASCII. Of a text that thinks first, what follows the last `</think>`
+    counts. Raises `ValueError` for an unknown task.
+    """
+    if task not in KINDS:
+        raise ValueError(f"{task!r} is no task of Finova; its tasks are {', '.join(KINDS)}")
+    text = plain(text[-READ:].rpartition("</think>")[2])
+    match task:
+        case "compliance" | "expression":
+            return _word(text)
+        case "reasoning":
+            return _stated(text)
+        case "slot_filling":
+            return _list(text, _is_slot)
+        case _:
+            return _list(text, _is_name) or ("[]" if task == "intent_recognition" else "")
+
+
+def plain(text: str) -> str:
+    """The text with full-width forms of ASCII characters as these."""
+    return text.translate(_FULL_WIDTH) if _HAS_FULL_WIDTH.search(text) else text
+
+
+def without_style(text: str) -> str:
+    r"""The text without `\text{}`, `\mathrm{}` and the like around its parts."""
+    return _STYLE.sub(r"\1", text) if "\\" in text else text
+
+
+def _boxed(text: str) -> str | None:
+    r"""What the last complete `\boxed{}` holds, empty ones apart. Boxes with nothing but a
+    semicolon between them are one answer of several parts.
+    """
+    open_at: list[tuple[int, int] | None] = []
+    boxes: list[tuple[int, int, int]] = []  # begins, its content begins, its content ends
+    for match in _BRACE.finditer(text):
+        if match[0] == "}":
+            box = open_at.pop() if open_at else None
+            if box is not None and text[box[1] : match.start()].strip():
+                while boxes and boxes[-1][0] > box[0]:
+                    boxes.pop()
+                boxes.append((*box, match.start()))
+        elif match[0] == "{":
+            open_at.append(None)
+        elif match[0][0] == "b":
+            open_at.append((match.start(), match.end()))
+    parts: list[str] = []
+    follows: int | None = None
+    for begin, start, end in reversed(boxes):
+        if follows is not None and not _BETWEEN_BOXES.fullmatch(text, end + 1, follows):
+            break
+        parts.append(_unwrapped(text[start:end]))
+        follows = begin
+    return ";".join(reversed(parts)) if parts else None
+
+
+def _unwrapped(content: str) -> str:
+    r"""The content without style, without further boxes and braces around all of it."""
+    content = without_style(content).strip()
+    for _ in range(4):
+        match = _BRACE.match(content, 1 if content[:1] == "\\" else 0)
+        if match is None or not _closes_last(content, match.end()):
+            break
+        content = content[match.end() : -1].strip()
+    return content.strip("$").strip()
+
+
+def _closes_last(content: str, start: int) -> bool:
+    """Whether the brace that opens before `start` is closed by the last character."""
+    depth = 1
+    for match in _BRACE.finditer(content, start):
+        depth += {"}": -1, "\\{": 0, "\\}": 0}.get(match[0], 1)
+        if depth == 0:
+            return match.end() == len(content)
+    return False
+
+
+def _tagged(text: str) -> str | None:
+    """What the last complete `<answer>` tag holds."""
+    end = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, max(end, 0))
+    return text[start + len("<answer>") : end].strip() if start >= 0 else None
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """The contents of the code blocks, the last one first."""
+    fences = list(_FENCED.finditer(text))
+    for at in range(len(fences) // 2 * 2 - 2, -1, -2):
+        if block := text[fences[at].end() : fences[at + 1].start()].strip():
+            yield block
+
+
+def _forms(text: str) -> Iterator[str]:
+    """The parts of a text that are marked as the answer, the most certain one first."""
+    tag = _tagged(text)
+    boxed = (_boxed(tag) if tag else None) or _boxed(text)
+    yield from (part for part in (boxed, tag) if part)
+
+
+def _list(text: str, is_item: Callable[[Item], bool]) -> str:
+    """The list as JSON, else the text of a box or tag as it is, else ""."""
+    marked = list(_forms(text))
+    for part in marked:
+        if (found := _last_list(part, is_item, bare=True)) is not None:
+            return found
+    for part in (*_blocks(text), text):
+        if (found := _last_list(without_style(part), is_item, bare=False)) is not None:
+            return found
+    return marked[0] if marked else ""
+
+
+def _last_list(text: str, is_item: Callable[[Item], bool], *, bare: bool) -> str | None:
+    text = text.replace("\\{", "{").replace("\\}", "}").replace("\\_", "_")
+    if bare and text[:1] + text[-1:] == "【】" and "[" not in text:
+        text = f"[{text[1:-1]}]"
+    for part in lists_in(text):
+        items = read_list(part, bare=bare)
+        if items is not None and all(map(is_item, items)):
+            return orjson.dumps(items).decode()
+    loose = [item for item in objects_in(text) if is_item(item)] if is_item is _is_slot else []
+    return orjson.dumps(loose).decode() if loose else None
+
+
+def _is_name(item: Item) -> bool:
+    return isinstance(item, str)
+
+
+def _is_slot(item: Item) -> bool:
+    return isinstance(item, dict) and {"type", "content"} <= item.keys()
+
+
+def _word(text: str) -> str:
+    """是, 否, 对 or 错; "" if the text has none of them.
+
+    In a marked part any of them counts. Then one in bold that stands alone; in plain text, the one
+    after the last 答案 or the like, else the first that stands alone, else the first that is no
+    part of another word, such as 是否 or 但是.
+    """
+    for part in _forms(text):
+        if found := _first(_LONE, part) or _first(_ANYWHERE, part):
+            return found
+    for bold in reversed(_BOLD.findall(text)):
+        if match := _LONE.fullmatch(bold.strip(" :。.,!“”\"'")):
+            return _NEGATED.get(match[1], match[1])
+    for mark in reversed(list(_MARKED.finditer(text))):
+        if match := _AFTER_MARK.match(text, mark.end()):
+            return _NEGATED.get(match[1], match[1])
+    return _first(_LONE, text) or _first(_ANYWHERE, text)
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    word = next((match[1] for match in pattern.finditer(text) if match[1]), "")
+    return _NEGATED.get(word, word)
+
+
+def _stated(text: str) -> str:
+    """The answer to a question of reasoning: what is marked, else what follows the last 答案 or the
+    like, else the last code block or bold part, else the whole text if it is a short line.
+    """
+    for part in _forms(text):
+        return _unwrapped(part)
+    for mark in reversed(list(_MARKED.finditer(text))):
+        start = _MARK_END.match(text, mark.end())
+        rest = text[start.end() if start else mark.end() :][: 2 * LONGEST_PLAIN]
+        if said := _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *“”\"'$"):
+            return _unwrapped(said)
+    for part in (*_blocks(text), *reversed(_BOLD.findall(text))):
+        if said := part.strip(" *“”\"'$\n:"):
+            return _unwrapped(said) if len(said) <= LONGEST_PLAIN else ""
+    said = text.strip(" *“”\"'$。\n")
+    return _unwrapped(said) if len(said) <= LONGEST_PLAIN and "\n" not in said else ""

@@ -1,0 +1,152 @@
+"""Finova's metrics: the share of right answers by kind of task, and its unweighted mean."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any
+
+from bench.metrics.interval import DIGITS, Z_95, rounded, share, wilson
+from bench.record import EpisodeRecord, Judgement, ToolCallRecord
+from bench.suites.finova.extraction import KINDS
+from bench.suites.finova.listed import read_list
+
+READINGS = ("accuracy", "accuracy_published")
+"""Our reading of an answer, and that of the authors' scorer."""
+
+_CONFUSED = ("intent_recognition", "expression", "compliance")
+
+
+def right(judgement: Judgement | None, reading: str) -> bool | None:
+    """Whether an answer is right by a reading; None where it was not judged."""
+    scores = judgement.by_metric.get(reading) if judgement is not None else None
+    return bool(scores[0]) if scores else None
+
+
+class _Count:
+    """Judged answers, and how many are right by each reading."""
+
+    __slots__ = ("judged", "right")
+
+    def __init__(self) -> None:
+        self.judged = 0
+        self.right: Counter[str] = Counter()
+
+    def merge(self, other: "_Count") -> None:
+        self.judged += other.judged
+        self.right.update(other.right)
+
+    def result(self) -> dict[str, Any]:
+        shares = {reading: share(self.right[reading], self.judged) for reading in READINGS}
+        return {"episodes": self.judged, **shares}
+
+
+class FinovaMetrics:
+    """Right answers by kind of task (`bench.suites.suite.SuiteMetrics`).
+
+    `accuracy` is the unweighted mean of the kinds that have judged answers. Its interval is the
+    normal approximation for a stratified mean; each kind's variance is taken at (right + 1) of
+    (judged + 2), as Agresti and Caffo do (The American Statistician 54(4), 2000), so that it is not
+    zero where all answers are right.
+    """
+
+    def __init__(self) -> None:
+        self._episodes = self._unjudged = 0
+        self._kinds: defaultdict[str, _Count] = defaultdict(_Count)
+        self._sources: defaultdict[str, _Count] = defaultdict(_Count)
+        self._differ: Counter[str] = Counter()
+        self._given: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+
+    def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:  # noqa: ARG002
+        self._episodes += 1
+        verdicts = {reading: right(record.judgement, reading) for reading in READINGS}
+        if record.judgement is None or None in verdicts.values():
+            self._unjudged += 1
+            return
+        for count in (self._kinds[record.category], self._sources[record.source_dataset]):
+            count.judged += 1
+            count.right.update(reading for reading, is_right in verdicts.items() if is_right)
+        self._differ[record.category] += len({*verdicts.values()}) > 1
+        if record.category in _CONFUSED:
+            pair = tuple(map(_label, (record.ground_truth, record.judgement.extracted)))
+            self._given[record.category][pair[0], pair[1]] += 1
+
+    def merge(self, other: "FinovaMetrics") -> None:
+        self._episodes += other._episodes
+        self._unjudged += other._unjudged
+        for ours, theirs in ((self._kinds, other._kinds), (self._sources, other._sources)):
+            for name, count in theirs.items():
+                ours[name].merge(count)
+        self._differ.update(other._differ)
+        for kind, given in other._given.items():
+            self._given[kind].update(given)
+
+    def rates(self) -> dict[str, Any]:
+        means = {reading: self._mean(reading) for reading in READINGS}
+        kinds = {kind: self._kinds[kind] for kind in KINDS if kind in self._kinds}
+        by_kind = {
+            kind: share(kinds[kind].right["accuracy"], kinds[kind].judged)
+            if kind in kinds
+            else None
+            for kind in KINDS
+        }
+        return {
+            "episodes": self._episodes,
+            "passed": sum(count.right["accuracy"] for count in kinds.values()),
+            "unjudged": self._unjudged,
+            **{reading: found and round(found[0], DIGITS) for reading, found in means.items()},
+            **by_kind,
+            "intervals": {
+                **{name: rounded(found and found[1]) for name, found in means.items()},
+                **{
+                    kind: rounded(wilson(count.right["accuracy"], count.judged))
+                    for kind, count in kinds.items()
+                },
+            },
+        }
+
+    def _mean(self, reading: str) -> tuple[float, tuple[float, float]] | None:
+        """The unweighted mean over kinds, and the ends of its interval."""
+        counts = [(count.right[reading], count.judged) for count in self._kinds.values()]
+        if not counts:
+            return None
+        mean = sum(part / whole for part, whole in counts) / len(counts)
+        variance = 0.0
+        for part, whole in counts:
+            near = (part + 1) / (whole + 2)
+            variance += near * (1 - near) / (whole + 2)
+        reach = Z_95 * sqrt(variance) / len(counts)
+        return mean, (max(0.0, mean - reach), min(1.0, mean + reach))
+
+    def details(self) -> dict[str, Any]:
+        groups = {"category": self._kinds, "source_dataset": self._sources}
+        confusion: dict[str, dict[str, dict[str, int]]] = {}
+        for kind in _CONFUSED:
+            if kind in self._given:
+                rows: defaultdict[str, dict[str, int]] = defaultdict(dict)
+                for (gold, given), n in sorted(self._given[kind].items()):
+                    rows[gold][given] = n
+                confusion[kind] = dict(rows)
+        return {
+            "breakdown": {
+                group: {name: count.result() for name, count in sorted(counts.items())}
+                for group, counts in groups.items()
+            },
+            "confusion": confusion,
+            "readings_differ": dict(sorted(self._differ.items())),
+        }
+
+    def counts(self) -> Mapping[str, str]:
+        whole = sum(count.judged for count in self._kinds.values())
+        counts = {
+            reading: f"{sum(c.right[reading] for c in self._kinds.values()):,} of {whole:,}"
+            for reading in READINGS
+        }
+        for kind, count in self._kinds.items():
+            counts[kind] = f"{count.right['accuracy']:,} of {count.judged:,}"
+        return counts
+
+
+def _label(text: str) -> str:
+    """An answer as a row or a column: the items of a list, sorted."""
+    items = read_list(text)
+    return text.strip() if items is None else ", ".join(sorted(map(str, items)))

@@ -1,0 +1,114 @@
+"""The suite Finova (github.com/antgroup/Finova): single-turn work with six kinds of answers.
+
+A prompt is the whole message, as published: no tools and no system message.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bench.judges.judge import JudgeType
+from bench.metrics.means import Measured
+from bench.record import Ending, EpisodeRecord, ToolCallRecord
+from bench.suites.finova.answers import read_answers
+from bench.suites.finova.extraction import KINDS
+from bench.suites.finova.judge import FinovaJudge
+from bench.suites.finova.metrics import READINGS, FinovaMetrics, right
+from bench.suites.finova.tasks import read_folder
+from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
+from bench.task import Task
+
+_SCORER = "the authors' scorer, with our extraction of answers and mathematics"
+_TEXTS = {
+    "intent_recognition": "the same intents",
+    "slot_filling": "every slot is one of the gold ones",
+    "tool_planning": "all gold tools are chosen",
+    "expression": "the right one of yes and no",
+    "compliance": "the right one of yes and no",
+    "reasoning": "the right choice or figure",
+}
+
+
+class Finova(Suite):
+    """The authors' tasks, from a folder that the user names, and our own sample of their kinds."""
+
+    title = "Finova"
+    metrics = (
+        Metric(
+            "accuracy", "mean of the kinds of tasks, unweighted", _SCORER, "Accuracy", in_line=True
+        ),
+        Metric(
+            "accuracy_published",
+            "the same, by the authors' extraction and rules",
+            "the authors' scorer",
+            "Accuracy, published rule",
+        ),
+        *(
+            Metric(kind, text, _SCORER, kind.replace("_", " ").capitalize())
+            for kind, text in _TEXTS.items()
+        ),
+    )
+    measures = tuple(Measure(reading, test=True, net=True) for reading in READINGS)
+    scores = (0, 1)
+    judges = (
+        JudgeType("rules", "the rules of the suite, which need no model", lambda _: FinovaJudge()),
+    )
+    groups: ClassVar[Mapping[str, str]] = {"category": "Kind of task", "source_dataset": "Category"}
+
+    @classmethod
+    def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
+        if dataset is None:
+            raise SuiteError(
+                f"{name} does not come with the project; name its folder with --dataset"
+            )
+        return read_folder(dataset)
+
+    @classmethod
+    def offered(cls, task: Task) -> Sequence[str]:  # noqa: ARG003
+        return ()
+
+    @classmethod
+    def new_metrics(cls) -> FinovaMetrics:
+        return FinovaMetrics()
+
+    @classmethod
+    def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:  # noqa: ARG003
+        verdicts = {reading: right(record.judgement, reading) for reading in READINGS}
+        figures = {
+            name: None if is_right is None else float(is_right)
+            for name, is_right in verdicts.items()
+        }
+        failed = record.ending == Ending.MODEL_ERROR
+        return Measured(bool(verdicts["accuracy"]), figures, failed)
+
+    @classmethod
+    def kind_of(cls, record: EpisodeRecord) -> str:
+        return record.category
+
+    @classmethod
+    def item(cls, record: EpisodeRecord) -> dict[str, Any]:
+        kind, _, index = record.id.rpartition("_")
+        found = cls.measured(record, [])
+        return {
+            "task": kind,
+            "index": int(index) if index.isdecimal() else None,
+            "right": found.passed,
+            "right_published": bool(found.figures["accuracy_published"]),
+            "extracted": record.judgement.extracted if record.judgement is not None else "",
+        }
+
+    @classmethod
+    def summary(cls, metrics: Mapping[str, Any]) -> str:
+        unjudged = f", {metrics['unjudged']} not judged" if metrics["unjudged"] else ""
+        differ = sum(metrics["readings_differ"].values())
+        return (
+            f"{metrics['episodes']} answers: {metrics['passed']} right{unjudged}; by the published "
+            f"rule {differ} verdicts differ"
+        )
+
+    @classmethod
+    def read_traces(cls, file: Path) -> Iterator[Traced]:
+        return read_answers(file)
+
+
+assert set(_TEXTS) == set(KINDS)  # noqa: S101

@@ -1,0 +1,104 @@
+"""Whether an extracted answer is right, in our reading; `published` has the authors' own.
+
+All tasks but reasoning are decided here. A question of reasoning may leave comparisons of formulas
+to `worker`, which decides on them in a process.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from bench.suites.finova.extraction import plain
+from bench.suites.finova.listed import Item, read_list
+from bench.suites.finova.mathematics import Comparisons, equal_at_once
+
+Gold = str | Sequence[str]
+
+_PARTS = re.compile("[;；]")
+_LETTERS = re.compile(r"[A-E](?:[\s;,、和与及&.。]*[A-E])*+[\s.。)]*", re.IGNORECASE)
+_OPTION = re.compile(r"\W*+(?:选项|选择|选)?\W*+([A-E])(?:\W*+|\s*+[.:、)][^;]*)", re.IGNORECASE)
+
+
+def is_right(task: str, gold: Gold, extracted: str) -> bool | Comparisons:
+    """Whether the answer is right, or on which comparisons of formulas that depends.
+
+    - `intent_recognition`: both lists have the same items, in any order.
+    - `slot_filling`: both are empty, or each predicted slot has the type of a gold one and its
+      content, or content around it. A gold slot that is not predicted does no harm.
+    - `tool_planning`: every gold tool is predicted.
+    - `compliance`, `expression`: the same word.
+    - `reasoning`: the same letters, in any order; or as many parts, each mathematically equal.
+    """
+    match task:
+        case "intent_recognition":
+            predicted = _names(extracted)
+            return predicted is not None and Counter(predicted) == Counter(_names(gold) or ())
+        case "tool_planning":
+            return set(_names(extracted) or ()) >= set(_names(gold) or ())
+        case "slot_filling":
+            return _slots_match(_items(gold) or [], _items(extracted) if extracted else [])
+        case "compliance" | "expression":
+            return extracted == gold
+        case "reasoning":
+            return _is_answer(str(gold).strip(), extracted.strip())
+        case _:
+            raise ValueError(f"{task!r} is no task of Finova")
+
+
+def _slots_match(gold: list[Item], predicted: list[Item] | None) -> bool:
+    if predicted is None:
+        return False
+    if not gold or not predicted:
+        return not gold and not predicted
+    return all(any(_is_slot(one, other) for other in gold) for one in predicted)
+
+
+def _is_slot(predicted: Any, gold: Any) -> bool:
+    return predicted["type"] == gold["type"] and gold["content"] in predicted["content"]
+
+
+def _names(answer: Gold) -> list[str] | None:
+    items = _items(answer)
+    if items is None:
+        return None
+    names = [item for item in items if isinstance(item, str)]
+    return names if len(names) == len(items) else None
+
+
+def _items(answer: Gold) -> list[Item] | None:
+    if not isinstance(answer, str):
+        return [_one_form(item) for item in answer]
+    items = read_list(answer)
+    return None if items is None else [_one_form(item) for item in items]
+
+
+def _one_form(item: Item) -> Item:
+    """The item with one form of each character: a full-width digit is one of ASCII."""
+    if isinstance(item, str):
+        return unicodedata.normalize("NFKC", item).strip()
+    return {key: unicodedata.normalize("NFKC", value).strip() for key, value in item.items()}
+
+
+def _is_answer(gold: str, given: str) -> bool | Comparisons:
+    if _LETTERS.fullmatch(gold):
+        return _letters(gold) == _letters(given)
+    golds, givens = _PARTS.split(gold), _PARTS.split(given)
+    if len(golds) != len(givens):
+        return False
+    pairs = tuple(zip(golds, givens, strict=True))
+    known = [equal_at_once(*pair) for pair in pairs]
+    if False in known:
+        return False
+    open_ones = tuple(pair for pair, equal in zip(pairs, known, strict=True) if equal is None)
+    return Comparisons(open_ones) if open_ones else True
+
+
+def _letters(text: str) -> set[str]:
+    """The options that a text names: letters only, or one option with its words."""
+    text = plain(text).strip(" *$()\"'“”")
+    if _LETTERS.fullmatch(text):
+        return set(re.findall("[A-E]", text.upper()))
+    parts = [_OPTION.fullmatch(part.strip()) for part in _PARTS.split(text)]
+    return {part[1].upper() for part in parts if part} if all(parts) else set()

@@ -1,0 +1,142 @@
+"""Finova from end to end: its sample in a run, and recorded answers."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.agents.registry import AgentSettings
+from bench.judges.registry import JudgeSettings, judge_named
+from bench.models.settings import ModelSettings
+from bench.models.simulated import MODEL, SimulatedModel
+from bench.runs.run import RunPlan, run
+from bench.suites import BUILT_IN, load_suite
+from bench.suites.finova.extraction import KINDS
+from bench.suites.suite import SuiteError
+from gateway import GatewaySettings
+from manifests import Catalog
+from tests.support.commands import finbench
+
+SAMPLE = str(BUILT_IN["finova-sample"])
+
+
+async def played(catalog: Catalog, folder: Path) -> None:
+    suite = load_suite("finova-sample")
+    async with SimulatedModel.open(suite.tasks, catalog) as model:
+        plan = RunPlan(
+            suite=suite,
+            gateway="embedded",
+            episodes=len(suite.tasks),
+            concurrency=8,
+            agent=AgentSettings.of("llm", model=ModelSettings(MODEL, model.base_url)),
+            judge=JudgeSettings(judge_named(None, suite.judges)),
+        )
+        settings = GatewaySettings(upstream="simulated", cache_dir=folder / "cache")
+        await run(plan, folder / "run", settings, show=False, catalog=catalog)
+
+
+def test_the_sample_is_played_scored_reported_and_compared(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    asyncio.run(played(catalog, tmp_path))
+    at = str(tmp_path / "run")
+    metrics = json.loads((tmp_path / "run/metrics.json").read_bytes())
+    assert all(0 <= metrics[kind] <= 1 for kind in KINDS)
+    mean = sum(metrics[kind] for kind in KINDS) / len(KINDS)
+    assert metrics["accuracy"] == pytest.approx(mean, abs=1e-6)
+    assert 0 < metrics["accuracy"] < 1
+    assert set(metrics["confusion"]) == {"intent_recognition", "expression", "compliance"}
+    assert metrics["usage"]["model_calls"]["purposes"] == {"act": 24}
+    scored = json.loads(finbench("score", at, "--json").stdout)
+    assert scored["accuracy"] == metrics["accuracy"]
+    assert finbench("report", at).returncode == 0
+    page = (tmp_path / "run/report.html").read_text()
+    assert "Confusion" in page
+    compared = json.loads(finbench("compare", at, at, "--json").stdout)
+    assert compared["metrics"]["accuracy"]["difference"] == 0
+
+
+def answers(*lines: Any) -> str:
+    Path("answers.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return "answers.jsonl"
+
+
+def answer(task: str, index: int, text: str | None) -> dict[str, Any]:
+    return {"task": task, "index": index, "answer": text}
+
+
+def scored(*more: str) -> tuple[Any, dict[str, Any]]:
+    options = ("--suite", "finova", "--dataset", SAMPLE, "--json", *more)
+    done = finbench("score", "answers.jsonl", *options)
+    return done, json.loads(done.stdout) if done.stdout else {}
+
+
+def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
+    answers(
+        answer("reasoning", 0, "\\boxed{10609}"),
+        answer("reasoning", 0, "It is 10,609.00 yuan, so \\boxed{10{,}609}"),
+        answer("reasoning", 3, "\\boxed{C;A}"),
+        answer("compliance", 1, "否"),
+        answer("intent_recognition", 3, "\\boxed{[]}"),
+        answer("slot_filling", 1, None),
+        answer("tool_planning", 0, '```json\n["基金净值查询", "持仓查询", "汇率查询"]\n```'),
+    )
+    done, metrics = scored("--items", "items.jsonl")
+    assert done.returncode == 0, done.stderr
+    items = [orjson.loads(line) for line in Path("items.jsonl").read_bytes().splitlines()]
+    assert [(i["task"], i["index"], i["right"], i["extracted"]) for i in items] == [
+        ("reasoning", 0, True, "10609"),
+        ("reasoning", 0, True, "10{,}609"),
+        ("reasoning", 3, True, "C;A"),
+        ("compliance", 1, True, "否"),
+        ("intent_recognition", 3, True, "[]"),
+        ("slot_filling", 1, False, ""),
+        ("tool_planning", 0, True, '["基金净值查询","持仓查询","汇率查询"]'),
+    ]
+    assert (metrics["reasoning"], metrics["slot_filling"], metrics["expression"]) == (1, 0, None)
+    assert metrics["accuracy"] == pytest.approx(4 / 5)
+    assert metrics["readings_differ"]["reasoning"] == 1  # C;A for A;C
+    assert finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", SAMPLE).stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (answer("maths", 0, "1"), "answers.jsonl:1: task: 'maths' is none of intent_recognition"),
+        (answer("reasoning", -1, "1"), "answers.jsonl:1: index"),
+        ({"task": "reasoning", "answer": "1"}, "answers.jsonl:1: index"),
+        (answer("reasoning", 0, 7), "answers.jsonl:1: answer"),  # type: ignore[arg-type]
+        ([], "answers.jsonl:1: "),
+    ],
+)
+def test_a_line_that_is_no_answer_is_named(line: Any, said: str) -> None:
+    answers(line)
+    done, _ = scored()
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_an_answer_to_no_task_is_not_judged_and_that_is_said() -> None:
+    answers(answer("reasoning", 99, "1"), answer("reasoning", 0, "\\boxed{1}"))
+    _, metrics = scored()
+    assert (metrics["unjudged"], metrics["failed_judgements"], metrics["reasoning"]) == (1, 1, 0)
+    shown = finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", SAMPLE).stdout
+    assert "the dataset has no task reasoning_99" in shown
+
+
+def test_a_dataset_that_is_no_folder_of_tasks_is_named(tmp_path: Path) -> None:
+    for name, text, said in (
+        ("compliance.json", "[]", "has none of intent_recognition.json"),
+        ("compliance.json", '[{"prompt": 1}]', r"compliance.json: 0\.prompt"),
+        ("compliance.json", "{", "compliance.json: "),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(SuiteError, match=said):
+            load_suite("finova", tmp_path)
+    with pytest.raises(SuiteError, match="is no folder"):
+        load_suite("finova", tmp_path / "compliance.json")
+    with pytest.raises(SuiteError, match="name its folder with --dataset"):
+        load_suite("finova")
