@@ -19,7 +19,7 @@ from bench.task import Task
 from manifests import Catalog
 
 PLANNER = "planner"
-JUDGES = ("judge-answer", "judge-tools")
+JUDGES = ("judge-answer", "judge-tools", "judge-trajectory")
 RIGHT = 0.5
 """Share of tasks whose final answer is the gold answer."""
 PAIRED = 0.3
@@ -29,6 +29,7 @@ MISMATCH = 0.15
 REDUCED_CHARS = 300
 
 _ROLE = re.compile(r"TASK: ([a-z-]+)\s*(?:\n|$)")
+_RUBRIC = re.compile(r'^- "(\w+)":', re.MULTILINE)
 _OUTPUT = re.compile(r"^\W*output\b[^\n:]*:?\s*", re.IGNORECASE | re.MULTILINE)
 _NUMBER = re.compile(r"[\d.,+\-eE%/\s亿万千百十兆]*\d[\d.,+\-eE%/\s亿万千百十兆]*")
 
@@ -50,10 +51,12 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The parts of a request that the roles use. `tools` are the offered tools, each with sample
-    arguments by its schema, and is empty if none may be called. `rounds` counts the rounds played.
+    arguments by its schema, and is empty if none may be called. `prompt` is the system
+    message, `rounds` counts the rounds played.
     """
 
     role: str
+    prompt: str
     user: tuple[str, ...]
     tools: Mapping[str, dict[str, Any]]
     rounds: int
@@ -68,10 +71,12 @@ class Asked:
         if not _are_objects(tools) or not _are_objects([t.get("function") for t in tools]):
             raise OddRequestError("tools: a list of function tools is expected")
         may_call = request.get("tool_choice") != "none"
-        said = _ROLE.match(next(iter(_texts_of(messages, "system")), ""))
+        prompt = next(iter(_texts_of(messages, "system")), "")
+        said = _ROLE.match(prompt)
         rounds = sum(bool(m.get("tool_calls")) for m in messages if m.get("role") == "assistant")
         return cls(
             said[1] if said else PLANNER,
+            prompt,
             tuple(_texts_of(messages, "user")),
             {str(t["function"].get("name")): t["function"] for t in tools} if may_call else {},
             rounds,
@@ -97,6 +102,8 @@ class Roles:
                 return Said(_json({"score": self._score(_object(asked))}))
             case "judge-tools":
                 return Said(_json({"tools": self._verdicts(_object(asked))}))
+            case "judge-trajectory":
+                return Said(_json(self._trajectory_scores(_object(asked), asked.prompt)))
             case "constraints":
                 return Said(_json(self._constraints(asked)))
             case "reduce":
@@ -140,7 +147,8 @@ class Roles:
         if task is None or not task.answer:
             return "The tools gave what the question asks for."
         is_right = self._share(task.id, "right") < RIGHT
-        return task.answer if is_right else _wrong(task.answer)
+        answer = task.answer if is_right else _wrong(task.answer)
+        return f"\\boxed{{{answer}}}" if "boxed{}" in task.question else answer
 
     def _score(self, said: Mapping[str, Any]) -> float:
         question, gold, answer = (str(said.get(name)) for name in ("question", "gold", "answer"))
@@ -148,6 +156,17 @@ class Roles:
             return 1
         is_half = self._share(question, answer, "score") < 0.5
         return 0.5 if is_half and said.get("kind") not in ("numeric", "choice") else 0
+
+    def _trajectory_scores(self, said: Mapping[str, Any], prompt: str) -> dict[str, int]:
+        """A score from 1 to 5 for each rubric that the prompt names, higher where the answer holds
+        the reference.
+        """
+        reference, answer = str(said.get("reference")), str(said.get("answer"))
+        most = 5 if _holds(answer, reference) else 4
+        return {
+            name: 1 + int(most * self._share(said.get("query"), answer, name))
+            for name in _RUBRIC.findall(prompt)
+        }
 
     def _verdicts(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
         tools = said.get("tools")

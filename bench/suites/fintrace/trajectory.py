@@ -1,0 +1,112 @@
+"""FinTrace's computed metrics (arXiv 2604.10015): they compare a trajectory with the gold one.
+
+A trajectory is the calls of an episode in their order. The paper defines the metrics in words. What
+is said here about an empty trajectory, about arguments and about repeats is our reading.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import orjson
+
+from bench.record import EpisodeRecord, ToolCallRecord
+from manifests import ArgumentError, Catalog, Signature
+
+Call = tuple[str, str]
+"""The name of a tool, and its canonical arguments as JSON."""
+
+
+def computed(record: EpisodeRecord) -> dict[str, float | None]:
+    """Tool-calling F1, precision and recall (by tools, and by tools with their arguments), step
+    efficiency and redundancy, each from 0 to 1.
+
+    Those that need a gold trajectory are None where the record has none, and those with arguments
+    where its gold trajectory has no arguments.
+    """
+    called = [_call(call.tool_name, call.parameters) for call in record.tool_calls]
+    figures: dict[str, float | None] = {"Redundancy": redundancy(record.tool_calls)}
+    gold, arguments = record.labelled_tools, record.labelled_arguments
+    if gold:
+        figures |= _named(overlap([name for name, _ in called], gold))
+        figures["StepEfficiency"] = step_efficiency(len(called), len(gold))
+    if len(arguments) == len(gold) > 0:
+        with_arguments = [_call(*labelled) for labelled in zip(gold, arguments, strict=True)]
+        figures |= _named(overlap(called, with_arguments), "_arguments")
+    return figures
+
+
+def overlap(called: Sequence[Any], gold: Sequence[Any]) -> tuple[float, float, float]:
+    """Precision, recall and F1 of two multisets. Two empty ones are equal, so all are 1; where only
+    one is empty, all are 0.
+    """
+    if not called and not gold:
+        return 1.0, 1.0, 1.0
+    both = (Counter(called) & Counter(gold)).total()
+    precision = both / len(called) if called else 0.0
+    recall = both / len(gold) if gold else 0.0
+    return precision, recall, 2 * both / (len(called) + len(gold))
+
+
+def step_efficiency(taken: int, gold: int) -> float:
+    """The share of gold steps in the steps taken, at most 1, where a step is a call. It does not
+    say whether the steps were the right ones: a trajectory without steps has 1.
+    """
+    return min(1.0, gold / taken) if taken else 1.0
+
+
+def redundancy(calls: Sequence[ToolCallRecord]) -> float:
+    """The share of calls that are no repeats; 1 without calls. A repeat has the tool and the
+    canonical arguments of an earlier call and brought nothing new: the same output, or the same
+    error.
+    """
+    seen: set[tuple[Call, str]] = set()
+    for call in calls:
+        brought = call.code if not call.ok else None
+        seen.add((_call(call.tool_name, call.parameters), brought or _json(call.output)))
+    return len(seen) / len(calls) if calls else 1.0
+
+
+def _named(figures: tuple[float, float, float], which: str = "") -> dict[str, float]:
+    names = ("ToolCallingPrecision", "ToolCallingRecall", "ToolCallingF1")
+    return {f"{name}{which}": figure for name, figure in zip(names, figures, strict=True)}
+
+
+def _call(tool: str, arguments: dict[str, Any]) -> Call:
+    """A call with the arguments in which our catalogue would make it, defaults included; those of a
+    tool that it does not have, or can't bind, stand as they are.
+    """
+    signature = _signature(tool)
+    if signature is not None:
+        try:
+            return tool, _json(signature.bind(arguments))
+        except ArgumentError:
+            pass
+    return tool, _json(arguments)
+
+
+@cache
+def _catalog() -> Catalog:
+    return Catalog.load()
+
+
+@lru_cache(1024)
+def _signature(tool: str) -> Signature | None:
+    manifest = _catalog().get(tool)
+    return None if manifest is None else Signature(manifest)
+
+
+def _json(value: object) -> str:
+    """A value as JSON in which equal values are equal texts: sorted names, and 5 for 5.0."""
+    return orjson.dumps(_plain(value), option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value) if abs(value) < 2**53 else value
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,0 +1,139 @@
+"""FinTrace from end to end: real agents, judge and gateway; model and upstreams are simulated."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.agents.registry import AgentSettings
+from bench.judges.registry import JudgeSettings
+from bench.models.settings import ModelSettings
+from bench.models.simulated import MODEL, ModelFaults, SimulatedModel
+from bench.runs.run import RunPlan, run
+from bench.suites import load_suite
+from bench.suites.fintrace.rubrics import RUBRICS
+from bench.suites.suite import Suite, SuiteError
+from gateway import GatewaySettings
+from manifests import Catalog
+from tests.support.commands import finbench
+from tests.support.runs import call, episode, write_run
+
+
+async def two_runs(suite: Suite, catalog: Catalog, folder: Path) -> None:
+    """25 episodes each, judged by a sound and by a faulty model."""
+    for name, faults, seed in (("a", ModelFaults(), 0), ("b", ModelFaults(judge_invalid=0.3), 1)):
+        async with SimulatedModel.open(suite.tasks, catalog, faults=faults, seed=seed) as model:
+            plan = RunPlan(
+                suite=suite,
+                gateway="embedded",
+                episodes=25,
+                concurrency=25,
+                agent=AgentSettings.of("llm", model=ModelSettings(MODEL, model.base_url)),
+                judge=JudgeSettings(suite.judges[0], MODEL, model.base_url),
+                top_k=20,
+            )
+            cache, more = folder / f"cache-{name}", {"upstream": "simulated"}
+            settings = GatewaySettings(cache_dir=cache, akshare_workers=1, **more)  # type: ignore[arg-type]
+            await run(plan, folder / name, settings, show=False, catalog=catalog)
+
+
+def test_a_run_has_all_metrics_and_its_judge_is_compared(catalog: Catalog, tmp_path: Path) -> None:
+    suite = load_suite("fintrace-sample")
+    asyncio.run(two_runs(suite, catalog, tmp_path))
+    metrics = json.loads((tmp_path / "a/metrics.json").read_bytes())
+    for metric in suite.metrics:
+        assert metric.low <= metrics[metric.name] <= metric.high
+    assert set(metrics["breakdown"]) == {"difficulty", "category"}
+    assert metrics["usage"]["judge"]["model_calls"]["calls"] == 75
+    lines = (tmp_path / "a/episodes.jsonl").read_bytes().splitlines()
+    records = [orjson.loads(line) for line in lines]
+    assert {len(r["labelled_arguments"]) - len(r["labelled_tools"]) for r in records} == {0}
+    again = finbench("score", str(tmp_path / "a"), "--json")
+    assert {m: json.loads(again.stdout)[m] for m in RUBRICS} == {m: metrics[m] for m in RUBRICS}
+    runs = (str(tmp_path / "a"), str(tmp_path / "b"))
+    compared = json.loads(finbench("compare", "--judges", *runs, "--json").stdout)
+    assert set(compared["metrics"]) == set(RUBRICS)
+    assert 0 < compared["metrics"]["TaskRelevance"]["episodes"] <= 25
+    shown = finbench("compare", "--judges", *runs)
+    assert shown.returncode == 0
+    assert "kappa" in shown.stdout
+    assert finbench("report", runs[0]).returncode == 0
+    page = (tmp_path / "a/report.html").read_text()
+    assert "execution efficiency" in page
+    assert "3.23" in page
+
+
+GOLD = {
+    "id": "g0",
+    "category": "coins",
+    "difficulty": "easy",
+    "query": "What is the price of coin 0?",
+    "gold_trajectory": [{"tool": "get_coin", "arguments": {"uuid": "a"}}],
+    "reference_answer": "42",
+}
+
+
+@pytest.fixture
+def gold() -> Callable[..., str]:
+    def write(**changed: Any) -> str:
+        Path("gold.jsonl").write_bytes(orjson.dumps({**GOLD, **changed}))
+        return "gold.jsonl"
+
+    return write
+
+
+def test_a_run_of_another_suite_and_a_trace_of_others_are_scored(gold: Callable[..., str]) -> None:
+    record = replace(episode(0, call(), call()), labelled_tools=[], judgement=None)
+    write_run(Path("run"), [record])
+    public = {
+        "question": GOLD["query"],
+        "tool_calls": [
+            {"step": 1, "tool_name": "get_coin", "parameters": {"uuid": "a"}, "output": "42"},
+            {"step": 2, "tool_name": "get_coin", "parameters": {"uuid": "a"}, "output": "42"},
+        ],
+        "execution_result": "42",
+    }
+    Path("trace.jsonl").write_bytes(orjson.dumps(public) + b"\n")
+    for source in ("run", "trace.jsonl"):
+        options = ("--suite", "fintrace", "--dataset", gold(), "--json", "--items", "items.jsonl")
+        done = finbench("score", source, *options, "--force")
+        assert done.returncode == 0, done.stdout + done.stderr
+        metrics = json.loads(done.stdout)
+        assert metrics["ToolCallingF1_arguments"] == pytest.approx(2 / 3, abs=1e-6)
+        assert (metrics["StepEfficiency"], metrics["Redundancy"]) == (0.5, 0.5)
+        assert metrics["TaskPassRate"] is None
+        item = orjson.loads(Path("items.jsonl").read_bytes())
+        assert item["right"] is True
+        assert item["ToolCallingPrecision"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"gold_trajectory": [{"name": "a"}]}, r"gold\.jsonl:1: gold_trajectory\.0\.tool"),
+        ({"answr": "42"}, r"gold\.jsonl:1: answr"),
+        ({"query": None}, r"gold\.jsonl:1: query"),
+    ],
+)
+def test_a_line_that_is_no_task_is_named(
+    gold: Callable[..., str], changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SuiteError, match=said):
+        load_suite("fintrace", Path(gold(**changed)))
+
+
+def test_the_datasets_name_and_judge_are_asked_for() -> None:
+    done = finbench("run", "fintrace", "--upstream", "simulated", "--out", "out")
+    assert done.returncode == 2
+    assert "name its file with --dataset" in done.stdout + done.stderr
+    done = finbench("compare", "--judges", "nothing.jsonl", "none")
+    assert done.returncode == 2
+    Path("one.jsonl").write_bytes(orjson.dumps(asdict(replace(episode(0), judgement=None))) + b"\n")
+    done = finbench("compare", "--judges", "one.jsonl", "one.jsonl")
+    assert done.returncode == 1
+    assert "one.jsonl: no episode is judged" in done.stdout + done.stderr
