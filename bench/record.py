@@ -99,10 +99,11 @@ class ToolVerdict:
 class Judgement:
     """A judge's findings on an episode.
 
-    `kind` is the answer type by the gold answer. `scores` are those of the judge's valid answers,
-    each 0, 0.5 or 1 (FinToolBench asks three times); `invalid` counts the other answers. `tools`
-    are the verdicts on the tools of the last round. `model_calls` are the judge's own requests to a
-    model, not the agent's.
+    `kind` is the answer type by the gold answer. `scores` are those of the judge's valid answers
+    (FinToolBench's judge is asked three times); `invalid` counts the other answers. `by_metric` has
+    the valid scores of a judge that scores several metrics. `extracted` is the answer that a judge
+    read from the agent's text. `tools` are the verdicts on the tools of the last round.
+    `model_calls` are the judge's own requests to a model, not the agent's.
     """
 
     judge: str
@@ -111,6 +112,15 @@ class Judgement:
     invalid: Whole = 0
     tools: list[ToolVerdict] = field(default_factory=list)
     model_calls: list[ModelCallRecord] = field(default_factory=list)
+    by_metric: dict[str, list[Figure]] = field(default_factory=dict)
+    extracted: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Its fields by name, without the empty ones of judges that neither score metrics by name
+        nor extract an answer.
+        """
+        empty = ("by_metric", "extracted")
+        return {name: value for name, value in vars(self).items() if value or name not in empty}
 
 
 @dataclass
@@ -135,7 +145,8 @@ class EpisodeRecord:
 
     `episode` is unique in a run; `id` names the task and `repeat` counts its repetitions from 0.
     Times are Unix seconds and milliseconds. `labelled_tools` are those of the task's labels,
-    `candidate_tools` those that the agent was offered.
+    `labelled_arguments` their arguments in the same order (empty where the suite has none), and
+    `candidate_tools` the tools that the agent was offered.
     """
 
     episode: str
@@ -157,6 +168,8 @@ class EpisodeRecord:
     labelled_tools: list[str] = field(default_factory=list)
     model_calls: list[ModelCallRecord] = field(default_factory=list)
     judgement: Annotated[Judgement | None, BeforeValidator(_told_apart)] = None
+    labelled_arguments: list[dict[str, Any]] = field(default_factory=list)
+    difficulty: str = ""
 
     @property
     def tokens(self) -> int:

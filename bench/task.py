@@ -19,7 +19,9 @@ class LabelledCall(TaskModel):
 
 
 class Task(TaskModel):
-    """One question for an agent. `source_dataset` names the set that the suite took it from."""
+    """One question for an agent. `source_dataset` names the set that the suite took it from;
+    `difficulty` is by the suite's own scale.
+    """
 
     id: str
     category: str
@@ -27,3 +29,10 @@ class Task(TaskModel):
     tools: tuple[LabelledCall, ...]
     answer: str = ""
     source_dataset: str = ""
+    difficulty: str = ""
+
+    @property
+    def labelled_arguments(self) -> list[dict[str, Any]]:
+        """The arguments of each labelled call; none if no call has any."""
+        arguments = [call.arguments for call in self.tools]
+        return arguments if any(arguments) else []

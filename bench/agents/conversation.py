@@ -72,11 +72,10 @@ def read(made: Round) -> list[str]:
 class Conversation:
     """The conversation of one episode with its planner."""
 
-    def __init__(self, system: str, question: str, tools: tuple[bytes, ...]) -> None:
-        self.messages: list[dict[str, Any]] = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": question},
-        ]
+    def __init__(self, system: str | None, question: str, tools: tuple[bytes, ...]) -> None:
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": question}]
+        if system is not None:
+            self.messages.insert(0, {"role": "system", "content": system})
         self._tools = tools
         self._ids: set[str] = set()
         self._open: list[str] = []

@@ -1,8 +1,8 @@
 """The agent `llm`: plain function calling, as a baseline for others.
 
 It sees the question, the offered tools and the results of its calls. The gateway shortens outputs
-over FinToolBench's bound to what the question needs. Across episodes the agent keeps only the JSON
-of tools.
+over FinToolBench's bound to what the question needs. Where no tools are offered, the model gets the
+question and nothing else. Across episodes the agent keeps only the JSON of tools.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class LlmAgent:
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory
         if conversation is None:
-            system = PLANNER.format(rounds=episode.rounds_left)
+            system = PLANNER.format(rounds=episode.rounds_left) if episode.tools else None
             tools = self._tools.encoded(episode.tools)
             conversation = Conversation(system, episode.task.question, tools)
             episode.memory = conversation

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.judges.judging import Judging
 from bench.record import EpisodeRecord
@@ -38,7 +39,7 @@ class Gold:
         self._by_question = {task.question.strip(): task for task in suite.tasks}
 
     def fill(self, record: EpisodeRecord) -> None:
-        """Set what the record lacks: question, gold answer, category, source, labelled tools."""
+        """Set what the record lacks: question, gold answer, category, difficulty, labels."""
         question = record.question.strip()
         task = self._by_id.get(record.id)
         if question and (task is None or task.question.strip() != question):
@@ -50,7 +51,11 @@ class Gold:
         record.ground_truth = record.ground_truth or task.answer
         record.category = record.category or task.category
         record.source_dataset = record.source_dataset or task.source_dataset or self._suite
-        record.labelled_tools = record.labelled_tools or [call.name for call in task.tools]
+        record.difficulty = record.difficulty or task.difficulty
+        if not record.labelled_tools:
+            record.labelled_tools = [call.name for call in task.tools]
+        if record.labelled_tools == [call.name for call in task.tools]:
+            record.labelled_arguments = record.labelled_arguments or task.labelled_arguments
 
 
 class Episodes:
@@ -78,8 +83,10 @@ async def score_records(
     keep: bool = True,
     gold: Gold | None = None,
     out: JsonLines | None = None,
+    items: JsonLines | None = None,
 ) -> RunMetrics:
-    """The metrics of `records`, whose episodes also go to `out`.
+    """The metrics of `records`, whose episodes also go to `out`, and the suite's verdict on each to
+    `items`.
 
     With `keep`, existing judgements stay and `judging` judges the other episodes. Without it, every
     episode is judged anew; if there is no judge, none has a judgement. Raises what reading
@@ -93,7 +100,9 @@ async def score_records(
         in_work.popleft()
         metrics.add(record)
         if out is not None:
-            await _put(record, out)
+            await _put(record, record.episode, out)
+        if items is not None:
+            await _put(suite.item(record), record.episode, items)
 
     try:
         for number, record in enumerate(records):
@@ -116,11 +125,11 @@ async def score_records(
     return metrics
 
 
-async def _put(record: EpisodeRecord, out: JsonLines) -> None:
+async def _put(line: EpisodeRecord | dict[str, Any], episode: str, out: JsonLines) -> None:
     try:
-        out.put(record)
+        out.put(line)
     except TypeError as error:  # a record from elsewhere may hold what can't be written here
-        raise TraceError(f"{out.path}: {record.episode}: {error}") from error
+        raise TraceError(f"{out.path}: {episode}: {error}") from error
     if out.full:
         await out.room()
 

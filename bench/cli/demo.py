@@ -1,4 +1,5 @@
-"""The demonstration: a gateway with a simulated upstream, and agents driven through it.
+"""The demonstration: a gateway with a simulated upstream, and agents driven through it. At the end
+a simulated model plays the samples of the other suites.
 
 The gateway is a process of its own on a free port. It ends with this process, however this one
 ends. Its cache starts empty, so the figures are those of a first run.
@@ -14,6 +15,8 @@ import orjson
 from bench.agents.registry import AgentSettings
 from bench.cli.tables import closing, if_seen, report
 from bench.judges.registry import JudgeSettings, judge_named
+from bench.models.settings import ModelSettings
+from bench.models.simulated import MODEL, SimulatedModel
 from bench.runs.directory import RunDirectoryError
 from bench.runs.run import RunPlan, run
 from bench.speed.servers import ServerNotReadyError, served_gateway
@@ -21,7 +24,9 @@ from bench.suites import load_suite
 from gateway import GatewaySettings
 from gateway.terminal import echo
 from gateway.trace import TraceError
+from manifests import Catalog
 
+SAMPLES = ("finova-sample", "fintrace-sample")
 THINK_S = 0.5
 LATENCY_S = 0.1
 FAILURE_RATE = 0.05
@@ -50,6 +55,7 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
                 )
                 about = await run(plan, out, GatewaySettings.read(), show=True)
                 health = await _health(url)
+                others = [await _sample(name, url, Path(cache)) for name in SAMPLES]
         except (RunDirectoryError, TraceError, ServerNotReadyError) as error:
             echo(f"finbench: {error}", err=True)
             return 1
@@ -57,7 +63,32 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
     with if_seen():
         report(type(suite), metrics, about)
         closing(about, out, gateway=health, driver=about.driver)
+        echo("played by a simulated model, so these figures say nothing about any model:")
+        for line in others:
+            echo(f"  {line}")
     return 0
+
+
+async def _sample(name: str, url: str, folder: Path) -> str:
+    """Run a suite's sample with the simulated model as agent and judge; its figures as one line.
+    Raises what `run` raises.
+    """
+    suite, catalog = load_suite(name), Catalog.load()
+    async with SimulatedModel.open(suite.tasks, catalog) as model:
+        named = ModelSettings(MODEL, model.base_url)
+        plan = RunPlan(
+            suite=suite,
+            gateway=url,
+            episodes=len(suite.tasks),
+            concurrency=16,
+            agent=AgentSettings.of("llm", model=named),
+            judge=JudgeSettings(suite.judges[0], MODEL, model.base_url, repeats=1),
+            top_k=None if suite.offers_tools else 20,
+        )
+        await run(plan, folder / name, GatewaySettings.read(), show=False, catalog=catalog)
+    metrics = orjson.loads((folder / name / "metrics.json").read_bytes())
+    figures = [f"{m.title} {m.text_of(metrics[m.name])}" for m in suite.metrics if m.in_line]
+    return f"{name}: {metrics['episodes']} episodes, {', '.join(figures)}"
 
 
 async def _health(url: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def retrieval(
     from manifests import Catalog
 
     try:
-        questions = read_questions(dataset or BUILT_IN / "starter.jsonl")
+        questions = read_questions(dataset or BUILT_IN["starter"])
     except DatasetError as error:
         raise click.ClickException(str(error)) from error
     catalog = Catalog.load()

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.own import importable, is_own
+from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.judges.registry import JudgeSettings
     from bench.suites.suite import Suite
+    from manifests import Catalog
 
 Command = Callable[..., None]
 
@@ -55,8 +57,15 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 with_dataset = click.option(
     "--dataset",
+    type=click.Path(exists=True, path_type=Path),
+    help="The suite's dataset: the published questions, or your own file or folder.",
+)
+
+
+with_manifests = click.option(
+    "--manifests",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The suite's dataset: the published questions, or your own file.",
+    help="FinToolBench's manifest file, or one of ours.",
 )
 
 
@@ -81,7 +90,8 @@ judging = together(
         "--judge",
         metavar="NAME",
         callback=beside,
-        help="rules, llm, another judge of the suite, none, or `module:Name`. Default: rules.",
+        help="rules, llm, another judge of the suite, none, or `module:Name`. "
+        "Default: the suite's first that needs no model.",
     ),
     click.option("--judge-model", metavar="NAME", help="Default: --model."),
     click.option("--judge-base-url", metavar="URL", help="Default: --base-url."),
@@ -131,3 +141,28 @@ def judge_settings(options: dict[str, Any], suite: "type[Suite]") -> "JudgeSetti
         return JudgeSettings(kind, model, base_url, repeats, is_agents=is_agents, wall_s=wall_s)
     except (JudgeSettingsError, ValueError) as error:
         raise click.UsageError(str(error)) from error
+
+
+def catalog_in(path: Path | None) -> "Catalog":
+    """The project's tools, or those of a manifest file; a usage error where it can't be read."""
+    from manifests import Catalog
+    from manifests.catalog import CatalogError
+    from manifests.fintoolbench import read_lines
+    from manifests.regular_file import open_regular
+
+    if path is None:
+        return Catalog.load()
+    try:
+        if path.suffix == ".json":
+            return Catalog.load(path)
+        with open_regular(path) as lines:
+            imported = read_lines(lines, Catalog.load())
+        for name, reason in imported.refused.items():
+            echo(f"finbench: {path.name}: {name} is left out: {reason}", err=True)
+        if not imported.manifests:
+            raise CatalogError(f"{path.name} holds no manifests")
+        return Catalog(imported.manifests)
+    except CatalogError as error:
+        raise click.UsageError(f"--manifests: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"--manifests: {path}: {error.strerror}") from error

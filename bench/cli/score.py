@@ -31,6 +31,7 @@ class _Order:
     keep: bool
     gold: "Gold | None"
     out: Path | None
+    items: Path | None
     force: bool
 
     @property
@@ -53,6 +54,11 @@ class _Order:
     type=OutPath(dir_okay=False),
     help="Write the judged episodes as JSON Lines.",
 )
+@click.option(
+    "--items",
+    type=OutPath(dir_okay=False),
+    help="Write the verdict on each episode as JSON Lines.",
+)
 @force
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
@@ -63,11 +69,13 @@ def score(
     suite: str | None,
     dataset: Path | None,
     out: Path | None,
+    items: Path | None,
     force: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compute metrics from the files of RUN_DIR, or from a trace in FinToolBench's format.
+    """Compute metrics from the files of RUN_DIR, from a trace in FinToolBench's format, or from
+    recorded answers to Finova's tasks.
 
     Without --judge, the recorded judgements count, and rules judge the episodes of a trace that
     have none. With --judge, all episodes are judged again; the input files do not change.
@@ -89,7 +97,7 @@ def score(
         raise click.UsageError(str(error)) from error
     settings = judge_settings(options, kind)
     judge = None if is_run and keep else settings
-    order = _Order(path, is_run, suite, kind, judge, keep, gold, out, force)
+    order = _Order(path, is_run, suite, kind, judge, keep, gold, out, items, force)
     run(lambda: _score(order, as_json))
 
 
@@ -168,16 +176,18 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
     from manifests import Catalog
 
     async with AsyncExitStack() as parts:
-        judging = lines = None
+        judging = None
         if order.judge is not None:
             judge = await parts.enter_async_context(open_judge(order.judge, Catalog.load()))
             if judge is not None:
                 suite, most_s = order.suite, order.judge.wall_s
                 judging = Judging(judge, suite.kind_of, suite.scores, most_s)
-        if order.out is not None:
-            lines = await parts.enter_async_context(
-                written(order.out, order.path, force=order.force)
-            )
+        lines = [
+            await parts.enter_async_context(written(file, order.path, force=order.force))
+            if file is not None
+            else None
+            for file in (order.out, order.items)
+        ]
         episodes = None if order.is_run else Episodes(order.suite, order.path)
         metrics = await score_records(
             order.suite,
@@ -185,7 +195,8 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
             judging,
             keep=order.keep,
             gold=order.gold,
-            out=lines,
+            out=lines[0],
+            items=lines[1],
         )
     facts: dict[str, Any] = {}
     if episodes is not None:

@@ -11,7 +11,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from bench.metrics.interval import interval_text, percent
+from bench.metrics.interval import percent
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.suites.suite import Suite
@@ -39,10 +39,14 @@ def if_seen() -> Iterator[None]:
 def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Table:
     """Every metric with its interval; metrics without judgements say so."""
     table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
+    axis = ""
     for metric in suite.metrics:
         if metric.name in metrics:
-            interval = interval_text(metrics["intervals"].get(metric.name))
-            table.add_row(metric.name, percent(metrics[metric.name]), interval, metric.text)
+            if metric.axis != axis:
+                axis = metric.axis
+                table.add_row(axis, style="bold")
+            value = metric.text_of(metrics[metric.name])
+            table.add_row(metric.name, value, metric.interval_of(metrics), metric.text)
     return table
 
 

@@ -69,7 +69,7 @@ def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
     """The trajectory of one episode, as written to a file."""
     steps = _steps(run, episode)
     known = ("id", "repeat", "source_dataset", "category", "ground_truth", "labelled_tools")
-    ended = ("ending", "error", "judgement")
+    ended = ("ending", "error")
     asked = episode.model_calls
     return {
         "schema_version": SCHEMA_VERSION,
@@ -96,6 +96,7 @@ def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
             "run": run.about.digest or None,
             "upstream": run.about.upstream,
             **{name: getattr(episode, name) for name in (*known, *ended)},
+            "judgement": None if episode.judgement is None else episode.judgement.fields(),
         },
     }
 

@@ -171,9 +171,13 @@ def _message(call: ToolCallRecord) -> str:
 
 
 def _evaluations(judgement: Judgement) -> dict[str, str | float]:
-    """The mean score, and for each kind of tag whether those of all judged tools match."""
-    found: list[dict[str, str | float]] = []
-    if judgement.scores:
+    """The mean score of each metric, and for each kind of tag whether those of all judged tools
+    match.
+    """
+    found: list[dict[str, str | float]] = [
+        {"name": name, "score": fmean(scores)} for name, scores in judgement.by_metric.items()
+    ]
+    if judgement.scores and not judgement.by_metric:
         found.append({"name": "SoftScore", "score": fmean(judgement.scores)})
     for name in ("timeliness", "intent", "domain"):
         verdicts = [getattr(tool, name) for tool in judgement.tools]
@@ -182,7 +186,7 @@ def _evaluations(judgement: Judgement) -> dict[str, str | float]:
             found.append({"name": name, "label": label, "score": float(label == "match")})
     common = {
         "annotator_kind": "CODE" if judgement.judge == "rules" else "LLM",
-        "metadata": json_text({n: v for n, v in vars(judgement).items() if n != "model_calls"}),
+        "metadata": json_text({n: v for n, v in judgement.fields().items() if n != "model_calls"}),
     }
     return {
         f"evaluations.{index}.evaluation.{field}": value

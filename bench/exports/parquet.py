@@ -112,6 +112,8 @@ def _episodes(pa: Any) -> dict[str, Any]:
         "invalid": whole,
         "tools": _list_of(pa, verdict),
         "model_calls": _list_of(pa, model_call),
+        "by_metric": text,
+        "extracted": text,
     }
     return {
         **dict.fromkeys(("episode", "id"), text),
@@ -127,6 +129,8 @@ def _episodes(pa: Any) -> dict[str, Any]:
         "labelled_tools": texts,
         "model_calls": _list_of(pa, model_call),
         "judgement": pa.struct(list(judgement.items())),
+        "labelled_arguments": texts,
+        "difficulty": text,
     }
 
 
@@ -145,6 +149,7 @@ def _episode(record: EpisodeRecord) -> dict[str, Any]:
         "tool_calls": [_tool_call(call) for call in record.tool_calls],
         "model_calls": [_model_call(call) for call in record.model_calls],
         "judgement": None if judgement is None else _judgement(judgement),
+        "labelled_arguments": list(map(json_text, record.labelled_arguments)),
     }
 
 
@@ -154,7 +159,10 @@ def _tool_call(call: ToolCallRecord) -> dict[str, Any]:
 
 
 def _judgement(judgement: Judgement) -> dict[str, Any]:
-    return asdict(judgement) | {"model_calls": list(map(_model_call, judgement.model_calls))}
+    return asdict(judgement) | {
+        "model_calls": list(map(_model_call, judgement.model_calls)),
+        "by_metric": json_text(judgement.by_metric),
+    }
 
 
 def _model_call(call: ModelCallRecord) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from manifests import Catalog
 
 
 class Judge(Protocol):
-    """Judges ended episodes, many at once. Every judgement has its `name`."""
+    """Judges ended episodes, many at once. Every judgement has its `name`. A judge that is an
+    asynchronous context manager is entered before the first episode and left after the last.
+    """
 
     @property
     def name(self) -> str: ...

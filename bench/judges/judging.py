@@ -91,6 +91,8 @@ def _checked(found: object, scores: Collection[float]) -> Judgement:
         if not isinstance(part, list | tuple) or len(part) > MOST:
             gave = f"{len(part)}" if isinstance(part, list | tuple) else type(part).__name__
             raise JudgementError(f"its {name} are {gave} where a list of at most {MOST} is allowed")
+    if not isinstance(found.by_metric, dict) or len(found.by_metric) > MOST:
+        raise JudgementError(f"its by_metric is no object of at most {MOST} metrics")
     for score in found.scores:
         is_number = type(score) in (int, float) and math.isfinite(score)
         if not is_number or not 0 <= score <= 1 or (scores and score not in scores):

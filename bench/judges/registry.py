@@ -1,7 +1,7 @@
 """Judges by name: those of a suite, and a user's own as `module:Name`."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,10 +65,10 @@ class JudgeSettings:
 
 def judge_named(name: str | None, judges: Sequence[JudgeType]) -> JudgeType | None:
     """The judge of that name, from `judges` or a user's own. Without a name it is the first of
-    `judges`; for `none` it is None. Raises `JudgeSettingsError`.
+    `judges` that needs no model; for `none` it is None. Raises `JudgeSettingsError`.
     """
     if name is None:
-        return judges[0] if judges else None
+        return next((judge for judge in judges if not judge.needs_model), None)
     if is_own(name):
         return _own(name)
     by_name = {judge.name: judge for judge in judges}
@@ -98,28 +98,37 @@ async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator
     if settings.type is None:
         yield None
     elif not settings.needs_model:
-        yield _made(settings.type, JudgeParts(catalog, None, settings.repeats))
+        async with _opened(settings.type, JudgeParts(catalog, None, settings.repeats)) as judge:
+            yield judge
     else:
         from bench.models.client import ModelClient
 
         assert settings.model is not None  # noqa: S101 - checked when the settings were made
         assert settings.base_url is not None  # noqa: S101
         key = settings.key
-        async with ModelClient.open(
-            settings.base_url,
-            settings.model,
-            key.secret,
-            temperature=0.0,
-            key_variable=key.variable,
-        ) as model:
-            yield _made(settings.type, JudgeParts(catalog, model, settings.repeats))
+        async with (
+            ModelClient.open(
+                settings.base_url,
+                settings.model,
+                key.secret,
+                temperature=0.0,
+                key_variable=key.variable,
+            ) as model,
+            _opened(settings.type, JudgeParts(catalog, model, settings.repeats)) as judge,
+        ):
+            yield judge
 
 
-def _made(kind: JudgeType, parts: JudgeParts) -> Judge:
-    try:
-        judge = kind.make(parts)
-    except Exception as error:
-        raise JudgeSettingsError(f"judge {kind.name}: {words_of(error)}") from error
-    if problem := lacking(judge, "judge"):
-        raise JudgeSettingsError(f"judge {kind.name}: {problem}")
-    return judge
+@asynccontextmanager
+async def _opened(kind: JudgeType, parts: JudgeParts) -> AsyncIterator[Judge]:
+    """The judge, whose own context is open if it has one. Raises `JudgeSettingsError`."""
+    async with AsyncExitStack() as stack:
+        try:
+            judge = kind.make(parts)
+            if isinstance(judge, AbstractAsyncContextManager):
+                await stack.enter_async_context(judge)
+        except Exception as error:
+            raise JudgeSettingsError(f"judge {kind.name}: {words_of(error)}") from error
+        if problem := lacking(judge, "judge"):
+            raise JudgeSettingsError(f"judge {kind.name}: {problem}")
+        yield judge

@@ -1,4 +1,4 @@
-"""Reads the JSON object from the reply of a model that judges.
+"""Asks a model that judges, and reads the JSON object from its reply.
 
 A reply may have its JSON object in a code fence, within prose, or after the model's thoughts.
 """
@@ -7,10 +7,40 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
+from bench.models.client import ModelClient, ModelError
+from bench.record import ModelCallRecord, storable
+
 _READ = 20_000
 _TRIES = 64
 _DECODER = json.JSONDecoder()
 _THOUGHTS_END = "</think>"
+
+
+async def ask(
+    model: ModelClient, prompt: str, about: dict[str, Any], asked: list[ModelCallRecord]
+) -> str | None:
+    """The model's reply to `prompt` about a JSON object; None if there is none. The request is
+    added to `asked`.
+    """
+    messages = [
+        {"role": "system", "content": prompt},
+        {"role": "user", "content": _json(about)},
+    ]
+    request = ModelCallRecord(0, "judge", model.model, at=0.0, elapsed_ms=0.0)
+    asked.append(request)
+    try:
+        return (await model.complete(messages, record=request)).content
+    except ModelError:
+        return None
+
+
+def _json(value: object) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # a lone surrogate, which UTF-8 can't hold
+        return storable(json.dumps(value, ensure_ascii=False))
 
 
 def object_with(key: str, text: str) -> dict[str, Any] | None:

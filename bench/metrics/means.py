@@ -1,11 +1,11 @@
 """Means of the figures of single episodes, with intervals of 95 %."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from bench.metrics.interval import DIGITS, mean_interval, rounded, wilson
+from bench.metrics.interval import DIGITS, mean_interval, wilson
 from bench.record import EpisodeRecord, ToolCallRecord
 
 
@@ -21,22 +21,25 @@ class Measured:
 
 
 class _Mean:
-    """A mean with exact sums, so the order and any split of the figures do not matter."""
+    """A mean of figures from `low` to `high`, with exact sums, so the order and any split of the
+    figures do not matter. The sums are of the figures' places between the ends, from 0 to 1.
+    """
 
-    __slots__ = ("are_all_or_nothing", "count", "squares", "total")
+    __slots__ = ("are_all_or_nothing", "count", "high", "low", "squares", "total")
 
-    def __init__(self) -> None:
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
         self.count = 0
         self.total = Fraction()
         self.squares = Fraction()
         self.are_all_or_nothing = True
 
     def add(self, figure: float) -> None:
-        exact = Fraction(figure)
+        place = Fraction(figure - self.low) / Fraction(self.high - self.low)
         self.count += 1
-        self.total += exact
-        self.squares += exact * exact
-        self.are_all_or_nothing &= figure in (0, 1)
+        self.total += place
+        self.squares += place * place
+        self.are_all_or_nothing &= figure in (self.low, self.high)
 
     def merge(self, other: "_Mean") -> None:
         self.count += other.count
@@ -46,62 +49,110 @@ class _Mean:
 
     @property
     def mean(self) -> float | None:
-        return round(float(self.total / self.count), DIGITS) if self.count else None
+        return self._figure(float(self.total / self.count)) if self.count else None
 
     @property
     def interval(self) -> list[float] | None:
         if self.are_all_or_nothing:
-            return rounded(wilson(int(self.total), self.count))
-        return rounded(mean_interval(self.total, self.squares, self.count))
+            places = wilson(int(self.total), self.count)
+        else:
+            places = mean_interval(self.total, self.squares, self.count)
+        return None if places is None else [self._figure(place) for place in places]
+
+    def _figure(self, place: float) -> float:
+        return round(self.low + place * (self.high - self.low), DIGITS)
+
+
+class _Group:
+    """The means of a group of episodes."""
+
+    __slots__ = ("episodes", "means")
+
+    def __init__(self, ranges: Mapping[str, tuple[float, float]]) -> None:
+        self.episodes = 0
+        self.means = {name: _Mean(*ends) for name, ends in ranges.items()}
+
+    def add(self, figures: Mapping[str, float | None]) -> None:
+        self.episodes += 1
+        for name, mean in self.means.items():
+            if (figure := figures.get(name)) is not None:
+                mean.add(_within(name, figure, mean.low, mean.high))
+
+    def merge(self, other: "_Group") -> None:
+        self.episodes += other.episodes
+        for name, mean in self.means.items():
+            mean.merge(other.means[name])
+
+    def figures(self) -> dict[str, float | None]:
+        return {name: mean.mean for name, mean in self.means.items()}
+
+    def result(self) -> dict[str, Any]:
+        return {"episodes": self.episodes, **self.figures()}
 
 
 class Means:
-    """For each name a mean over the episodes that have a figure of that name, from 0 to 1."""
+    """For each name a mean over the episodes that have a figure of that name. `ranges` has the ends
+    between which figures lie, by name; `groups` are fields of a record by which the means are
+    broken down.
+    """
 
     def __init__(
         self,
-        names: Sequence[str],
+        ranges: Mapping[str, tuple[float, float]],
         measured: Callable[[EpisodeRecord, list[ToolCallRecord]], Measured],
+        groups: Iterable[str] = (),
     ) -> None:
+        self._ranges = ranges
         self._measured = measured
-        self._means = {name: _Mean() for name in names}
-        self._episodes = self._passed = self._infrastructure = 0
+        self._all = _Group(ranges)
+        self._groups: dict[str, dict[str, _Group]] = {name: {} for name in groups}
+        self._passed = self._infrastructure = 0
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
         found = self._measured(record, last_round)
-        self._episodes += 1
         self._passed += found.passed
         self._infrastructure += found.infrastructure
-        for name, mean in self._means.items():
-            if (figure := found.figures.get(name)) is not None:
-                mean.add(_from_0_to_1(name, figure))
+        self._all.add(found.figures)
+        for name, rows in self._groups.items():
+            self._row(rows, str(getattr(record, name))).add(found.figures)
 
     def merge(self, other: "Means") -> None:
-        self._episodes += other._episodes
         self._passed += other._passed
         self._infrastructure += other._infrastructure
-        for name, mean in self._means.items():
-            mean.merge(other._means[name])
+        self._all.merge(other._all)
+        for name, rows in self._groups.items():
+            for row, theirs in other._groups[name].items():
+                self._row(rows, row).merge(theirs)
+
+    def _row(self, rows: "dict[str, _Group]", name: str) -> "_Group":
+        if name not in rows:
+            rows[name] = _Group(self._ranges)
+        return rows[name]
 
     def rates(self) -> dict[str, Any]:
         return {
-            "episodes": self._episodes,
+            "episodes": self._all.episodes,
             "passed": self._passed,
             "failed_by_infrastructure": self._infrastructure,
-            **{name: mean.mean for name, mean in self._means.items()},
-            "intervals": {name: mean.interval for name, mean in self._means.items()},
+            **self._all.figures(),
+            "intervals": {name: mean.interval for name, mean in self._all.means.items()},
         }
 
     def details(self) -> dict[str, Any]:
-        return {}
+        breakdown = {
+            name: {row: group.result() for row, group in sorted(rows.items())}
+            for name, rows in self._groups.items()
+        }
+        return {"breakdown": breakdown} if breakdown else {}
 
     def counts(self) -> Mapping[str, str]:
-        return {name: f"{mean.count:,} of {self._episodes:,}" for name, mean in self._means.items()}
+        of = f"of {self._all.episodes:,}"
+        return {name: f"{mean.count:,} {of}" for name, mean in self._all.means.items()}
 
 
-def _from_0_to_1(name: str, figure: float) -> float:
+def _within(name: str, figure: float, low: float, high: float) -> float:
     """Raises `ValueError`."""
     plain = float(figure)
-    if not 0 <= plain <= 1:
-        raise ValueError(f"{name} is {figure!r}, not from 0 to 1")
+    if not low <= plain <= high:
+        raise ValueError(f"{name} is {figure!r}, not from {low:g} to {high:g}")
     return plain

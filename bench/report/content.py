@@ -1,5 +1,6 @@
 """The content of a report, as texts and rows for its template; every number is formatted here."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,9 @@ ROWS: Final = 40
 """The most rows of a group."""
 
 HOSTS: Final = 12
+CONFUSED: Final = 16
+"""The most rows and the most columns of a confusion table."""
+
 NONE: Final = "–"
 
 
@@ -43,10 +47,12 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
         "numbers": [list(_big_metrics(facts, metrics)), list(_big_rest(about, facts, metrics))],
         "title": suite.title,
         "metrics": list(_metrics(metrics, facts)),
+        "metric_names": 2 if any(metric.axis for metric in suite.metrics) else 1,
         "metrics_note": suite.metrics_note or _note(suite.metrics),
         "models_published": list(suite.published),
         "published_note": suite.published_note,
         "heat": _heat(facts, metrics.get("breakdown", {})),
+        "confusion": [_confusion(name, of) for name, of in metrics.get("confusion", {}).items()],
         "bin": duration(facts.timeline.width_s),
         "times_taken_up": about.parts - 1,
         "sources": list(_sources(facts)),
@@ -123,20 +129,16 @@ def _head(about: RunInfo, facts: Facts, digest: str) -> Iterator[tuple[str, str 
     yield "Run digest", digest if about.digest == digest else None
 
 
-def label_of(metric: Metric) -> str:
-    return metric.label or metric.name
-
-
 def _note(metrics: Sequence[Metric]) -> str:
-    return " ".join(f"{label_of(metric)}: {metric.text}." for metric in metrics)
+    return " ".join(f"{metric.title}: {metric.text}." for metric in metrics)
 
 
 def _big_metrics(facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
     for metric in facts.suite.metrics:
         value = metrics.get(metric.name)
         if metric.is_main and value is not None:
-            interval = _interval(metrics, metric.name)
-            yield Number(label_of(metric), percent(value), interval or "no interval")
+            interval = metric.interval_of(metrics)
+            yield Number(metric.title, metric.text_of(value), interval or "no interval")
 
 
 def _big_rest(about: RunInfo, facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
@@ -159,23 +161,22 @@ def _big_rest(about: RunInfo, facts: Facts, metrics: Mapping[str, Any]) -> Itera
 
 
 def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ...]]:
-    """One row for each metric: name, value, interval, counts, published value."""
+    """One row for each metric: its axis if any has one, name, value, interval, counts, published
+    values.
+    """
     counts = facts.metrics.own.counts()
+    have_axes = any(metric.axis for metric in facts.suite.metrics)
     for metric in facts.suite.metrics:
         value = metrics.get(metric.name)
-        missing = "not judged" if metric.is_judged else "undefined"
+        published = (row.get(metric.name) for row in facts.suite.published.values())
         yield (
-            label_of(metric),
-            missing if value is None else percent(value),
-            _interval(metrics, metric.name),
+            *((metric.axis,) if have_axes else ()),
+            metric.title,
+            "not judged" if value is None and metric.is_judged else metric.text_of(value),
+            metric.interval_of(metrics),
             counts.get(metric.name, ""),
-            *(percent(row.get(metric.name)) for row in facts.suite.published.values()),
+            *(NONE if figure is None else metric.text_of(figure) for figure in published),
         )
-
-
-def _interval(metrics: Mapping[str, Any], name: str) -> str:
-    found = metrics["intervals"].get(name)
-    return f"{found[0]:.1%} to {found[1]:.1%}" if found else ""
 
 
 def _heat(facts: Facts, breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -196,21 +197,48 @@ def _heat(facts: Facts, breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]
                 {
                     "name": name or "none",
                     "n": f"{row.get('episodes', 0):,}",
-                    "cells": [
-                        _cell(row.get(head.name), worse=head.better == "less") for head in heads
-                    ],
+                    "cells": [_cell(row.get(head.name), head) for head in heads],
                 }
                 for name, row in rows[:ROWS]
             ]
             groups.append((label, shown, max(len(rows) - ROWS, 0)))
-    return {"heads": [label_of(head) for head in heads], "groups": groups}
+    return {"heads": [head.title for head in heads], "groups": groups}
 
 
-def _cell(value: float | None, *, worse: bool) -> dict[str, str]:
+def _cell(value: float | None, metric: Metric) -> dict[str, str]:
     if value is None:
         return {"text": NONE, "kind": ""}
-    kind = "worse" if worse else "more"
-    return {"text": f"{value * 100:.1f}", "kind": f"{kind} l{round(value * 10)}"}
+    kind = "worse" if metric.better == "less" else "more"
+    text = f"{value * 100:.1f}" if metric.is_share else metric.text_of(value)
+    return {"text": text, "kind": f"{kind} l{round(metric.place_of(value) * 10)}"}
+
+
+def _confusion(title: str, counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """Right answers as rows, given answers as columns: those that are right answers, then the most
+    frequent others.
+    """
+    given: Counter[str] = Counter()
+    for row in counts.values():
+        given.update(row)
+    right = sorted(counts, key=lambda name: (-sum(counts[name].values()), name))[:CONFUSED]
+    others = [name for name, _ in given.most_common() if name not in right]
+    columns = [*right, *others[: max(CONFUSED - len(right), 1)]]
+    rows = []
+    for name in right:
+        of = sum(counts[name].values())
+        cells = [
+            {
+                "text": f"{n:,}" if (n := counts[name].get(column, 0)) else "",
+                "kind": f"{'more' if column == name else 'worse'} l{round(10 * n / of)}"
+                if n
+                else "",
+            }
+            for column in columns
+        ]
+        rest = of - sum(counts[name].get(column, 0) for column in columns)
+        rows.append({"name": name or "none", "n": f"{of:,}", "cells": cells, "rest": rest or ""})
+    heads = [column or "none" for column in columns]
+    return {"title": title, "heads": heads, "rows": rows, "left": len(counts) - len(right)}
 
 
 def _sources(facts: Facts) -> Iterator[tuple[str, ...]]:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from bench.report.facts import MOST_CALLS, Use
 from bench.report.svg import PAINT, svg
 from bench.report.timeline import Span
+from bench.suites.suite import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,19 +72,19 @@ def _styled(draw: Callable[P, Markup | None]) -> Callable[P, Markup | None]:
 @_styled
 def metrics_figure(
     metrics: Mapping[str, Any],
-    names: Mapping[str, str],
+    which: Sequence[Metric],
     published: Mapping[str, Mapping[str, float]],
 ) -> Markup | None:
-    """Rates with their 95 % intervals, beside published rates of other models. `names` has the
-    metrics to draw, with their labels.
+    """The metrics `which` with their 95 % intervals, beside published figures of other models. Each
+    is drawn between the ends of its own scale.
     """
-    drawn = [name for name in names if metrics.get(name) is not None]
+    drawn = {metric.name: metric for metric in which if metrics.get(metric.name) is not None}
     if not drawn:
         return None
     figure, (axes,) = _figure(62 + 21 * len(drawn) + (34 if published else 0))
     rows = {name: place for place, name in enumerate(reversed(drawn))}
     for (model, figures), marker in zip(published.items(), _MARKERS, strict=False):
-        at = [(figures[name], rows[name]) for name in drawn if name in figures]
+        at = [(m.place_of(figures[n]), rows[n]) for n, m in drawn.items() if n in figures]
         axes.plot(
             [x for x, _ in at],
             [y for _, y in at],
@@ -95,11 +96,12 @@ def metrics_figure(
             label=model,
         )
     for name, place in rows.items():
-        value, interval = metrics[name], metrics["intervals"].get(name)
+        place_of, interval = drawn[name].place_of, metrics["intervals"].get(name)
         if interval:
-            axes.hlines(place, *interval, color=PAINT["accent"], linewidth=2.5)
+            low, high = map(place_of, interval)
+            axes.hlines(place, low, high, color=PAINT["accent"], linewidth=2.5)
         axes.plot(
-            value,
+            place_of(metrics[name]),
             place,
             marker="o",
             linestyle="none",
@@ -107,7 +109,7 @@ def metrics_figure(
             color=PAINT["accent"],
             label="this run" if place == 0 else None,
         )
-    axes.set_yticks(list(rows.values()), [names[name] for name in rows])
+    axes.set_yticks(list(rows.values()), [_with_scale(drawn[name]) for name in rows])
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
@@ -122,8 +124,13 @@ def metrics_figure(
             loc="outside lower left",
             ncols=3,
         )
-    said = ", ".join(f"{names[name]} {metrics[name]:.1%}" for name in drawn)
+    said = ", ".join(f"{m.title} {m.text_of(metrics[name])}" for name, m in drawn.items())
     return svg(figure, "metrics", f"Metrics with intervals of 95 %: {said}.")
+
+
+def _with_scale(metric: Metric) -> str:
+    scale = "" if metric.is_share else f" ({metric.low:g} to {metric.high:g})"
+    return f"{metric.title}{scale}"
 
 
 @_styled

@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from bench.report import plots
-from bench.report.content import content, label_of
+from bench.report.content import content
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
 from bench.runs.about import RunInfo
 from bench.runs.digest import run_digest
@@ -113,15 +113,15 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
 
 def _figures(facts: Facts) -> dict[str, Markup | None]:
     published = facts.suite.published
-    names = {
-        metric.name: label_of(metric)
+    drawn = [
+        metric
         for metric in facts.suite.metrics
         if metric.is_main or any(metric.name in row for row in published.values())
-    }
+    ]
     sources = {name: facts.by_source[name] for name in (*SOURCES, OTHER, FAILED)}
     timeline = facts.timeline
     return {
-        "metrics": plots.metrics_figure(facts.metrics.result(), names, published),
+        "metrics": plots.metrics_figure(facts.metrics.result(), drawn, published),
         "timeline": plots.timeline_figure(timeline.spans(), timeline.width_s),
         "tool_use": plots.tool_use_figure(facts.calls_an_episode),
         "latency": plots.latency_figure(sources),

@@ -202,6 +202,8 @@ class Driver:
             candidate_tools=labelled,
             started_at=round(time.time(), 3),
             labelled_tools=labelled,
+            labelled_arguments=task.labelled_arguments,
+            difficulty=task.difficulty,
         )
         episode = Episode(task, repeat, rounds_left=self._limits.rounds)
         record.model_calls = episode.model_calls

@@ -21,7 +21,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bench.metrics.interval import interval_text, percent
+from bench.metrics.interval import percent
 from bench.own import words_of
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Metric
@@ -149,8 +149,8 @@ class Live:
         rates = self._metrics.rates()
         if self._rich is None:
             figures = self._figures() | self._times(now)
-            in_line = [metric.name for metric in self._metrics.suite.metrics if metric.in_line]
-            figures |= {name: percent(rates[name]) for name in in_line}
+            in_line = [metric for metric in self._metrics.suite.metrics if metric.in_line]
+            figures |= {metric.name: metric.text_of(rates[metric.name]) for metric in in_line}
             if unsaved := self._unsaved():
                 figures["not saved"] = unsaved
             line = "  ".join(f"{name} {value}" for name, value in figures.items())
@@ -217,10 +217,14 @@ class Live:
 
 
 def _metrics(metrics: Sequence[Metric], rates: dict[str, Any]) -> Table:
-    table = _table("metric", "so far", "95 % interval")
-    for name in (metric.name for metric in metrics if metric.is_main):
-        if rates.get(name) is not None:
-            table.add_row(name, percent(rates[name]), interval_text(rates["intervals"].get(name)))
+    table, axis = _table("metric", "so far", "95 % interval"), ""
+    for metric in metrics:
+        if metric.is_main and rates.get(metric.name) is not None:
+            if metric.axis != axis:
+                axis = metric.axis
+                table.add_row(axis, style="bold")
+            so_far = metric.text_of(rates[metric.name])
+            table.add_row(metric.name, so_far, metric.interval_of(rates))
     return table
 
 

@@ -8,15 +8,27 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.own import OwnError, is_own, load, words_of
+from bench.suites.finova.suite import Finova
 from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
+from bench.suites.fintrace.suite import FinTrace
 from bench.suites.suite import NOT_METRICS, SHARED_MEASURES, Suite, SuiteError
 from manifests.nearest import did_you_mean
 
-BUILT_IN = Path(__file__).parent
+_HERE = Path(__file__).parent
+BUILT_IN: Mapping[str, Path] = {
+    "starter": _HERE / "starter.jsonl",
+    "finova-sample": _HERE / "finova" / "sample",
+    "fintrace-sample": _HERE / "fintrace" / "sample.jsonl",
+}
+"""The datasets that come with the project, by the name of their suite."""
 
 SUITES: Mapping[str, type[Suite]] = {
-    **{file.stem: LabelledTasks for file in BUILT_IN.glob("*.jsonl")},
+    "starter": LabelledTasks,
     "fintoolbench": FinToolBench,
+    "finova": Finova,
+    "finova-sample": Finova,
+    "fintrace": FinTrace,
+    "fintrace-sample": FinTrace,
 }
 
 
@@ -61,9 +73,7 @@ def load_suite(name: str, dataset: Path | None = None) -> Suite:
             raise
         except Exception as error:
             raise SuiteError(f"suite {name}: {words_of(error)}") from error
-    file = BUILT_IN / f"{name}.jsonl"
-    if dataset is None and name in SUITES and file.is_file():
-        dataset = file
+    dataset = dataset or BUILT_IN.get(name)
     if dataset is None and name not in SUITES:
         raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):

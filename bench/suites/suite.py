@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from bench.judges.judge import JudgeType
+from bench.metrics.interval import percent
 from bench.metrics.means import Means, Measured
 from bench.own import words_of
 from bench.record import EpisodeRecord, ToolCallRecord
@@ -24,7 +25,7 @@ from manifests.nearest import did_you_mean
 NOT_METRICS = frozenset(
     {
         *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
-        *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled"),
+        *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled", "confusion"),
     }
 )
 """Keys of `metrics.json` and of what `finbench score --json` prints that are no metric's."""
@@ -43,14 +44,19 @@ class _Tasks(TaskModel):
     tasks: tuple[Task, ...]
 
 
+_NO_DIFFICULTY = {"tasks": {"__all__": {"difficulty"}}}
+"""Left out of the digest of tasks without one, whose digests are older than this field."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A share or score from 0 to 1 over episodes, under the name that its paper gives it.
+    """A figure over episodes from `low` to `high`, under the name that its paper gives it.
 
-    `label` is its name in a report, `text` describes it, `source` says where its formula is, and
-    `better` which direction is better. Metrics with `is_main` are shown during a run, and large in
-    its report; those with `in_line` also where a run can only print lines. Those with `is_judged`
-    need a judge.
+    From 0 to 1 it is a share, shown in percent; any other is shown as a number. `label` is its name
+    in a report, `text` describes it, `source` says where its formula is, and `better` which
+    direction is better. `axis` is the heading under which it is shown. Metrics with `is_main` are
+    shown during a run, and large in its report; those with `in_line` also where a run can only
+    print lines. Those with `is_judged` need a judge.
     """
 
     name: str
@@ -61,6 +67,32 @@ class Metric:
     is_main: bool = True
     in_line: bool = False
     is_judged: bool = False
+    axis: str = ""
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def title(self) -> str:
+        return self.label or self.name
+
+    @property
+    def is_share(self) -> bool:
+        return (self.low, self.high) == (0, 1)
+
+    def text_of(self, value: float | None) -> str:
+        """A value as people read it."""
+        if value is None:
+            return "undefined"
+        return percent(value) if self.is_share else f"{value:.2f}"
+
+    def interval_of(self, rates: Mapping[str, Any]) -> str:
+        """Its interval as people read it; empty if `rates` have none."""
+        found = rates["intervals"].get(self.name)
+        return f"{self.text_of(found[0])} to {self.text_of(found[1])}" if found else ""
+
+    def place_of(self, value: float) -> float:
+        """Where a value lies between `low` and `high`, from 0 to 1."""
+        return (value - self.low) / (self.high - self.low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +140,9 @@ class SuiteMetrics(Protocol):
         ...
 
     def details(self) -> dict[str, Any]:
-        """Further results. `breakdown`, if present, has metrics by group and row."""
+        """Further results. `breakdown`, if present, has metrics by group and row; `confusion` has,
+        by title, how many episodes of each right answer got which answer.
+        """
         ...
 
     def counts(self) -> Mapping[str, str]:
@@ -129,11 +163,13 @@ class Suite(ABC):
     untyped_note: ClassVar[str] = ""
     """What is said beside figures from traces without typed outcomes."""
     judges: ClassVar[Sequence[JudgeType]] = ()
-    """The judges; the first one is the default."""
+    """The judges; the first one that needs no model is the default."""
     metrics_note: ClassVar[str] = ""
     """A report's note on all metrics; if empty, it is made of their texts."""
     groups: ClassVar[Mapping[str, str]] = {}
-    """The groups of the breakdown, with their names in a report."""
+    """The groups of the breakdown, with their names in a report: fields of a record, unless the
+    suite has metrics of its own.
+    """
     published: ClassVar[Mapping[str, Mapping[str, float]]] = {}
     """Metrics that the suite's authors publish, by what they measured."""
     published_note: ClassVar[str] = ""
@@ -175,7 +211,8 @@ class Suite(ABC):
     @cached_property
     def digest(self) -> str:
         """16 hex digits: a hash of the suite's name and all its tasks."""
-        text = _Tasks(name=self.name, tasks=self.tasks).model_dump_json()
+        unused = None if any(task.difficulty for task in self.tasks) else _NO_DIFFICULTY
+        text = _Tasks(name=self.name, tasks=self.tasks).model_dump_json(exclude=unused)
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
     @classmethod
@@ -186,7 +223,8 @@ class Suite(ABC):
     @classmethod
     def new_metrics(cls) -> SuiteMetrics:
         """Metrics over no episodes yet: each is the mean of what `measured` has under its name."""
-        return Means([metric.name for metric in cls.metrics], partial(_measured, cls))
+        ranges = {metric.name: (metric.low, metric.high) for metric in cls.metrics}
+        return Means(ranges, partial(_measured, cls), cls.groups)
 
     @classmethod
     @abstractmethod
@@ -205,6 +243,12 @@ class Suite(ABC):
     def kind_of(cls, record: EpisodeRecord) -> str:  # noqa: ARG003
         """The kind of answer that an episode's task asks for, as in its judgement."""
         return "none"
+
+    @classmethod
+    def item(cls, record: EpisodeRecord) -> dict[str, Any]:
+        """The verdict on one episode, a line of `finbench score --items`."""
+        found = measure(cls, record)
+        return {"id": record.id, "repeat": record.repeat, "right": found.passed, **found.figures}
 
     @classmethod
     def summary(cls, metrics: Mapping[str, Any]) -> str:

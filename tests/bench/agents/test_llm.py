@@ -37,7 +37,8 @@ def table(rows: int, width: int = 10) -> bytes:
 
 async def ended(tmp_path: Path, *answers: Any, **more: Any) -> tuple[dict[str, Any], Any]:
     """The record of an episode in which the model gives these answers, and the model."""
-    tools, client = more.pop("tools", ()), more.pop("client", None) or Outputs()
+    tools = more.pop("tools", (Catalog.load().get("get_coin"),))
+    client = more.pop("client", None) or Outputs()
     async with playing(*answers) as played, opened(played) as model:
         agent = LlmAgent(model, inject=more.pop("inject", True))
         record = await play(tmp_path, agent, client, tools, more.pop("limits", None))

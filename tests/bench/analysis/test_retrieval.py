@@ -36,7 +36,7 @@ def test_recall_is_counted_by_the_labels(tmp_path: Path, catalog: Catalog) -> No
 
 
 def test_our_own_questions_are_found(catalog: Catalog) -> None:
-    result = measure(catalog.search.rank, read_questions(BUILT_IN / "starter.jsonl"))
+    result = measure(catalog.search.rank, read_questions(BUILT_IN["starter"]))
     assert result["recall@20"] > 0.8
 
 
@@ -50,7 +50,7 @@ def test_a_file_without_labels_is_named(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.anyio
 async def test_dense_and_hybrid_rankings_come_from_an_endpoint(catalog: Catalog) -> None:
-    questions = read_questions(BUILT_IN / "starter.jsonl")
+    questions = read_questions(BUILT_IN["starter"])
     async with upstream(embeddings) as url:
         embedder = EndpointEmbedder(url, "words", "k")
         ranks = await dense_variants(catalog, questions, embedder)

@@ -61,7 +61,7 @@ def test_run_streams_into_files_that_score_reads(tmp_path: Path) -> None:
 
 
 def test_wrong_usage_exits_2() -> None:
-    assert "there are: fintoolbench, starter" in finbench("run", "nothing").stderr
+    assert "there are: finova, finova-sample, fintoolbench" in finbench("run", "nothing").stderr
     assert finbench("run", "nothing").returncode == 2
     assert finbench("run", "starter", "--no-call-rate", "2").returncode == 2
     assert finbench("speed", "nothing").returncode == 2

@@ -149,6 +149,10 @@ def test_parquet_has_every_record_with_its_values(run: Path, tmp_path: Path) -> 
             output, before = call.pop("output"), was.pop("output")
             assert output == before or json.loads(output) == before
             assert call == was
+        arguments = row.pop("labelled_arguments")
+        assert [json.loads(text) for text in arguments] == record.pop("labelled_arguments")
+        for judgement in filter(None, (row["judgement"], record["judgement"])):
+            judgement["by_metric"] = json.dumps(judgement["by_metric"]).strip('"')
         assert row == record
     metadata = parquet.read_schema(out / "calls.parquet").metadata
     assert json.loads(metadata[b"finport.run"]) == json.loads((run / "run.json").read_text())

@@ -256,7 +256,7 @@ def test_a_suite_that_is_not_the_runs_is_told(command: tuple[str, ...], whole: P
         "    title = 'Mine'\n"
         "    @classmethod\n"
         "    def read(cls, name, dataset):\n"
-        "        return super().read('starter', BUILT_IN / 'starter.jsonl')\n"
+        "        return super().read('starter', BUILT_IN['starter'])\n"
     )
     own = CliRunner().invoke(main, [*command, "--suite", "starter"])
     assert "was made for" not in own.stderr

@@ -406,7 +406,7 @@ async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
         "test_driver.py:LINE: SystemExit: 3",
         "test_driver.py:LINE: CancelledError: something that it waited for was cancelled",
         "JudgementError: its scores are 10000000 where a list of at most 10000 is allowed",
-        "JudgementError: it has 2000080 bytes as JSON, over 1048576",
+        "JudgementError: it has 2000110 bytes as JSON, over 1048576",
     ]
     assert {one.invalid for one in failed} == {1}
     assert judged["starter_6"] == Judgement("broken", "none")

@@ -368,7 +368,7 @@ figures = st.none() | st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0])
 def test_merged_means_are_those_of_the_whole(values: list[float | None], cut: int) -> None:
     def means_of(part: list[float | None]) -> Means:
         given = iter(part)
-        means = Means(["a"], lambda *_: Measured(True, {"a": next(given)}))
+        means = Means({"a": (0, 1)}, lambda *_: Measured(True, {"a": next(given)}))
         for _ in part:
             means.add(episode(), [])
         return means

@@ -31,7 +31,8 @@ def test_the_starter_suite_covers_both_sources_and_all_ten_domains(catalog: Cata
 
 def test_an_unknown_suite_and_a_bad_line_are_named(tmp_path: Path) -> None:
     with pytest.raises(
-        SuiteError, match="no suite is named 'nothing'; there are: fintoolbench, starter"
+        SuiteError,
+        match="no suite is named 'nothing'; there are: finova, finova-sample, fintoolbench",
     ):
         load_suite("nothing")
     bad = tmp_path / "mine.jsonl"
