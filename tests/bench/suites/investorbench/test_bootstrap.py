@@ -1,0 +1,112 @@
+"""Block-bootstrap intervals of figures, and of the difference of two agents."""
+
+import random
+from math import sqrt
+from operator import mul
+from statistics import fmean
+
+import pytest
+
+from bench.suites.investorbench.bootstrap import (
+    MEASURES,
+    block_length,
+    differences,
+    intervals,
+)
+
+
+def normal(seed: int, count: int = 149, mean: float = 0.0) -> list[float]:
+    rng = random.Random(seed)
+    return [rng.gauss(mean, 0.01) for _ in range(count)]
+
+
+def test_blocks_grow_with_the_cube_root_of_the_days() -> None:
+    lengths = {days: block_length(days) for days in (0, 1, 2, 8, 9, 27, 28, 149, 10**6)}
+    assert lengths == {0: 1, 1: 1, 2: 2, 8: 2, 9: 3, 27: 3, 28: 4, 149: 6, 10**6: 100}
+
+
+def test_the_same_seed_gives_the_same_intervals() -> None:
+    returns = normal(1)
+    first = intervals(returns, days=150, year_days=252, resamples=50, seed=3)
+    assert first == intervals(returns, days=150, year_days=252, resamples=50, seed=3)
+    assert first != intervals(returns, days=150, year_days=252, resamples=50, seed=4)
+    assert tuple(first) == MEASURES
+
+
+def sum_deviation(returns: list[float], block: int) -> float:
+    """The standard deviation of a resample's sum, which Politis and Romano (1994, lemma 1) give
+    in closed form.
+    """
+    count, mean, stay = len(returns), fmean(returns), 1 - 1 / block
+    off = [value - mean for value in returns]
+    variance = fmean(value * value for value in off)
+    for lag in range(1, count):
+        weight = (1 - lag / count) * stay**lag + lag / count * stay ** (count - lag)
+        variance += 2 * weight * sum(map(mul, off, off[lag:])) / count
+    return sqrt(count * variance)
+
+
+@pytest.mark.parametrize(("seed", "block"), [(1, 1), (2, 6), (3, 12)])
+def test_intervals_are_as_wide_as_the_theory_says(seed: int, block: int) -> None:
+    returns = normal(seed)
+    found = intervals(returns, days=150, year_days=252, block=block)["CR"]
+    assert found is not None
+    low, high = found
+    assert low < sum(returns) < high
+    assert high - low == pytest.approx(2 * 1.96 * sum_deviation(returns, block), rel=0.1)
+
+
+def test_blocks_widen_the_interval_of_returns_that_follow_each_other() -> None:
+    steady = [value for value in normal(3, 50) for _ in range(4)]
+    widths = {}
+    for block in (1, 12):
+        found = intervals(steady, days=201, year_days=252, block=block)["CR"]
+        assert found is not None
+        widths[block] = found[1] - found[0]
+    assert widths[12] > 1.4 * widths[1]
+
+
+def test_undefined_figures_have_no_interval() -> None:
+    flat = intervals([0.0] * 20, days=21, year_days=252, resamples=20)
+    assert flat == {"CR": (0.0, 0.0), "SR": None, "MDD": (0.0, 0.0), "AV": (0.0, 0.0)}
+    # A third of the resamples lack the only day on which something was earned.
+    rare = intervals([0.0] * 30 + [0.1], days=32, year_days=252, resamples=200)
+    assert rare["SR"] is None
+    assert rare["CR"] is not None
+    none = intervals([], days=1, year_days=252, resamples=3)
+    assert none == {"CR": (0.0, 0.0), "SR": None, "MDD": (0.0, 0.0), "AV": None}
+
+
+def test_equal_agents_do_not_differ() -> None:
+    returns = normal(5)
+    found = differences(returns, list(returns), days=150, year_days=252, resamples=30)
+    for name in MEASURES:
+        difference = found[name]
+        assert difference is not None
+        assert (difference.value, difference.interval) == (0.0, (0.0, 0.0))
+
+
+def test_pairs_show_a_small_steady_advantage_that_single_intervals_hide() -> None:
+    worse = normal(6)
+    better = [value + 0.0005 for value in worse]
+    found = differences(better, worse, days=150, year_days=252, resamples=100)["CR"]
+    assert found is not None
+    assert found.interval == pytest.approx((0.0745, 0.0745))
+    single = intervals(better, days=150, year_days=252, resamples=100)["CR"]
+    assert single is not None
+    assert single[1] - single[0] > 0.2
+
+
+def test_a_difference_without_a_sharpe_ratio_on_one_side_is_undefined() -> None:
+    found = differences(normal(7), [0.0] * 149, days=150, year_days=252, resamples=20)
+    assert found["SR"] is None
+    assert found["CR"] is not None
+
+
+def test_bad_input_is_rejected() -> None:
+    with pytest.raises(ValueError, match="2 and 3 returns are no pairs"):
+        differences([0.0] * 2, [0.0] * 3, days=3, year_days=252)
+    with pytest.raises(ValueError, match="0 resamples are too few"):
+        intervals([0.0], days=2, year_days=252, resamples=0)
+    with pytest.raises(ValueError, match="a block of 0 days"):
+        intervals([0.0], days=2, year_days=252, block=0)

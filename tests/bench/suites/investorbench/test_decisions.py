@@ -1,0 +1,158 @@
+"""Recorded decisions: rows of figures, and errors that name line and field."""
+
+import json
+from datetime import date
+from math import log
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.suites.investorbench.decisions import DecisionError, read_decisions
+from bench.suites.investorbench.market import Market, MarketDay, Window, read_markets
+from bench.suites.investorbench.returns import figures
+from tests.support.checkout import INVESTORBENCH
+
+DAYS = (date(2020, 10, 1), date(2020, 10, 2), date(2020, 10, 5), date(2020, 10, 6))
+PRICES = (100.0, 110.0, 99.0, 105.0)
+EARLIER = MarketDay(date(2020, 9, 30), 90.0)
+MARKETS = {"HON": Market("HON", (EARLIER, *map(MarketDay, DAYS, PRICES)))}
+POSITIONS = {"2020-10-01": 1, "2020-10-02": -1, "2020-10-05": 0, "2020-10-06": 1}
+WRONG: tuple[object, ...] = (2, -2, 0.5, True, False, None, "1", "buy", [], float("nan"))
+
+
+def line(**changed: object) -> str:
+    return json.dumps({"id": "a", "symbol": "HON", "positions": POSITIONS} | changed)
+
+
+def rows(folder: Path, *lines: str, **options: Any) -> list[dict[str, Any]]:
+    file = folder / "decisions.jsonl"
+    file.write_text("".join(f"{one}\n" for one in lines))
+    return [found.row(**options) for found in read_decisions(file, MARKETS)]
+
+
+def test_a_line_becomes_a_row_of_figures(tmp_path: Path) -> None:
+    [row] = rows(tmp_path, line())
+    full = figures(PRICES, [1, -1, 0, 1], year_days=252)
+    shorter = figures(PRICES[:-1], [1, -1, 0], year_days=252)
+    for expected, found in ((full, row), (shorter, row["without_last_day"])):
+        wanted = (expected.cr, expected.sr, expected.mdd, expected.av)
+        assert [found[name] for name in ("CR", "SR", "MDD", "AV")] == pytest.approx(
+            wanted, abs=1e-6
+        )
+    assert row["id"] == "a"
+    assert row["symbol"] == "HON"
+    assert (row["days"], row["missing_days"]) == (4, 0)
+    assert (row["from"], row["to"]) == ("2020-10-01", "2020-10-06")
+    assert row["win_rate"] == 1.0
+    assert row["turnover"] == pytest.approx((1 + 2 + 1) / 3, abs=1e-6)
+    assert row["exposure"] == pytest.approx(2 / 3, abs=1e-6)
+    assert "SR_missing" not in row
+
+
+def test_a_missing_day_holds_nothing_and_is_counted(tmp_path: Path) -> None:
+    sparse, explicit = rows(
+        tmp_path,
+        line(positions={"2020-10-01": 1}),
+        line(id="b", positions={"2020-10-01": 1, "2020-10-02": 0, "2020-10-05": 0}),
+    )
+    assert (sparse["missing_days"], explicit["missing_days"]) == (2, 0)
+    same = ("CR", "SR", "MDD", "AV", "turnover", "exposure")
+    assert [sparse[name] for name in same] == [explicit[name] for name in same]
+
+
+def test_a_sharpe_ratio_that_is_undefined_is_said_to_be_so(tmp_path: Path) -> None:
+    [row] = rows(tmp_path, line(positions={}))
+    assert (row["CR"], row["SR"], row["MDD"], row["AV"]) == (0.0, None, 0.0, 0.0)
+    assert row["SR_missing"] == "zero volatility"
+    assert row["missing_days"] == 3
+
+
+def test_costs_lower_the_return(tmp_path: Path) -> None:
+    free, charged = rows(tmp_path, line()), rows(tmp_path, line(), cost_bp=10)
+    assert free[0]["CR"] - charged[0]["CR"] == pytest.approx(0.004)
+
+
+def test_numbers_may_be_written_with_a_point_and_symbols_in_small_letters(tmp_path: Path) -> None:
+    written = line(symbol="hon", positions={day: float(one) for day, one in POSITIONS.items()})
+    assert rows(tmp_path, written) == rows(tmp_path, line(model="other fields are ignored"))
+
+
+def test_an_id_may_have_several_assets(tmp_path: Path) -> None:
+    file = tmp_path / "decisions.jsonl"
+    file.write_text(f"{line()}\n\n{line(symbol='UVV')}")
+    markets = MARKETS | {"UVV": Market("UVV", MARKETS["HON"].records)}
+    assert [found.market.symbol for found in read_decisions(file, markets)] == ["HON", "UVV"]
+
+
+def test_another_window_may_be_given(tmp_path: Path) -> None:
+    file = tmp_path / "decisions.jsonl"
+    file.write_text(line(positions={"2020-09-30": 1}))
+    [found] = read_decisions(file, MARKETS, Window(date(2020, 9, 1), date(2020, 10, 1)))
+    assert found.days == (date(2020, 9, 30), date(2020, 10, 1))
+    assert found.returns() == pytest.approx([log(100 / 90)])
+    with pytest.raises(DecisionError, match=r":1: symbol: HON has 0 of its days from 2019-01-01"):
+        list(read_decisions(file, MARKETS, Window(date(2019, 1, 1), date(2019, 2, 1))))
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("{", "not JSON: "),
+        ("[]", "not an object with id, symbol and positions"),
+        ('{"symbol": "HON", "positions": {}}', "id: missing"),
+        ('{"id": "b", "id": "c", "symbol": "HON", "positions": {}}', "id: it is there twice"),
+        (line(id=""), "id: not a text, or empty"),
+        (line(id=3), "id: not a text, or empty"),
+        (line(id="\ud800"), "id: not Unicode"),
+        (line(), "id: 'a' has decisions on HON in line 1 too"),
+        (line(id="b", symbol="TSLA"), "symbol: 'TSLA' is unknown; there are HON"),
+        (line(id="b", symbol=1), "symbol: not a text"),
+        (line(id="b", positions=[1]), "positions: not an object from dates to positions"),
+        (line(id="b", positions={"1 Oct": 1}), "positions: '1 Oct' is no date; write it as "),
+        (
+            line(id="b", positions={"2020-10-03": 1}),
+            "positions.2020-10-03: no trading day of HON",
+        ),
+        (
+            line(id="b", positions={"2020-09-30": 1}),
+            "positions.2020-09-30: outside the window, which is 2020-10-01 to 2020-10-06 for HON",
+        ),
+        (
+            '{"id": "b", "symbol": "HON", "positions": {"2020-10-01": 1, "2020-10-01": 0}}',
+            "positions.2020-10-01: it is there twice",
+        ),
+        *(
+            (
+                line(id="b", positions={"2020-10-02": value}),
+                f"positions.2020-10-02: {json.dumps(value)} is no position; it must be -1 (short)",
+            )
+            for value in WRONG
+        ),
+    ],
+)
+def test_a_bad_line_is_named_with_its_field(tmp_path: Path, bad: str, said: str) -> None:
+    with pytest.raises(DecisionError) as raised:
+        rows(tmp_path, line(), bad)
+    assert str(raised.value).startswith(f"{tmp_path / 'decisions.jsonl'}:2: {said}")
+
+
+def test_a_file_without_decisions_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DecisionError, match="there are no decisions"):
+        rows(tmp_path)
+    with pytest.raises(DecisionError, match="No such file"):
+        list(read_decisions(tmp_path / "none.jsonl", MARKETS))
+
+
+def test_buy_and_hold_of_a_published_asset(tmp_path: Path) -> None:
+    if not INVESTORBENCH.is_dir():
+        pytest.skip("needs InvestorBench's files beside the checkout")
+    market = read_markets(INVESTORBENCH)["MSFT"]
+    positions = {str(record.date): 1 for record in market.during(market.windows.test)}
+    file = tmp_path / "decisions.jsonl"
+    file.write_text(line(symbol="MSFT", positions=positions))
+    [found] = read_decisions(file, {"MSFT": market})
+    row = found.row()
+    measured = [round(row[name], 4) for name in ("CR", "SR", "MDD", "AV")]
+    assert measured == [0.1665, 1.1216, 0.0943, 0.2495]
+    assert row["without_last_day"]["CR"] == pytest.approx(0.1534, abs=5e-5)

@@ -1,0 +1,346 @@
+"""The layered memory: decay, moves between layers and feedback, with numbers worked out by hand."""
+
+import json
+from collections.abc import Sequence
+from datetime import date, timedelta
+from math import exp
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.suites.investorbench.bm25 import Bm25
+from bench.suites.investorbench.memory import (
+    LAYERS,
+    TEXT_CHARS,
+    Evidence,
+    LayeredMemory,
+    LayerName,
+    Memory,
+    MemoryFormatError,
+    StepCounts,
+)
+from bench.suites.investorbench.returns import POSITIONS, Position
+
+FIRST = date(2020, 7, 1)
+NAMES: tuple[LayerName, ...] = get_args(LayerName)
+
+
+def same(_query: str, texts: Sequence[str]) -> list[float]:
+    return [0.0] * len(texts)
+
+
+def steps(memory: LayeredMemory, count: int = 1) -> StepCounts:
+    for _ in range(count):
+        done = memory.step(FIRST)
+    return done
+
+
+def only(memory: LayeredMemory) -> Memory:
+    [found] = memory.memories
+    return found
+
+
+def test_news_that_paid_rises_to_mid_and_falls_back() -> None:
+    memory = LayeredMemory()
+    news = memory.add("short", "orders rise", FIRST)
+    steps(memory)
+    assert only(memory).importance == pytest.approx(46)
+    assert only(memory).age == 1
+    assert memory.feed_back([news], 2.5) == (news,)
+    assert only(memory).importance == pytest.approx(64)
+    done = steps(memory)  # 64 * 0.92 = 58.88 is at least 55: up, and young again
+    assert (only(memory).layer, only(memory).age) == ("mid", 0)
+    assert only(memory).importance == pytest.approx(58.88)
+    assert (done.promoted, done.short, done.mid) == (1, 0, 1)
+    steps(memory)  # 58.88 * 0.96
+    assert (only(memory).layer, only(memory).age) == ("mid", 1)
+    assert only(memory).importance == pytest.approx(56.5248)
+    done = steps(memory)  # 56.5248 * 0.96 = 54.2638 is below 55: down, as old as before
+    assert (only(memory).layer, only(memory).age) == ("short", 2)
+    assert only(memory).importance == pytest.approx(54.263808)
+    assert only(memory).recency == pytest.approx(exp(-2 / 3))
+    assert (done.demoted, done.short, done.mid) == (1, 1, 0)
+
+
+def test_much_reward_lifts_news_to_long_at_once() -> None:
+    memory = LayeredMemory()
+    news = memory.add("short", "orders rise", FIRST)
+    for _ in range(3):
+        memory.feed_back([news], 1)
+    done = steps(memory)  # (50 + 3 * 18) * 0.92 = 95.68
+    assert (only(memory).layer, only(memory).age, done.promoted) == ("long", 0, 1)
+    assert only(memory).importance == pytest.approx(95.68)
+    assert memory.feed_back([news], -3) == (news,)
+    assert only(memory).importance == pytest.approx(77.68)
+
+
+@pytest.mark.parametrize(
+    ("layer", "demoted_on", "to", "gone_on"),
+    [
+        # exp(-9 / 3) = 0.0498; 50 * 0.92 ** 9 = 23.6
+        ("short", None, None, 9),
+        # 60 * 0.96 ** 3 = 53.08; then as above
+        ("mid", 3, "short", 9),
+        # 90 * 0.96 ** 2 = 82.94; 90 * 0.96 ** 13 = 52.94, then exp(-14 / 3) = 0.0094
+        ("long", 2, "mid", 14),
+        # 80 * 0.98 ** 138 = 4.92; exp(-138 / 365) = 0.685
+        ("reflection", None, None, 138),
+    ],
+)
+def test_an_unused_memory_fades(
+    layer: LayerName, demoted_on: int | None, to: str | None, gone_on: int
+) -> None:
+    memory = LayeredMemory()
+    memory.add(layer, "text", FIRST)
+    moves: dict[int, str] = {}
+    for day in range(1, gone_on):
+        done = steps(memory)
+        if done.demoted:
+            moves.setdefault(day, only(memory).layer)
+    assert len(memory) == 1
+    assert (steps(memory).removed, len(memory)) == (1, 0)
+    assert next(iter(moves.items()), (None, None)) == (demoted_on, to)
+
+
+def test_losses_remove_a_memory() -> None:
+    memory = LayeredMemory()
+    news = memory.add("short", "text", FIRST)
+    for _ in range(3):
+        memory.feed_back([news], -0.1)
+    assert only(memory).importance == pytest.approx(-4)
+    assert steps(memory).removed == 1
+
+
+def test_feedback_counts_each_memory_once_and_passes_over_those_that_are_gone() -> None:
+    memory = LayeredMemory()
+    one, other = memory.add("short", "a", FIRST), memory.add("short", "b", FIRST)
+    assert memory.feed_back([one, one, 99], 1) == (one,)
+    assert memory.feed_back([other], 0) == ()
+    assert [found.importance for found in memory.memories] == [68, 50]
+
+
+def test_recall_sums_similarity_importance_and_recency() -> None:
+    memory = LayeredMemory()
+    old = memory.add("short", "old", FIRST)
+    memory.feed_back([old], 1)  # 68
+    steps(memory)
+    memory.feed_back([old], 1)  # in mid now: 62.56 + 18
+    new = memory.add("mid", "new", FIRST)
+    steps(memory)
+
+    def near(query: str, texts: Sequence[str]) -> list[float]:
+        assert query == "what moved it?"
+        return [0.25 if text == "new" else 0.0 for text in texts]
+
+    found = memory.recall("what moved it?", near)
+    assert {name: len(of) for name, of in found.items()} == {
+        **dict.fromkeys(NAMES, 0),
+        "mid": 2,
+    }
+    first, second = found["mid"]
+    assert (first.id, second.id) == (new, old)
+    # both have age 1 in mid
+    assert first.score == pytest.approx(0.25 + 0.576 + exp(-1 / 90))
+    assert second.score == pytest.approx(80.56 * 0.96 / 100 + exp(-1 / 90))
+    assert first.similarity == 0.25
+    assert first.importance == pytest.approx(57.6)
+
+
+def test_recall_gives_the_five_best_of_a_layer_and_importance_counts_up_to_100() -> None:
+    memory = LayeredMemory()
+    ids = [memory.add("short", f"text {n}", FIRST) for n in range(8)]
+    for _ in range(4):
+        memory.feed_back(ids[:2], 1)  # 122
+    memory.feed_back(ids[:1], 1)  # 140
+    found = memory.recall("", same, layers=["short"])["short"]
+    assert [one.id for one in found] == [ids[1], ids[0], *reversed(ids[5:])]
+    assert found[0].score == found[1].score == 2.0
+    assert memory.recall("", same, top=1, layers=["short"])["short"] == found[:1]
+
+
+def test_recall_wants_a_finite_similarity_for_each_text() -> None:
+    memory = LayeredMemory()
+    memory.add("short", "text", FIRST)
+    for bad in ([], [0.0, 0.0], [float("nan")]):
+        with pytest.raises(ValueError, match="not 1 finite similarities"):
+            memory.recall("", lambda _query, _texts, bad=bad: bad)  # type: ignore[misc]
+
+
+def test_a_full_layer_drops_what_is_worth_least() -> None:
+    memory = LayeredMemory(most=2)
+    first, second = memory.add("short", "a", FIRST), memory.add("short", "b", FIRST)
+    memory.feed_back([first], 1)
+    third = memory.add("short", "c", FIRST)  # as much worth as the second, but newer
+    assert [found.id for found in memory.memories] == [first, third]
+    assert second not in memory.feed_back([second], 1)
+    memory.feed_back([third], 1)
+    mid = [memory.add("mid", "d", FIRST) for _ in range(2)]
+    done = steps(memory)  # two come to mid with 62.56 and age 0; the others have 57.6 and age 1
+    assert {found.id for found in memory.memories} == {first, third}
+    assert not set(mid) & {found.id for found in memory.memories}
+    assert (done.added, done.promoted, done.dropped) == (5, 2, 3)
+    assert (done.short, done.mid) == (0, 2)
+
+
+def test_the_history_has_the_counts_of_each_day() -> None:
+    memory = LayeredMemory()
+    memory.add("short", "a", FIRST)
+    memory.add("reflection", "b", FIRST)
+    memory.step(FIRST)
+    memory.step(FIRST + timedelta(days=1))
+    assert memory.history == (
+        StepCounts(FIRST, added=2, short=1, reflection=1),
+        StepCounts(FIRST + timedelta(days=1), short=1, reflection=1),
+    )
+
+
+@pytest.mark.parametrize("text", ["", " \n", "x" * (TEXT_CHARS + 1), "half \ud800"])
+def test_a_text_that_is_none_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="Unicode text of 1 to"):
+        LayeredMemory().add("short", text, FIRST)
+    with pytest.raises(ValueError, match="'deep' is no layer; there are short, mid"):
+        LayeredMemory().add("deep", "text", FIRST)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1"):
+        LayeredMemory(most=0)
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from(NAMES)),
+        st.tuples(st.just("feed back"), st.tuples(st.integers(1, 20), st.integers(-1, 1))),
+        st.tuples(st.just("step"), st.just(None)),
+    ),
+    max_size=60,
+)
+
+
+def act(memory: LayeredMemory, actions: list[tuple[str, Any]]) -> LayeredMemory:
+    for action, value in actions:
+        match action:
+            case "add":
+                memory.add(value, f"text {len(memory)}", FIRST)
+            case "feed back":
+                memory.feed_back([value[0]], value[1])
+            case _:
+                memory.step(FIRST)
+    return memory
+
+
+@given(ACTIONS, ACTIONS)
+def test_a_memory_goes_on_after_json_as_if_nothing_had_been(
+    before: list[tuple[str, Any]], after: list[tuple[str, Any]]
+) -> None:
+    memory = act(LayeredMemory(most=4), before)
+    again = LayeredMemory.from_json(json.loads(json.dumps(memory.to_json())))
+    assert again.memories == memory.memories
+    assert act(again, after).to_json() == act(memory, after).to_json()
+    assert again.recall("text", Bm25()) == memory.recall("text", Bm25())
+    assert again.history == memory.history
+
+
+@given(ACTIONS)
+def test_nothing_is_lost_uncounted_and_no_layer_overflows(actions: list[tuple[str, Any]]) -> None:
+    memory = act(LayeredMemory(most=4), [*actions, ("step", None)])
+    gone = sum(day.removed + day.dropped for day in memory.history)
+    assert sum(day.added for day in memory.history) - gone == len(memory)
+    for found in memory.memories:
+        assert found.importance >= 5
+        if found.layer != "reflection":
+            least = {"long": 85.0, "mid": 55.0, "short": 0.0}
+            assert found.importance >= least[found.layer]
+    last = memory.history[-1]
+    assert max(last.short, last.mid, last.long, last.reflection) <= 4
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"next_id": 1},
+        {"most": 0},
+        {"memories": [{"id": 1}]},
+        {"history": 3},
+        {"more": 1},
+        {"memories": "twice"},
+        {"most": 1},
+    ],
+)
+def test_what_is_no_saved_memory_is_not_restored(changed: dict[str, Any]) -> None:
+    memory = LayeredMemory()
+    memory.add("short", "a", FIRST)
+    memory.add("short", "b", FIRST)
+    saved = memory.to_json()
+    if changed == {"memories": "twice"}:
+        changed = {"memories": saved["memories"][:1] * 2}
+    with pytest.raises(MemoryFormatError, match="not a saved memory: "):
+        LayeredMemory.from_json(saved | changed)
+    for field, value in (("importance", float("inf")), ("age", -1), ("layer", "deep")):
+        bad = saved | {"memories": [saved["memories"][0] | {field: value}]}
+        with pytest.raises(MemoryFormatError, match=field):
+            LayeredMemory.from_json(bad)
+
+
+def test_the_reward_of_three_days_goes_to_what_the_first_position_rested_on() -> None:
+    evidence = Evidence()
+    assert evidence.add(100, 1, [1, 2]) is None
+    assert evidence.add(103, -1, [3]) is None
+    assert evidence.add(102, 0, []) is None
+    # 1 * 3, then -1 * -1, then 0 * 8
+    assert evidence.add(110, 1, [4]) == ((1, 2), 4.0)
+    # -1 * -1, then 0 * 8, then 1 * -5
+    assert evidence.add(105, 1, []) == ((3,), -4.0)
+    with pytest.raises(ValueError, match="position"):
+        evidence.add(105, 2, [])  # type: ignore[arg-type]
+
+
+DAYS = st.lists(
+    st.tuples(
+        st.floats(0.1, 1e4), st.sampled_from(POSITIONS), st.lists(st.integers(1, 9), max_size=3)
+    ),
+    max_size=8,
+)
+
+
+@given(DAYS, DAYS)
+def test_evidence_goes_on_after_json(
+    before: list[tuple[float, Position, list[int]]], after: list[tuple[float, Position, list[int]]]
+) -> None:
+    evidence = Evidence()
+    for day in before:
+        evidence.add(*day)
+    again = Evidence.from_json(json.loads(json.dumps(evidence.to_json())))
+    assert [again.add(*day) for day in after] == [evidence.add(*day) for day in after]
+
+
+def test_what_is_no_saved_evidence_is_not_restored() -> None:
+    bad: object
+    for bad in (None, [{}], [{"price": 1, "position": 3, "ids": []}]):
+        with pytest.raises(MemoryFormatError):
+            Evidence.from_json(bad)
+
+
+def test_layers_have_the_published_constants() -> None:
+    assert {
+        name: (layer.recency_days, layer.importance, layer.decay) for name, layer in LAYERS.items()
+    } == {
+        "short": (3, 50, 0.92),
+        "mid": (90, 60, 0.96),
+        "long": (365, 90, 0.96),
+        "reflection": (365, 80, 0.98),
+    }
+
+
+def test_bm25_ranks_texts_in_english_and_chinese() -> None:
+    bm25 = Bm25()
+    texts = ["Microsoft cloud revenue rose", "rain in the Alps", "微软云业务收入增长", "cloud"]
+    english = bm25("cloud revenues", texts)
+    assert max(english) == english[0] == 1.0
+    assert english[0] > english[3] > 0
+    assert english[1] == english[2] == 0.0
+    chinese = bm25("云业务的收入", texts)
+    assert chinese[2] == 1.0
+    assert chinese[0] == chinese[1] == 0.0
+    assert bm25("", texts) == bm25("zebra", texts) == [0.0] * 4
+    assert bm25("cloud", []) == []
+    assert bm25("cloud", ["1 2 3"]) == [0.0]
