@@ -62,11 +62,19 @@ def akshare_functions() -> dict[str, AkShareFunction]:
         )
         if node is not None:
             defaults = _defaults(node.args)
-            nodes = [*ast.walk(node)]
-            tables = {**_tables(tree.body), **_tables(nodes)}
-            accepted = _accepted(nodes, defaults, tables)
-            found[name] = AkShareFunction(name, module, defaults, accepted)
+            found[name] = AkShareFunction(name, module, defaults, accepted_by_code(node, tree))
     return found
+
+
+def accepted_by_code(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module
+) -> dict[str, tuple[str, ...]]:
+    """The keys of a table, for each parameter of a function that its code looks up in one of the
+    function or of its module.
+    """
+    nodes = [*ast.walk(function)]
+    tables = {**_tables(module.body), **_tables(nodes)}
+    return _accepted(nodes, _defaults(function.args), tables)
 
 
 def _folder() -> Path:
