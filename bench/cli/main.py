@@ -12,6 +12,7 @@ import click
 
 from bench.cli.compare import compare
 from bench.cli.compression import compression
+from bench.cli.drift import drift
 from bench.cli.export import export
 from bench.cli.model import simulated_model
 from bench.cli.report import report
@@ -35,7 +36,17 @@ def main() -> None:
         raise click.UsageError(str(error)) from error
 
 
-for command in (run_suite, score, report, compare, export, simulated_model, speed, compression):
+for command in (
+    run_suite,
+    score,
+    report,
+    compare,
+    export,
+    simulated_model,
+    speed,
+    compression,
+    drift,
+):
     main.add_command(command)
 
 

@@ -1,1 +1,1 @@
-"""Drift: how tools change over time. Releases of AkShare are read from their files and never run."""
+"""Drift: how tools change over time. Releases of AkShare are read from their files, never run."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from bench.drift.columns import Names, columns_set
+from bench.drift.columns import OTHERS, Names, columns_set
 from bench.drift.package import (
     FunctionNode,
     Imported,
@@ -56,7 +56,8 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class Function:
     """What the sources say about one function. `accepted` has the values of each parameter that
-    takes only some, by where they are stated. `columns` is empty if the code names none.
+    takes only some, by where they are stated. `columns` are those that the code names; only if
+    `all_columns` is set, those are all.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Function:
     parameters: tuple[Parameter, ...]
     accepted: Mapping[str, Mapping[Origin, Names]]
     columns: Names
+    all_columns: bool
     hosts: Names
     documentation: str
 
@@ -126,6 +128,7 @@ class _Reader:
                 "annotation": _annotated(node.args),
                 "documentation": _documented(documentation),
             }
+            columns = self._columns_of(symbol, 0)
             accepted: dict[str, dict[Origin, Names]] = {}
             for origin, values in stated.items():
                 for parameter, taken in values.items():
@@ -135,7 +138,8 @@ class _Reader:
                 module=symbol.module.name,
                 parameters=tuple(_parameters(node.args)),
                 accepted=accepted,
-                columns=self._columns_of(symbol, 0),
+                columns=tuple(name for name in columns if name != OTHERS),
+                all_columns=OTHERS not in columns,
                 hosts=self._hosts(symbol),
                 documentation=" ".join(documentation.split()),
             )
@@ -145,15 +149,19 @@ class _Reader:
     def _columns_of(self, symbol: Symbol, depth: int) -> Names:
         key = symbol.module.name, symbol.name
         if key not in self._columns:
-            self._columns[key] = ()  # while it is read, for functions that call each other
+            self._columns[key] = (OTHERS,)  # while it is read, for functions that call each other
             if isinstance(symbol.node, FunctionNode) and depth < _MAX_DEPTH:
                 local = self._used_by(symbol).imports
 
-                def called(expression: ast.expr) -> Names:
+                def called(expression: ast.expr) -> Names | None:
                     used = self._named(expression, symbol.module, local)
-                    return () if used is None else self._columns_of(used, depth + 1)
+                    return None if used is None else self._columns_of(used, depth + 1)
 
-                self._columns[key] = columns_set(symbol.node, called)
+                def constant(expression: ast.expr) -> ast.expr | None:
+                    used = self._named(expression, symbol.module, local)
+                    return used.node if used and isinstance(used.node, ast.expr) else None
+
+                self._columns[key] = columns_set(symbol.node, called, constant)
         return self._columns[key]
 
     def _hosts(self, symbol: Symbol) -> Names:
@@ -261,8 +269,8 @@ def _hosts_of(text: str) -> Iterator[str]:
 
 def _parameters(arguments: ast.arguments) -> Iterator[Parameter]:
     positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    for argument, default in zip(positional, defaults + arguments.defaults, strict=True):
+    without: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    for argument, default in zip(positional, [*without, *arguments.defaults], strict=True):
         yield Parameter(argument.arg, "positional", _source(default))
     if arguments.vararg is not None:
         yield Parameter(arguments.vararg.arg, "variadic", "()")

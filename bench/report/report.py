@@ -5,17 +5,14 @@ markup in it, and none has characters that change the direction of writing. Ever
 from the files of the run, by the rules of `bench/metrics`.
 """
 
-import base64
-import re
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from bench.html import environment, policy
 from bench.report import plots
 from bench.report.content import content
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts
@@ -94,19 +91,19 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
             (shared / "duration.js", own / "report.js"),
         )
     )
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["breakable"] = _breakable
     # These are files of the project, and JSON without characters that are special in HTML.
     css, script, episodes = map(Markup, (css, script, facts.trajectories.json()))
-    text = environment.from_string(template).render(
-        **content(about, facts, digest),
-        figures=_figures(facts),
-        policy=_policy(css, script),
-        css=css,
-        script=script,
-        episodes=episodes,
+    text = (
+        environment()
+        .from_string(template)
+        .render(
+            **content(about, facts, digest),
+            figures=_figures(facts),
+            policy=policy(css, script),
+            css=css,
+            script=script,
+            episodes=episodes,
+        )
     )
     return plain(text)
 
@@ -127,18 +124,3 @@ def _figures(facts: Facts) -> dict[str, Markup | None]:
         "latency": plots.latency_figure(sources),
         "errors": plots.errors_figure(facts.errors),
     }
-
-
-def _breakable(name: str) -> Markup:
-    """A name with the places marked where a line may break."""
-    return Markup("<wbr>").join(re.split(r"(?<=[_./-])", name))
-
-
-def _policy(css: str, script: str) -> str:
-    """A Content-Security-Policy that allows the page's own style and script and nothing else."""
-    allowed = {"style-src": css, "script-src": script}
-    hashes = [
-        f"{name} 'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
-        for name, text in allowed.items()
-    ]
-    return "; ".join(["default-src 'none'", *hashes, "base-uri 'none'", "form-action 'none'"])

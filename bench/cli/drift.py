@@ -1,0 +1,274 @@
+"""`finbench drift`: how tools change over time."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.options import OutPath, echo_json, read_settings
+from gateway.terminal import echo
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bench.drift.releases import Release
+
+_SHOWN = 40
+_FOLDER = "releases"
+
+
+@click.group()
+def drift() -> None:
+    """Show how tools change over time."""
+
+
+@drift.command()
+@click.argument("versions", nargs=-1, metavar="[OLD NEW [RELEASE]...]")
+@click.option(
+    "--releases",
+    "count",
+    type=click.IntRange(min=2, max=500),
+    metavar="N",
+    help="N evenly spaced releases between OLD and NEW; without these, of all that there are.",
+)
+@click.option(
+    "--cache",
+    type=OutPath(),
+    metavar="DIR",
+    help="Folder of the fetched wheels. Default: `releases` in the cache folder.",
+)
+@click.option("--catalogue", is_flag=True, help="Only findings about tools of the catalogue.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["ERR", "WARN", "INFO"]),
+    help="Exit with 1 if a finding is at least as bad.",
+)
+@click.option("--json", "as_json", is_flag=True)
+@click.option("--html", type=OutPath(dir_okay=False), metavar="FILE", help="Write a page.")
+@click.option(
+    "--out",
+    type=OutPath(),
+    metavar="DIR",
+    help="Write akshare.json, with the findings about the catalogue, and akshare.svg.",
+)
+@click.option("--force", is_flag=True, help="Replace existing files of --html and --out.")
+def akshare(
+    versions: tuple[str, ...],
+    count: int | None,
+    cache: Path | None,
+    catalogue: bool,
+    fail_on: str | None,
+    as_json: bool,
+    html: Path | None,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Compare releases of AkShare by their code alone, which is never run.
+
+    Findings are between the oldest and the newest release. With more than two releases there is
+    also the share of functions that survive. pip fetches wheels that are not in the cache.
+    """
+    files = [html] if html else []
+    files += [out / name for name in ("akshare.json", "akshare.svg")] if out else []
+    if taken := [file for file in files if file.exists() and not force]:
+        raise click.ClickException(f"{taken[0]}: it exists already; --force replaces it")
+    try:
+        content = _content(versions, count, cache)
+    except KeyboardInterrupt:
+        echo("finbench: interrupted; the cache keeps what was fetched", err=True)
+        sys.exit(130)
+    if catalogue:
+        content["findings"] = [f for f in content["findings"] if f["catalogued"]]
+    _write(content, html, out, force)
+    if as_json:
+        echo_json(content)
+    else:
+        _show(content)
+    if fail_on:
+        _fail(content["findings"], fail_on)
+
+
+def _content(versions: Sequence[str], count: int | None, cache: Path | None) -> dict[str, Any]:
+    from bench.drift.history import history
+    from bench.drift.releases import Releases
+    from bench.drift.wheel import WheelError
+    from manifests import Catalog
+
+    folder = cache or read_settings().cache_dir / _FOLDER
+    releases = Releases(folder, lambda text: echo(text, err=True))
+    got = _releases(releases, versions, count)
+    tools = {m.binding.function for m in Catalog.load() if m.binding.source == "akshare"}
+    try:
+        content = history(got, tools, _Told(len(got)))
+    except WheelError as error:
+        raise click.ClickException(str(error)) from error
+    size = sum(release.wheel.stat().st_size for release in got)
+    fetched = releases.fetched_bytes
+    echo(f"read {size / 2**20:.1f} MiB of wheels, {fetched / 2**20:.1f} MiB fetched", err=True)
+    return content
+
+
+def _releases(releases: Any, versions: Sequence[str], count: int | None) -> "list[Release]":
+    """The releases to compare, the oldest first."""
+    from bench.drift.releases import ReleaseError, evenly, order
+
+    try:
+        named = sorted(versions, key=order)
+    except ReleaseError as error:
+        raise click.UsageError(str(error)) from error
+    if len(set(map(order, named))) < len(named):
+        raise click.UsageError("a release is named twice")
+    if count is None and len(named) < 2:
+        raise click.UsageError("name two releases or more, or give --releases")
+    if count is not None and len(named) not in (0, 2):
+        raise click.UsageError("--releases: name OLD and NEW, or no release")
+    try:
+        if count is not None:
+            there = releases.versions()
+            if named:
+                first, last = map(order, named)
+                there = [v for v in there if first <= order(v) <= last]
+            named = evenly(there, count)
+            if len(named) < 2:
+                raise click.ClickException("the index has no two such releases")
+        got: list[Release] = releases.get(named)
+    except ReleaseError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+    return got
+
+
+class _Told:
+    """Says on stderr which release is read, and about how long the rest takes."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._started = count, time.monotonic()
+
+    def __call__(self, done: int, version: str) -> None:
+        left = ""
+        if done:
+            seconds = (time.monotonic() - self._started) / done * (self._count - done)
+            left = f", about {seconds:.0f} s left"
+        echo(f"reading akshare {version}: {done + 1} of {self._count}{left}", err=True)
+
+
+def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, force: bool) -> None:
+    import orjson
+
+    from bench.drift.picture import picture
+    from cache.files import output_file
+
+    texts: dict[Path, bytes] = {}
+    if html is not None:
+        from bench.drift.page import page
+
+        texts[html] = page(content).encode()
+    if out is not None:
+        # Documentation changes in every third function, and says nothing about calls.
+        findings = [
+            finding
+            for finding in content["findings"]
+            if finding["catalogued"] and finding["check"] != "documentation_changed"
+        ]
+        texts[out / "akshare.json"] = orjson.dumps(
+            {**content, "findings": findings}, option=orjson.OPT_APPEND_NEWLINE
+        )
+        texts[out / "akshare.svg"] = picture(content).encode()
+    for path, text in texts.items():
+        try:
+            with output_file(path, force=force) as file:
+                file.write(text)
+        except OSError as error:
+            raise click.ClickException(f"{error.filename or path}: {error.strerror}") from error
+
+
+def _fail(findings: Sequence[Mapping[str, Any]], limit: str) -> None:
+    from bench.drift.finding import reaches
+
+    if bad := sum(reaches(finding["level"], limit) for finding in findings):
+        echo(f"finbench: {bad} findings at level {limit} or worse", err=True)
+        sys.exit(1)
+
+
+def _show(content: Mapping[str, Any]) -> None:
+    from gateway.console import PlainConsole
+
+    console = PlainConsole(narrowest=120)
+    console.print(f"AkShare {content['oldest']} to {content['newest']}")
+    table = _table("release", "date", content["unit"], "functions", "gone", "new", "parameters")
+    for name in ("missing", "not yet"):
+        table.add_column(name, justify="right")
+    for row in content["releases"]:
+        numbers = (len(row[name]) for name in ("gone", "new", "parameters_changed"))
+        table.add_row(
+            *(row["version"], row["uploaded"] or "", f"{row['time']:g}", f"{row['functions']:,}"),
+            *map(str, numbers),
+            *(str(len(row["missing"])), str(len(row["not_yet"]))),
+        )
+    console.print(table)
+    console.print(
+        "gone, new, parameters: functions since the row above; missing: of the "
+        f"{content['catalogue']} functions of the catalogue; not yet: of these, in a later release"
+    )
+    for row in content["releases"]:
+        if unread := content["unread"].get(row["version"]):
+            console.print(f"not read of {row['version']}: {', '.join(unread)}")
+    last = content["releases"][-1]
+    if last["missing"]:
+        console.print(f"missing in {last['version']}: {', '.join(last['missing'])}")
+    table = _table("level", "check", "findings", "of the catalogue")
+    for kind in content["counts"]:
+        table.add_row(*(str(kind[name]) for name in ("level", "check", "findings", "catalogued")))
+    console.print(table)
+    _show_survival(console, content)
+    _show_findings(console, content["findings"])
+
+
+def _show_survival(console: Any, content: Mapping[str, Any]) -> None:
+    from bench.metrics.interval import interval_text, percent
+
+    if len(content["releases"]) < 3:
+        return
+    for name, series in content["survival"].items():
+        steps = series["steps"]
+        share = percent(steps[-1]["survival"] if steps else 1.0)
+        interval = interval_text(steps[-1]["interval"]) if steps else ""
+        console.print(
+            f"survival, {name}: {share} of {series['functions']:,} functions"
+            f"{f' (95 % interval {interval})' if interval else ''} "
+            f"after {series['followed']:g} {content['unit']}; {len(series['ended'])} ended"
+            f"{f', {back} of them came back' if (back := len(series['returned'])) else ''}"
+        )
+
+
+def _show_findings(console: Any, findings: Sequence[Mapping[str, Any]]) -> None:
+    """What may break calls of the catalogue's tools, with the columns of a tool in one row."""
+    from bench.drift.history import grouped
+
+    chosen = [f for f in findings if f["catalogued"] and f["level"] != "INFO"]
+    rows = grouped(chosen)
+    table = _table("level", "check", "tool", "what")
+    for row in rows[:_SHOWN]:
+        table.add_row(*row)
+    if rows:
+        console.print(table)
+    left = f"{len(rows) - _SHOWN} more rows and " if len(rows) > _SHOWN else ""
+    if left or len(findings) > len(chosen):
+        others = len(findings) - len(chosen)
+        console.print(f"and {left}{others} other findings; --json has them all")
+
+
+def _table(*columns: str) -> "Table":
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(box=SIMPLE)
+    for name in columns:
+        numbers = ("days", "releases", "functions", "gone", "new", "parameters", "findings")
+        right = name in (*numbers, "of the catalogue")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    return table

@@ -1,0 +1,191 @@
+"""AkShare across releases: the findings between the oldest and the newest, a row for each release,
+and how long functions survive.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from bench.drift.differences import differences
+from bench.drift.finding import LEVELS, Finding
+from bench.drift.functions import Parameter, Surface, read_functions
+from bench.drift.releases import Release
+from bench.drift.survival import Lifetime, survival
+from bench.metrics.interval import DIGITS, rounded
+
+_DAY_S: Final = 86_400
+
+Read = Callable[[Path], Surface]
+Shapes = Mapping[str, tuple[Parameter, ...] | None]
+
+
+def history(
+    releases: Sequence[Release],
+    tools: Set[str],
+    tell: Callable[[int, str], None],
+    read: Read = read_functions,
+) -> dict[str, Any]:
+    """The drift across `releases`, of which there are two or more, the oldest first. `tools` are
+    the functions of the catalogue. `tell` is called before each release is read.
+
+    Raises `WheelError` for a release that can't be read.
+    """
+    shapes: list[Shapes] = []
+    ends: list[Surface] = []
+    unread: dict[str, dict[str, str]] = {}
+    for place, release in enumerate(releases):
+        tell(place, release.version)
+        surface = read(release.wheel)
+        if place in (0, len(releases) - 1):
+            ends.append(surface)
+        if surface.unread:
+            unread[release.version] = dict(surface.unread)
+        shapes.append(
+            {name: None if f is None else f.parameters for name, f in surface.functions.items()}
+        )
+    times, unit = _times(releases)
+    rows = _rows(releases, times, shapes, tools)
+    findings = differences(ends[0], ends[-1], _moments(releases, shapes))
+    first = shapes[0].keys()
+    return {
+        "package": "akshare",
+        "oldest": releases[0].version,
+        "newest": releases[-1].version,
+        "unit": unit,
+        "catalogue": len(tools),
+        "releases": rows,
+        "unread": unread,
+        "counts": _counts(findings, tools),
+        "survival": {
+            name: _survival(of, times, shapes)
+            for name, of in (("all", first), ("catalogue", first & tools))
+        },
+        "findings": [{**f.to_json(), "catalogued": f.tool in tools} for f in _sorted(findings)],
+    }
+
+
+def _times(releases: Sequence[Release]) -> tuple[list[float], str]:
+    """When each release came, since the first: in days, or if that is unknown in releases."""
+    uploaded = [release.uploaded for release in releases]
+    known = [moment for moment in uploaded if moment is not None]
+    if len(known) == len(uploaded) and all(a < b for a, b in pairwise(known)):
+        days = ((moment - known[0]).total_seconds() / _DAY_S for moment in known)
+        return [round(day, 1) for day in days], "days"
+    return [float(place) for place in range(len(releases))], "releases"
+
+
+def _rows(
+    releases: Sequence[Release], times: Sequence[float], shapes: Sequence[Shapes], tools: Set[str]
+) -> list[dict[str, Any]]:
+    """A row for each release, with what changed since the one before."""
+    rows = []
+    ever = frozenset[str]().union(*shapes)
+    previous: Shapes = shapes[0]
+    for place, (release, time, now) in enumerate(zip(releases, times, shapes, strict=True)):
+        later = frozenset[str]().union(*shapes[place + 1 :])
+        missing = sorted(tools - now.keys())
+        rows.append(
+            {
+                "version": release.version,
+                "uploaded": release.uploaded and release.uploaded.date().isoformat(),
+                "time": time,
+                "functions": len(now),
+                "gone": sorted(previous.keys() - now.keys()),
+                "new": sorted(now.keys() - previous.keys()),
+                "parameters_changed": sorted(
+                    name for name in now.keys() & previous.keys() if now[name] != previous[name]
+                ),
+                "missing": missing,
+                "not_yet": [name for name in missing if name in later],
+                "never_seen": [name for name in missing if name not in ever],
+            }
+        )
+        previous = now
+    return rows
+
+
+def _moments(releases: Sequence[Release], shapes: Sequence[Shapes]) -> dict[str, str]:
+    """When functions went or came, if there are releases between the oldest and the newest."""
+    if len(releases) < 3:
+        return {}
+    moments = {}
+    for (old, before), (new, after) in pairwise(zip(releases, shapes, strict=True)):
+        for name in before.keys() - after.keys():
+            moments[name] = f" since {new.version}; {old.version} still had it"
+        for name in after.keys() - before.keys():
+            moments[name] = f" since {new.version}"
+    return moments
+
+
+def _survival(
+    names: Iterable[str], times: Sequence[float], shapes: Sequence[Shapes]
+) -> dict[str, Any]:
+    """How long functions of the oldest release last. One ends at the first release without it."""
+    lifetimes = []
+    ends: dict[str, float] = {}
+    for name in names:
+        gone = next((t for t, now in zip(times, shapes, strict=True) if name not in now), None)
+        lifetimes.append(Lifetime(times[-1] if gone is None else gone, gone is not None))
+        if gone is not None:
+            ends[name] = gone
+    steps = [
+        {
+            "time": step.time,
+            "at_risk": step.at_risk,
+            "ended": step.ended,
+            "survival": round(step.survival, DIGITS),
+            "error": None if step.error is None else round(step.error, DIGITS),
+            "interval": rounded(step.interval),
+        }
+        for step in survival(lifetimes)
+    ]
+    back = sorted(name for name in ends if name in shapes[-1])
+    return {
+        "functions": len(lifetimes),
+        "followed": times[-1],
+        "steps": steps,
+        "ended": sorted(ends),
+        "returned": back,
+    }
+
+
+def _counts(findings: Iterable[Finding], tools: Set[str]) -> list[dict[str, Any]]:
+    """How many findings and tools there are by level and check, in all and of the catalogue."""
+    kinds: Counter[tuple[str, str]] = Counter()
+    ours: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        kind = finding.level, finding.check
+        kinds[kind] += 1
+        ours[kind] += finding.tool in tools
+    order: tuple[str, ...] = LEVELS
+    return [
+        {"level": level, "check": check, "findings": count, "catalogued": ours[level, check]}
+        for (level, check), count in sorted(
+            kinds.items(), key=lambda item: (order.index(item[0][0]), item[0][1])
+        )
+    ]
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda f: (LEVELS.index(f.level), f.check, f.tool, f.column or ""))
+
+
+def grouped(findings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """Level, check, tool and text of findings to read, with all columns of a tool in one row."""
+    columns: dict[tuple[str, str, str], list[str]] = {}
+    rows = []
+    for finding in findings:
+        kind = finding["level"], finding["check"], finding["tool"]
+        if not finding["check"].startswith("column_"):
+            rows.append((*kind, finding["text"]))
+        elif kind in columns:
+            columns[kind].append(finding["column"])
+        else:
+            columns[kind] = [finding["column"]]
+            rows.append((*kind, ""))
+    return [
+        (*row[:3], row[3] or f"{len(columns[row[:3]])}: {', '.join(columns[row[:3]])}")
+        for row in rows
+    ]

@@ -1,0 +1,122 @@
+"""Drift as one page of HTML, which requests nothing and has no script.
+
+No text of a release becomes markup in it, and none controls the direction of writing.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from bench.drift.history import grouped
+from bench.drift.picture import drawing
+from bench.html import environment, policy
+from bench.metrics.interval import interval_text, percent
+from gateway.terminal import plain
+
+_MOST: Final = 2_000
+
+
+def page(content: Mapping[str, Any]) -> str:
+    """The page of the content of `history`."""
+    own, shared = files("bench.drift"), files("gateway.api") / "static"
+    parts = (shared / "palette.css", files("bench.report") / "report.css", own / "drift.css")
+    css = Markup("".join(part.read_text(encoding="utf-8") for part in parts))  # noqa: S704 - ours
+    template = (own / "drift.html.j2").read_text(encoding="utf-8")
+    several = len(content["releases"]) > 2
+    text = (
+        environment()
+        .from_string(template)
+        .render(
+            policy=policy(css),
+            css=css,
+            content=content,
+            numbers=list(_numbers(content)),
+            counts=[
+                [kind[name] for name in ("check", "level", "findings", "catalogued")]
+                for kind in content["counts"]
+            ],
+            releases=[_row(row) for row in content["releases"]],
+            missing=_missing(content),
+            curve=Markup(drawing(content)) if several else None,  # noqa: S704 - written by us
+            survival=list(_survival(content)),
+            findings=_findings(content, catalogued=True),
+            others=_findings(content, catalogued=False),
+        )
+    )
+    return plain(text)
+
+
+def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    last, size = content["releases"][-1], content["catalogue"]
+    missing = len(last["missing"])
+    yield "of the catalogue exist", f"{size - missing} of {size}", f"in {content['newest']}"
+    for check, name in (
+        ("function_removed", "functions gone"),
+        ("function_added", "functions new"),
+    ):
+        counts = [kind for kind in content["counts"] if kind["check"] == check]
+        ours = sum(kind["catalogued"] for kind in counts)
+        yield name, f"{sum(kind['findings'] for kind in counts)}", f"{ours} of the catalogue"
+    broken = {
+        finding["tool"]
+        for finding in content["findings"]
+        if finding["catalogued"] and finding["level"] == "ERR"
+    }
+    yield "tools of the catalogue", f"{len(broken)}", "with a finding at level ERR"
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    numbers = (len(row[name]) for name in ("gone", "new", "parameters_changed"))
+    return (
+        *(row["version"], row["uploaded"] or "", f"{row['time']:g}", f"{row['functions']:,}"),
+        *map(str, numbers),
+        *(str(len(row["missing"])), str(len(row["not_yet"]))),
+    )
+
+
+def _missing(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each function of the catalogue that a release lacks, with the releases that do."""
+    versions = [row["version"] for row in content["releases"]]
+    lacking: dict[str, list[int]] = {}
+    for place, row in enumerate(content["releases"]):
+        for name in row["missing"]:
+            lacking.setdefault(name, []).append(place)
+    newest = len(versions) - 1
+    rows = []
+    for name, places in sorted(lacking.items(), key=lambda item: (newest not in item[1], item[0])):
+        runs: list[list[int]] = []
+        for place in places:
+            if runs and runs[-1][1] == place - 1:
+                runs[-1][1] = place
+            else:
+                runs.append([place, place])
+        spans = (versions[a] if a == b else f"{versions[a]} to {versions[b]}" for a, b in runs)
+        rows.append((name, ", ".join(spans)))
+    return rows
+
+
+def _survival(content: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    names = {"all": "all functions", "catalogue": "of the catalogue"}
+    for key, name in names.items():
+        for step in content["survival"][key]["steps"]:
+            yield (
+                *(name, f"{step['time']:g}", f"{step['at_risk']:,}", f"{step['ended']}"),
+                *(percent(step["survival"]), interval_text(step["interval"])),
+            )
+
+
+def _findings(content: Mapping[str, Any], *, catalogued: bool) -> dict[str, Any]:
+    """Rows of findings, of tools of the catalogue or of others. Changes of documentation and new
+    functions of others are only counted: they are many, and break nothing.
+    """
+    chosen = [
+        finding
+        for finding in content["findings"]
+        if finding["catalogued"] == catalogued
+        and finding["check"] != "documentation_changed"
+        and (catalogued or finding["level"] != "INFO")
+    ]
+    rows = grouped(chosen)
+    return {"rows": rows[:_MOST], "left": max(len(rows) - _MOST, 0)}

@@ -1,0 +1,251 @@
+"""Releases of AkShare: which there are, and their wheels in a cache folder.
+
+pip fetches the wheels, one at a time, from the index that it is configured to use, and checks the
+hashes. A wheel takes its name in the cache when it is whole, so what was interrupted can go on, and
+a wheel that is there is not fetched again. When each release was uploaded comes from the index's
+own list (PEP 691 and 700), if it has one; the cache keeps that as well.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import file_digest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+
+from bench.drift.functions import PACKAGE
+from bench.drift.wheel import MAX_WHEEL_BYTES
+from cache.files import replaced_file
+
+_VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){1,3}")
+_WHEEL = re.compile(rf"{PACKAGE}-(?P<version>[\d.]+)-py3-none-any\.whl")
+_LIST = "releases.json"
+_LIST_TYPE = "application/vnd.pypi.simple.v1+json"
+_MAX_LIST_BYTES = 32 * 2**20
+_LIST_S, _PIP_S = 60.0, 600.0
+
+Tell = Callable[[str], None]
+
+
+class ReleaseError(Exception):
+    """A release that can't be had; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the index says of a release's wheel; None for what it does not say."""
+
+    uploaded: datetime | None = None
+    size: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release whose wheel is in the cache, and when it was uploaded, if that is known."""
+
+    version: str
+    wheel: Path
+    uploaded: datetime | None
+
+
+def order(version: str) -> tuple[int, ...]:
+    """The place of a version among others. Raises `ReleaseError` if it is no final release."""
+    if not _VERSION.fullmatch(version):
+        raise ReleaseError(f"{version!r} is no release; write one as 1.19.5")
+    return tuple(map(int, version.split(".")))
+
+
+def evenly(versions: Sequence[str], count: int) -> list[str]:
+    """At most `count` of the versions, evenly spaced, with the first and the last."""
+    if len(versions) <= count:
+        return list(versions)
+    step = (len(versions) - 1) / (count - 1)
+    return [versions[round(step * place)] for place in range(count)]
+
+
+class Releases:
+    """The releases in a cache folder, and those of the index."""
+
+    def __init__(self, folder: Path, tell: Tell) -> None:
+        self.folder = folder
+        self.fetched_bytes = 0
+        self._tell = tell
+        self._listed = self._kept()
+
+    def versions(self) -> list[str]:
+        """All final releases that the index has, the oldest first. Raises `ReleaseError`."""
+        versions = list(self._listed) if self._read_list() else _versions_of_pip()
+        return sorted((v for v in versions if _VERSION.fullmatch(v)), key=order)
+
+    def get(self, versions: Iterable[str]) -> list[Release]:
+        """Releases by version, fetched if the cache does not have them. Raises `ReleaseError`, and
+        `OSError` if the cache can't be written.
+        """
+        wanted = list(versions)
+        if any(self._listed.get(version, Listed()).uploaded is None for version in wanted):
+            self._read_list()  # without it releases are counted, not dated
+        missing = [version for version in wanted if not self._is_whole(version)]
+        started = time.monotonic()
+        for done, version in enumerate(missing):
+            left = (time.monotonic() - started) / done * (len(missing) - done) if done else None
+            told = "" if left is None else f", about {left:.0f} s left"
+            self._tell(f"fetching {PACKAGE} {version}: {done + 1} of {len(missing)}{told}")
+            self._fetch(version)
+        return [
+            Release(version, self._wheel(version), self._listed.get(version, Listed()).uploaded)
+            for version in wanted
+        ]
+
+    def _wheel(self, version: str) -> Path:
+        return self.folder / f"{PACKAGE}-{version}-py3-none-any.whl"
+
+    def _is_whole(self, version: str) -> bool:
+        """Whether the cache has the wheel, as the index describes it."""
+        wheel, listed = self._wheel(version), self._listed.get(version, Listed())
+        if wheel.is_symlink() or not wheel.is_file():
+            return False
+        if listed.size is not None and wheel.stat().st_size != listed.size:
+            return False
+        if listed.sha256 is None:
+            return True
+        with wheel.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest() == listed.sha256
+
+    def _fetch(self, version: str) -> None:
+        size = self._listed.get(version, Listed()).size
+        if size is not None and size > MAX_WHEEL_BYTES:
+            raise ReleaseError(f"{PACKAGE} {version} is larger than {MAX_WHEEL_BYTES >> 20} MiB")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".fetching-", dir=self.folder) as aside:
+            _pip(
+                *("download", "--quiet", "--progress-bar", "off", "--no-deps", "--dest", aside),
+                *("--only-binary", ":all:", "--ignore-requires-python", f"{PACKAGE}=={version}"),
+            )
+            got = [file for file in Path(aside).iterdir() if _WHEEL.fullmatch(file.name)]
+            if len(got) != 1 or got[0].name != self._wheel(version).name:
+                raise ReleaseError(
+                    f"pip fetched no wheel of {PACKAGE} {version} that runs anywhere"
+                )
+            self.fetched_bytes += got[0].stat().st_size
+            os.replace(got[0], self._wheel(version))
+        if not self._is_whole(version):
+            self._wheel(version).unlink()
+            raise ReleaseError(f"pip fetched another {PACKAGE} {version} than its index lists")
+
+    def _kept(self) -> dict[str, Listed]:
+        try:
+            return _listing(orjson.loads((self.folder / _LIST).read_bytes()))
+        except (OSError, ValueError):
+            return {}
+
+    def _read_list(self) -> bool:
+        """Read the index's list and keep it; whether there is one with releases."""
+        if (text := _list_of_index()) is None:
+            return False
+        try:
+            found = orjson.loads(text)
+        except ValueError:
+            return False
+        if not (listed := _listing(found)):
+            return False
+        self._listed = listed
+        self.folder.mkdir(parents=True, exist_ok=True)
+        kept = [_without_place(file) for file in found["files"] if isinstance(file, dict)]
+        with replaced_file(self.folder / _LIST) as out:
+            out.write(orjson.dumps({"files": kept}))
+        return True
+
+
+def _without_place(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: file.get(key) for key in ("filename", "size", "hashes", "upload-time", "yanked")}
+
+
+def _listing(found: Any) -> dict[str, Listed]:
+    """The wheels of an index's list by version. What is not as PEP 691 and 700 say is left out."""
+    files = found.get("files") if isinstance(found, dict) else None
+    listed = {}
+    for file in files if isinstance(files, list) else ():
+        name = file.get("filename") if isinstance(file, dict) else None
+        match = _WHEEL.fullmatch(name) if isinstance(name, str) else None
+        if match is None or file.get("yanked") or not _VERSION.fullmatch(match["version"]):
+            continue
+        size, hashes, uploaded = (file.get(key) for key in ("size", "hashes", "upload-time"))
+        sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
+        listed[match["version"]] = Listed(
+            _time(uploaded),
+            size if isinstance(size, int) else None,
+            sha256 if isinstance(sha256, str) else None,
+        )
+    return listed
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _list_of_index() -> bytes | None:
+    """The list of releases of pip's index, None if there is none in a form with upload times."""
+    # pip's help shows the index that its options, variables and files say, without a password.
+    shown = re.search(r"--index-url <url>.*?\(default:?\s+(https?://[^\s)]+)\)", _help(), re.DOTALL)
+    if shown is None:
+        return None
+    headers = {"Accept": _LIST_TYPE, "User-Agent": "finport"}
+    url = f"{shown[1].rstrip('/')}/{PACKAGE}/"
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http or https, as matched
+    try:
+        with urllib.request.urlopen(request, timeout=_LIST_S) as response:  # noqa: S310
+            if response.headers.get_content_type() != _LIST_TYPE:
+                return None
+            text: bytes = response.read(_MAX_LIST_BYTES + 1)
+    except (OSError, ValueError, urllib.error.HTTPError):
+        return None
+    return text if len(text) <= _MAX_LIST_BYTES else None
+
+
+def _help() -> str:
+    try:
+        return _pip("download", "--help")
+    except ReleaseError:
+        return ""
+
+
+def _versions_of_pip() -> list[str]:
+    found = orjson.loads(_pip("index", "versions", PACKAGE, "--json"))
+    return [str(version) for version in found["versions"]]
+
+
+def _pip(*words: str) -> str:
+    """What a command of pip prints. Raises `ReleaseError` with pip's own reason."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    try:
+        done = subprocess.run(  # noqa: S603 - pip, with versions that were checked
+            command,
+            env={**os.environ, "COLUMNS": "10000", "PYTHONIOENCODING": "utf-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PIP_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ReleaseError(f"pip {words[0]} took longer than {_PIP_S:.0f} s") from None
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").splitlines()
+        errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:]
+        reason = errors[-1].removeprefix("ERROR:").strip() if errors else "no reason given"
+        raise ReleaseError(f"pip {words[0]}: {reason}")
+    return done.stdout.decode("utf-8", "replace")

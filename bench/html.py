@@ -1,0 +1,34 @@
+"""What pages of the bench have in common: a policy that forbids every request, texts of others that
+stay text, and the shared colours.
+"""
+
+import base64
+import re
+from hashlib import sha256
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+
+def environment() -> Environment:
+    """Templates in which nothing but the project's own files is markup."""
+    made = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters["breakable"] = breakable
+    return made
+
+
+def breakable(name: str) -> Markup:
+    """A name with the places marked where a line may break."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_./-])", name))
+
+
+def policy(css: str, script: str | None = None) -> str:
+    """A Content-Security-Policy that allows the page's own style and script and nothing else."""
+    allowed = {"style-src": css} | ({} if script is None else {"script-src": script})
+    hashes = [
+        f"{name} 'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
+        for name, text in allowed.items()
+    ]
+    return "; ".join(["default-src 'none'", *hashes, "base-uri 'none'", "form-action 'none'"])
