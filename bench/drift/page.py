@@ -51,7 +51,7 @@ def page(content: Mapping[str, Any]) -> str:
 def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     last, size = content["releases"][-1], content["catalogue"]
     missing = len(last["missing"])
-    yield "of the catalogue exist", f"{size - missing} of {size}", f"in {content['newest']}"
+    yield "of the catalogue", f"{size - missing}", f"of {size} exist in {content['newest']}"
     for check, name in (
         ("function_removed", "functions gone"),
         ("function_added", "functions new"),

@@ -18,6 +18,8 @@ _LABEL = 32
 """The least distance between the labels of two curves."""
 
 _NAMES: Final = {"all": "all functions", "catalogue": "of the catalogue"}
+_BARS: Final = {"all": 6, "catalogue": 2.5}
+"""How far beside the end of a curve the bar of its last interval stands."""
 
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #57606a }
@@ -26,7 +28,9 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
 .curve { fill: none; stroke-width: 2 }
 .all.curve { stroke: #6e7781; stroke-dasharray: 6 3 } .all.band { fill: #6e7781 }
 .catalogue.curve { stroke: #0969da } .catalogue.band { fill: #0969da }
-.band { stroke: none; opacity: 0.14 }
+.band { stroke: none; opacity: 0.14 } .bar { stroke-width: 3; opacity: 0.6 }
+.all.bar { stroke: #6e7781 } .all.dot { fill: #6e7781 }
+.catalogue.bar { stroke: #0969da } .catalogue.dot { fill: #0969da }
 .catalogue.label { fill: #0969da }
 .label { font-weight: 600 }
 @media (prefers-color-scheme: dark) {
@@ -34,7 +38,8 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
   .axis { stroke: #7d8590 }
   .all.curve { stroke: #9198a1 } .all.band { fill: #9198a1 }
   .catalogue.curve { stroke: #4493f8 } .catalogue.band { fill: #4493f8 }
-  .catalogue.label { fill: #4493f8 }
+  .all.bar { stroke: #9198a1 } .all.dot { fill: #9198a1 }
+  .catalogue.bar { stroke: #4493f8 } .catalogue.dot, .catalogue.label { fill: #4493f8 }
 }
 """
 
@@ -139,9 +144,15 @@ def _curve(name: str, series: Mapping[str, Any], scale: _Scale) -> list[str]:
     low = _stairs(times, [interval[0] for interval in intervals], scale)
     high = _stairs(times, [interval[1] for interval in intervals], scale)
     band = "L".join(low + high[::-1])
+    # The last step may be at the very end, where its band has no width.
+    end, (least, most) = scale.x(times[-1]), intervals[-1]
+    beside = end + _BARS[name]
+    bar = f"M{beside:.1f} {scale.y(least):.1f}V{scale.y(most):.1f}"
     return [
         f'<path class="{name} band" d="M{band}Z"/>',
         f'<path class="{name} curve" d="M{"L".join(line)}"/>',
+        f'<path class="{name} bar" d="{bar}"/>',
+        f'<circle class="{name} dot" cx="{end:.1f}" cy="{scale.y(shares[-1]):.1f}" r="3"/>',
     ]
 
 
@@ -160,7 +171,7 @@ def _labels(survival: Mapping[str, Mapping[str, Any]], scale: _Scale) -> list[st
     for name, series in sorted(survival.items(), key=lambda item: -_last(item[1])):
         y = max(scale.y(_last(series)), next_free)
         next_free = y + _LABEL
-        x = _WIDTH - _RIGHT + 10
+        x = _WIDTH - _RIGHT + 14
         ended = len(series["ended"])
         share = f"{percent(_last(series))} {_NAMES[name]}"
         parts.append(f'<text class="{name} label" x="{x}" y="{y + 4:.1f}">{share}</text>')
