@@ -27,8 +27,8 @@ from bench.drift.functions import PACKAGE
 from bench.drift.wheel import MAX_WHEEL_BYTES
 from cache.files import replaced_file
 
-_VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){1,3}")
-_WHEEL = re.compile(rf"{PACKAGE}-(?P<version>[\d.]+)-py3-none-any\.whl")
+_VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){1,3}")
+_WHEEL = re.compile(rf"{PACKAGE}-(?P<version>[0-9.]+)-py3-none-any\.whl")
 _LIST = "releases.json"
 _LIST_TYPE = "application/vnd.pypi.simple.v1+json"
 _MAX_LIST_BYTES = 32 * 2**20

@@ -1,0 +1,50 @@
+"""Survival curves, against figures worked out by hand."""
+
+from math import exp, log, sqrt
+
+import pytest
+
+from bench.drift.survival import Lifetime, survival
+
+# Six things: ends at 1, 2 and 4; censored at 2, 3 and 4.
+#   t=1: 6 at risk, 1 ends: S = 5/6,              V/S^2 = 1/(6*5)            = 0.033333
+#   t=2: 5 at risk, 1 ends: S = 5/6 * 4/5 = 2/3,  V/S^2 = 1/30 + 1/(5*4)     = 0.083333
+#   t=4: 2 at risk, 1 ends: S = 2/3 * 1/2 = 1/3,  V/S^2 = 1/12 + 1/(2*1)     = 0.583333
+SIX = [(1, True), (2, True), (2, False), (3, False), (4, True), (4, False)]
+
+
+def test_the_estimate_and_its_error_are_those_worked_out_by_hand() -> None:
+    steps = survival(Lifetime(time, ended) for time, ended in SIX)
+    assert [(s.time, s.at_risk, s.ended) for s in steps] == [(1, 6, 1), (2, 5, 1), (4, 2, 1)]
+    assert [s.survival for s in steps] == pytest.approx([5 / 6, 2 / 3, 1 / 3])
+    errors = [5 / 6 * sqrt(1 / 30), 2 / 3 * sqrt(1 / 12), 1 / 3 * sqrt(7 / 12)]
+    assert [s.error for s in steps] == pytest.approx(errors)
+
+
+def test_the_interval_is_symmetric_for_the_logarithm_of_minus_the_logarithm() -> None:
+    *_, last = survival(Lifetime(time, ended) for time, ended in SIX)
+    reach = 1.959963984540054 * sqrt(7 / 12) / log(3)
+    assert last.interval == pytest.approx((3 ** -exp(reach), 3 ** -exp(-reach)))
+    assert last.interval == pytest.approx((0.013685, 0.754844), abs=1e-6)
+
+
+def test_without_censoring_survival_is_the_share_that_is_left() -> None:
+    lifetimes = [Lifetime(3, ended=True)] * 25 + [Lifetime(9, ended=False)] * 75
+    (step,) = survival(lifetimes)
+    assert step.survival == 0.75
+    assert step.error == pytest.approx(sqrt(0.75 * 0.25 / 100))  # the binomial one
+
+
+def test_nothing_that_ends_gives_no_step() -> None:
+    assert survival([Lifetime(5, ended=False)] * 3) == []
+    assert survival([]) == []
+
+
+def test_once_nothing_is_left_there_is_no_interval() -> None:
+    steps = survival([Lifetime(1, ended=True), Lifetime(2, ended=True)])
+    assert (steps[-1].survival, steps[-1].error, steps[-1].interval) == (0, None, None)
+
+
+def test_what_is_censored_when_others_end_was_still_at_risk() -> None:
+    (step,) = survival([Lifetime(1, ended=True), Lifetime(1, ended=False)])
+    assert (step.at_risk, step.survival) == (2, 0.5)
