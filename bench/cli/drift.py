@@ -104,7 +104,8 @@ def _content(versions: Sequence[str], count: int | None, cache: Path | None) -> 
     try:
         content = history(got, tools, _Told(len(got)))
     except WheelError as error:
-        raise click.ClickException(str(error)) from error
+        text = f"{error}; without it in {folder} it is fetched again"
+        raise click.ClickException(text) from error
     size = sum(release.wheel.stat().st_size for release in got)
     fetched = releases.fetched_bytes
     echo(f"read {size / 2**20:.1f} MiB of wheels, {fetched / 2**20:.1f} MiB fetched", err=True)
@@ -190,7 +191,7 @@ def _fail(findings: Sequence[Mapping[str, Any]], limit: str) -> None:
     from bench.drift.finding import reaches
 
     if bad := sum(reaches(finding["level"], limit) for finding in findings):
-        echo(f"finbench: {bad} findings at level {limit} or worse", err=True)
+        echo(f"finbench: findings at level {limit} or worse: {bad}", err=True)
         sys.exit(1)
 
 

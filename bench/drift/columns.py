@@ -21,6 +21,9 @@ OTHERS: Final = "\0others"
 
 _UNKNOWN: Final = (OTHERS,)
 _MAX_HOPS: Final = 8
+_MAX_STEPS: Final = 200_000
+"""How many expressions are looked at in a function; lists made of each other twice have no end."""
+
 _AS_BEFORE: Final = ("loc", "iloc", "values")
 
 
@@ -65,6 +68,7 @@ class _Flow:
     ) -> None:
         self._called, self._constant = called, constant
         self._literals: dict[str, ast.expr] = {}
+        self._left = _MAX_STEPS
         self.returned: Names = ()
 
     def block(self, statements: Iterable[ast.stmt], state: State) -> State | None:
@@ -255,6 +259,9 @@ class _Flow:
 
     def _texts(self, value: ast.expr | None) -> Names:
         """The texts of a list, or the keys of a mapping, with `OTHERS` for what is computed."""
+        self._left -= 1
+        if self._left < 0:
+            return _UNKNOWN
         match self._literal(value):
             case ast.Constant(value=str(text)):
                 return (text,)

@@ -14,6 +14,7 @@ from bench.drift.wheel import Sources
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 _MAX_HOPS = 32
+_MAX_STARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class Package:
         folder = name if is_package else name.rpartition(".")[0]
         for key, bound in bindings(tree.body, folder):
             if key == "*" and isinstance(bound, Imported):
-                module.stars.append(bound.module)
+                if bound.module not in module.stars and len(module.stars) < _MAX_STARS:
+                    module.stars.append(bound.module)
             elif bound is None:
                 module.bindings.pop(key, None)
             else:

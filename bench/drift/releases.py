@@ -11,12 +11,12 @@ import re
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import file_digest
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -211,10 +211,19 @@ def _list_of_index() -> bytes | None:
         with urllib.request.urlopen(request, timeout=_LIST_S) as response:  # noqa: S310
             if response.headers.get_content_type() != _LIST_TYPE:
                 return None
-            text: bytes = response.read(_MAX_LIST_BYTES + 1)
-    except (OSError, ValueError, urllib.error.HTTPError):
+            return _within(response, time.monotonic() + _LIST_S)
+    except (OSError, ValueError, HTTPException):
         return None
-    return text if len(text) <= _MAX_LIST_BYTES else None
+
+
+def _within(response: HTTPResponse, deadline: float) -> bytes | None:
+    """The body of a response, None if it is too long or takes too long."""
+    text = bytearray()
+    while part := response.read1(2**16):
+        text += part
+        if len(text) > _MAX_LIST_BYTES or time.monotonic() > deadline:
+            return None
+    return bytes(text)
 
 
 def _help() -> str:

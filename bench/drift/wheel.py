@@ -14,7 +14,7 @@ from pathlib import Path
 MAX_WHEEL_BYTES = 64 * 2**20
 MAX_ENTRIES = 10_000
 MAX_FILE_BYTES = 2**20
-MAX_TOTAL_BYTES = 32 * 2**20
+MAX_TOTAL_BYTES = 16 * 2**20
 """Bounds of a wheel, of its number of files, and of its sources once they are unpacked. AkShare
 1.19.5 has 1.2 MiB, 409 files, of which the longest source has 245 KiB, and 3.4 MiB in all.
 """

@@ -120,7 +120,7 @@ def test_fail_on_decides_the_exit_code(cache: Path) -> None:
     assert drift(cache, "1.16.10", "1.17.0", "--fail-on", "ERR").returncode == 0
     failed = drift(cache, "1.16.10", "1.17.0", "--fail-on", "WARN")
     assert failed.returncode == 1
-    assert "1 findings at level WARN or worse" in failed.stderr
+    assert "findings at level WARN or worse: 1" in failed.stderr
     assert drift(cache, "1.16.10", "1.17.0", "--fail-on", "WARN", "--catalogue").returncode == 0
 
 

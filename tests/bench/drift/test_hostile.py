@@ -57,6 +57,16 @@ def test_deep_code_that_parses_is_no_crash(tmp_path: Path, bad: str) -> None:
     assert set(surface.functions) == {"good", "bad"}
 
 
+def test_lists_made_of_each_other_twice_end(tmp_path: Path) -> None:
+    lists = "".join(f"L{n} = [*L{n + 1}, *L{n + 1}]\n" for n in range(60)) + "L60 = ['a']\n"
+    own = "SELF = [*SELF, *SELF]\n"
+    code = "def bad():\n    t.columns = L0\n    return t\n"
+    surface = read_with(tmp_path, lists + code)
+    assert surface.functions["bad"] is not None
+    surface = read_with(tmp_path, own + code.replace("L0", "SELF"))
+    assert set(surface.functions) == {"good", "bad"}
+
+
 def test_imports_in_a_circle_end(tmp_path: Path) -> None:
     modules = {
         "__init__.py": "from akshare.one import lost, found\nfrom akshare.one import *\n",

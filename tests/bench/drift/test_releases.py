@@ -81,6 +81,16 @@ def test_without_an_index_what_is_not_in_the_cache_fails_with_pips_reason(served
         Releases(served, silent).versions()
 
 
+def test_an_index_with_a_password_is_left_to_pip(
+    served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with package_index(served, list_of(served, DATES)) as (url, _):
+        monkeypatch.setenv("PIP_INDEX_URL", url.replace("://", "://someone:secret@"))
+        releases = Releases(tmp_path / "cache", silent)
+        assert releases.versions() == ["1.0.9", "1.0.10", "1.1.0"]
+    assert not (tmp_path / "cache").exists()
+
+
 @pytest.mark.parametrize("text", ["{", '{"files": [{"filename": 1}, 5, null]}'])
 def test_a_list_of_another_form_is_none(served: Path, text: str) -> None:
     (served / "releases.json").write_text(text)
