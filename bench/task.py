@@ -33,6 +33,6 @@ class Task(TaskModel):
 
     @property
     def labelled_arguments(self) -> list[dict[str, Any]]:
-        """The arguments of each labelled call; none if no call has any."""
-        arguments = [call.arguments for call in self.tools]
-        return arguments if any(arguments) else []
+        """The arguments of each labelled call; none if they were given for no call."""
+        are_given = any("arguments" in call.model_fields_set for call in self.tools)
+        return [call.arguments for call in self.tools] if are_given else []

@@ -108,6 +108,8 @@ def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> 
         scores.append(given)
         names.append(sorted(judges))
     metrics = agreement(*scores)
+    if not any(found["episodes"] for found in metrics.values()):
+        raise click.ClickException("no episode has valid scores of both judges for one metric")
     if unknown := [name for name in only if name not in metrics]:
         raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(metrics)}")
     metrics = {name: found for name, found in metrics.items() if not only or name in only}

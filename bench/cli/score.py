@@ -161,8 +161,6 @@ def _show(
         about |= {"judged": judging.asked, "failed_judgements": judging.failed}
         about["first_errors"] = {"judge": judging.first_error}
     report(suite, metrics, RunInfo.of(about))
-    if judged["invalid"]:
-        echo(f"{judged['invalid']} answers of the judge were no scores, or none came")
 
 
 async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judging | None"]:

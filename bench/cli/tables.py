@@ -76,6 +76,8 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
                 f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
             )
+    if invalid := metrics.get("judged", {}).get("invalid"):
+        console.print(f"{invalid} answers of the judge were no scores, or none came")
     if about.failed_judgements:
         console.print(f"the judge failed on {about.failed_judgements} of {about.judged} episodes")
     for ending, text in about.first_errors.items():

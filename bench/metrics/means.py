@@ -1,5 +1,6 @@
 """Means of the figures of single episodes, with intervals of 95 %."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -107,11 +108,16 @@ class Means:
         self._all = _Group(ranges)
         self._groups: dict[str, dict[str, _Group]] = {name: {} for name in groups}
         self._passed = self._infrastructure = 0
+        self._judges: Counter[str] = Counter()
+        self._invalid = 0
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
         found = self._measured(record, last_round)
         self._passed += found.passed
         self._infrastructure += found.infrastructure
+        if record.judgement is not None:
+            self._judges[record.judgement.judge] += 1
+            self._invalid += record.judgement.invalid
         self._all.add(found.figures)
         for name, rows in self._groups.items():
             self._row(rows, str(getattr(record, name))).add(found.figures)
@@ -119,6 +125,8 @@ class Means:
     def merge(self, other: "Means") -> None:
         self._passed += other._passed
         self._infrastructure += other._infrastructure
+        self._judges.update(other._judges)
+        self._invalid += other._invalid
         self._all.merge(other._all)
         for name, rows in self._groups.items():
             for row, theirs in other._groups[name].items():
@@ -143,7 +151,12 @@ class Means:
             name: {row: group.result() for row, group in sorted(rows.items())}
             for name, rows in self._groups.items()
         }
-        return {"breakdown": breakdown} if breakdown else {}
+        judged = {
+            "judges": dict(sorted(self._judges.items())),
+            "episodes": self._judges.total(),
+            "invalid": self._invalid,
+        }
+        return {"judged": judged, **({"breakdown": breakdown} if breakdown else {})}
 
     def counts(self) -> Mapping[str, str]:
         of = f"of {self._all.episodes:,}"

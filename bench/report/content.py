@@ -47,6 +47,7 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
         "numbers": [list(_big_metrics(facts, metrics)), list(_big_rest(about, facts, metrics))],
         "title": suite.title,
         "metrics": list(_metrics(metrics, facts)),
+        "own_scales": any(not metric.is_share for metric in suite.metrics if metric.is_main),
         "metric_names": 2 if any(metric.axis for metric in suite.metrics) else 1,
         "metrics_note": suite.metrics_note or _note(suite.metrics),
         "models_published": list(suite.published),

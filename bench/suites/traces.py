@@ -96,6 +96,8 @@ def _read(line: Any, index: int, seen: Counter[str], scores: Collection[float]) 
         raise _FieldError("not a JSON object")
     if "episode" in line:
         return Traced(_ours(line, scores), typed=True)
+    if line.keys() == {"task", "index", "answer"}:
+        raise _FieldError("not a trace but an answer to a task of Finova: name --suite finova")
     task = as_text(line.get("id")) or str(index)
     error = as_text(line["error"]) if line.get("error") else None
     calls = _objects(line, "tool_calls")

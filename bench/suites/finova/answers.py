@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.json_lines import JsonLinesError, values
-from bench.record import MOST, EpisodeRecord
+from bench.record import MOST, Ending, EpisodeRecord
 from bench.suites.finova.extraction import KINDS
 from bench.suites.finova.tasks import id_of
 from bench.suites.suite import Traced, TraceFormatError
@@ -46,6 +46,7 @@ def read_answers(file: Path) -> Iterator[Traced]:
 
 
 def _episode(task: str, answer: _Answer, repeat: int) -> EpisodeRecord:
+    text = answer.answer or ""
     return EpisodeRecord(
         episode=f"{task}.{repeat}",
         id=task,
@@ -57,5 +58,6 @@ def _episode(task: str, answer: _Answer, repeat: int) -> EpisodeRecord:
         ground_truth="",
         candidate_tools=[],
         started_at=0.0,
-        execution_result=answer.answer or "",
+        execution_result=text,
+        ending=(Ending.ANSWER if text.strip() else Ending.EMPTY).value,
     )

@@ -58,12 +58,13 @@ class FinovaJudge:
 
 
 def _read(record: EpisodeRecord) -> tuple[str, dict[str, bool | Comparisons]]:
-    """The extracted answer, and whether it is right by both readings. In ours, an episode that
-    ended with an error is wrong; the published rule takes an empty text for an empty list of slots.
+    """The extracted answer, and whether it is right by both readings. In ours, an empty answer and
+    an episode that ended with an error are wrong; the published rule takes an empty text for an
+    empty list of slots.
     """
     kind, gold, text = record.category, record.ground_truth, record.execution_result
     answer = extracted(kind, text)
     return answer, {
-        "accuracy": record.error is None and is_right(kind, gold, answer),
+        "accuracy": bool(text.strip()) and record.error is None and is_right(kind, gold, answer),
         "accuracy_published": published(kind, gold, text),
     }

@@ -137,10 +137,8 @@ class FinovaMetrics:
 
     def counts(self) -> Mapping[str, str]:
         whole = sum(count.judged for count in self._kinds.values())
-        counts = {
-            reading: f"{sum(c.right[reading] for c in self._kinds.values()):,} of {whole:,}"
-            for reading in READINGS
-        }
+        text = f"mean of {len(self._kinds)} kinds, {whole:,} answers"
+        counts = dict.fromkeys(READINGS, text)
         for kind, count in self._kinds.items():
             counts[kind] = f"{count.right['accuracy']:,} of {count.judged:,}"
         return counts

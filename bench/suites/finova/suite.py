@@ -53,7 +53,7 @@ class Finova(Suite):
     judges = (
         JudgeType("rules", "the rules of the suite, which need no model", lambda _: FinovaJudge()),
     )
-    groups: ClassVar[Mapping[str, str]] = {"category": "Kind of task", "source_dataset": "Category"}
+    groups: ClassVar[Mapping[str, str]] = {"category": "Kind of task", "source_dataset": "Source"}
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
@@ -88,12 +88,11 @@ class Finova(Suite):
     @classmethod
     def item(cls, record: EpisodeRecord) -> dict[str, Any]:
         kind, _, index = record.id.rpartition("_")
-        found = cls.measured(record, [])
         return {
             "task": kind,
             "index": int(index) if index.isdecimal() else None,
-            "right": found.passed,
-            "right_published": bool(found.figures["accuracy_published"]),
+            "right": right(record.judgement, "accuracy"),
+            "right_published": right(record.judgement, "accuracy_published"),
             "extracted": record.judgement.extracted if record.judgement is not None else "",
         }
 
@@ -102,8 +101,8 @@ class Finova(Suite):
         unjudged = f", {metrics['unjudged']} not judged" if metrics["unjudged"] else ""
         differ = sum(metrics["readings_differ"].values())
         return (
-            f"{metrics['episodes']} answers: {metrics['passed']} right{unjudged}; by the published "
-            f"rule {differ} verdicts differ"
+            f"{metrics['episodes']} answers: {metrics['passed']} right{unjudged}. "
+            f"The published rule judges {differ} of them differently."
         )
 
     @classmethod

@@ -14,7 +14,7 @@ from bench.suites.fintrace.published import PUBLISHED
 from bench.suites.fintrace.tasks import read_task
 from bench.suites.fintrace.trajectory import computed
 from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
-from bench.suites.traces import read_trace
+from bench.suites.traces import for_evaluator, read_trace
 from bench.task import Task
 
 _PAPER = "arXiv 2604.10015; the reading of empty trajectories and of arguments is ours"
@@ -89,6 +89,7 @@ class FinTrace(Suite):
         Measure("all_gold_called", test=True, is_share=False),
     )
     judges = (JudgeType("llm", "a model is asked, by rubrics", _llm_judge, needs_model=True),)
+    exports: ClassVar = {"fintoolbench": for_evaluator}
     groups: ClassVar[Mapping[str, str]] = {"difficulty": "Difficulty", "category": "Category"}
     published = PUBLISHED
     published_note = (
@@ -104,18 +105,21 @@ class FinTrace(Suite):
 
     @classmethod
     def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
-        """An episode passes if it ended with an answer and called every gold tool; that is our
-        reading, since the paper has no such verdict.
+        """An episode passes if it has an answer and called every gold tool; that is our reading,
+        since the paper has no such verdict.
         """
-        figures = computed(record)
         judged = record.judgement.by_metric if record.judgement is not None else {}
-        figures |= {
+        known = computed(record)
+        figures = {
             metric.name: _median(judged.get(metric.name))
-            for metric in cls.metrics
             if metric.is_judged
+            else known.get(metric.name)
+            for metric in cls.metrics
         }
-        passed = record.error is None and figures.get("ToolCallingRecall") in (None, 1)
-        figures["all_gold_called"] = float(passed)
+        recall = figures["ToolCallingRecall"]
+        answered = record.error is None and bool(record.execution_result.strip())
+        passed = answered and recall == 1
+        figures["all_gold_called"] = None if recall is None else float(passed)
         failed = [call.fault for call in last_round if not call.ok]
         infrastructure = not passed and (
             record.ending == Ending.MODEL_ERROR

@@ -82,6 +82,7 @@ def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
         answer("compliance", 1, "否"),
         answer("intent_recognition", 3, "\\boxed{[]}"),
         answer("slot_filling", 1, None),
+        answer("slot_filling", 2, ""),  # no slot is expected, but an empty answer is none
         answer("tool_planning", 0, '```json\n["基金净值查询", "持仓查询", "汇率查询"]\n```'),
     )
     done, metrics = scored("--items", "items.jsonl")
@@ -94,6 +95,7 @@ def test_recorded_answers_are_scored_and_each_verdict_is_written() -> None:
         ("compliance", 1, True, "否"),
         ("intent_recognition", 3, True, "[]"),
         ("slot_filling", 1, False, ""),
+        ("slot_filling", 2, False, ""),
         ("tool_planning", 0, True, '["基金净值查询","持仓查询","汇率查询"]'),
     ]
     assert (metrics["reasoning"], metrics["slot_filling"], metrics["expression"]) == (1, 0, None)

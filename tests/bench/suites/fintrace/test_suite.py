@@ -14,6 +14,7 @@ from bench.agents.registry import AgentSettings
 from bench.judges.registry import JudgeSettings
 from bench.models.settings import ModelSettings
 from bench.models.simulated import MODEL, ModelFaults, SimulatedModel
+from bench.record import Judgement
 from bench.runs.run import RunPlan, run
 from bench.suites import load_suite
 from bench.suites.fintrace.rubrics import RUBRICS
@@ -112,9 +113,52 @@ def test_a_run_of_another_suite_and_a_trace_of_others_are_scored(gold: Callable[
         assert item["ToolCallingPrecision"] == 0.5
 
 
+def test_an_episode_passes_by_an_answer_to_a_known_task(gold: Callable[..., str]) -> None:
+    answered = replace(episode(0, call()), judgement=None)
+    silent = replace(answered, execution_result=" ", episode="silent")
+    foreign = replace(episode(1, call()), labelled_tools=[], judgement=None)
+    write_run(Path("run"), [answered, silent, foreign])
+    options = ("--suite", "fintrace", "--dataset", gold(), "--json")
+    metrics = json.loads(finbench("score", "run", *options).stdout)
+    assert (metrics["episodes"], metrics["passed"]) == (3, 1)
+    write_run(Path("other"), [foreign])
+    other = finbench("score", "other", "--suite", "fintrace", "--dataset", gold())
+    assert "0 answered and called every gold tool" in other.stdout
+    assert "no episode is of a task of fintrace" in other.stderr
+
+
+def test_arguments_count_where_the_gold_has_them(gold: Callable[..., str]) -> None:
+    made = replace(call(), tool_name="rates", parameters={"base": "ZAR"})
+    record = replace(episode(0, made), labelled_tools=[], judgement=None)
+    write_run(Path("run"), [record])
+    for trajectory, f1 in (
+        ([{"tool": "rates", "arguments": {}}], 0),
+        ([{"tool": "rates", "arguments": {"base": "ZAR"}}], 1),
+        ([{"tool": "rates"}], None),
+    ):
+        options = ("--suite", "fintrace", "--dataset", gold(gold_trajectory=trajectory), "--json")
+        metrics = json.loads(finbench("score", "run", *options).stdout)
+        assert metrics["ToolCallingF1_arguments"] == f1
+
+
+def test_what_is_no_trace_of_this_suite_is_refused() -> None:
+    Path("answers.jsonl").write_bytes(orjson.dumps({"task": "x", "index": 0, "answer": "1"}))
+    done = finbench("score", "answers.jsonl")
+    assert done.returncode == 1
+    assert "name --suite finova" in done.stderr
+    judgements = [Judgement("a", "x", by_metric={"M": [1.0]}), Judgement("b", "x", invalid=3)]
+    for name, judgement in zip("ab", judgements, strict=True):
+        write_run(Path(name), [replace(episode(0), judgement=judgement)])
+    compared = finbench("compare", "--judges", "a", "b")
+    assert compared.returncode == 1
+    assert "no episode has valid scores of both judges" in compared.stderr
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
+        ({"gold_trajectory": []}, r"gold\.jsonl:1: gold_trajectory"),
+        ({"id": ""}, r"gold\.jsonl:1: id"),
         ({"gold_trajectory": [{"name": "a"}]}, r"gold\.jsonl:1: gold_trajectory\.0\.tool"),
         ({"answr": "42"}, r"gold\.jsonl:1: answr"),
         ({"query": None}, r"gold\.jsonl:1: query"),
