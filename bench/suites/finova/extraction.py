@@ -38,8 +38,13 @@ _STYLE = re.compile(
 _FENCED = re.compile(r"```[A-Za-z]*+")
 _BOLD = re.compile(r"\*\*([^*\n]++)\*\*")
 _MARKED = re.compile(r"(?:答案|结论|结果|判断|回答|输出|\b[Aa]nswer)(?:应该|应)?\s*+")
-_MARK_END = re.compile(r"(?:is\b|[是为])?[\s:：*“\"'‘]*+")
+_MARK_END = re.compile(r"】?(?:is\b|[是为])?[\s:：*“\"'‘]*+")
 _SENTENCE_END = re.compile(r"[。!\n]|\.(?=\s|$)|,(?!\s*+[\dA-E])")
+
+_BOTH = re.compile(
+    r"是\s*+(?:/|或者?|还是)\s*+否|否\s*+(?:/|或者?|还是)\s*+是|对\s*+(?:/|或者?|还是)\s*+错"
+)
+"""Words that name both answers, and so none."""
 
 _NEGATED = {"不是": "否", "不对": "错", "没错": "对"}
 _WORD = "不是|不对|没错|[是否对错]"
@@ -204,13 +209,14 @@ def _word(text: str) -> str:
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:
+    text = _BOTH.sub("\n", text)
     word = next((match[1] for match in pattern.finditer(text) if match[1]), "")
     return _NEGATED.get(word, word)
 
 
 def _stated(text: str) -> str:
     """The answer to a question of reasoning: what is marked, else what follows the last 答案 or the
-    like, else the last code block or bold part, else the whole text if it is a short line.
+    like, else the last code block or bold part, else the last line if it is short.
     """
     for part in _forms(text):
         return _unwrapped(part)
@@ -222,5 +228,5 @@ def _stated(text: str) -> str:
     for part in (*_blocks(text), *reversed(_BOLD.findall(text))):
         if said := part.strip(" *“”\"'$\n:"):
             return _unwrapped(said) if len(said) <= LONGEST_PLAIN else ""
-    said = text.strip(" *“”\"'$。\n")
-    return _unwrapped(said) if len(said) <= LONGEST_PLAIN and "\n" not in said else ""
+    said = text.strip(" *“”\"'$。\n").rpartition("\n")[2].strip()
+    return _unwrapped(said) if len(said) <= LONGEST_PLAIN else ""

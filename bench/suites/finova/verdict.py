@@ -18,7 +18,12 @@ Gold = str | Sequence[str]
 
 _PARTS = re.compile("[;；]")
 _LETTERS = re.compile(r"[A-E](?:[\s;,、和与及&.。]*[A-E])*+[\s.。)]*", re.IGNORECASE)
-_OPTION = re.compile(r"\W*+(?:选项|选择|选)?\W*+([A-E])(?:\W*+|\s*+[.:、)][^;]*)", re.IGNORECASE)
+_OPTION = re.compile(
+    r"\W*+(?:(?:故|因此|所以|应该?|本题|正确)?(?:选项|选择|选)(?:为|是)?"
+    r"|(?:the correct )?option(?: is)?)?"
+    r"\W*+([A-E])(?:选项|项)?(?:正确|is correct)?(?:\W*+|\s*+is correct\W*+|\s*+[.:、)][^;]*)",
+    re.IGNORECASE,
+)
 
 
 def is_right(task: str, gold: Gold, extracted: str) -> bool | Comparisons:
