@@ -234,8 +234,13 @@ def _help() -> str:
 
 
 def _versions_of_pip() -> list[str]:
-    found = orjson.loads(_pip("index", "versions", PACKAGE, "--json"))
-    return [str(version) for version in found["versions"]]
+    # Text, because the pip that comes with Python 3.11 prints no JSON here.
+    shown = re.search(
+        r"^Available versions: (.+)$", _pip("index", "versions", PACKAGE), re.MULTILINE
+    )
+    if shown is None:
+        raise ReleaseError(f"pip index names no versions of {PACKAGE}")
+    return shown[1].split(", ")
 
 
 def _pip(*words: str) -> str:
