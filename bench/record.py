@@ -145,8 +145,8 @@ class EpisodeRecord:
 
     `episode` is unique in a run; `id` names the task and `repeat` counts its repetitions from 0.
     Times are Unix seconds and milliseconds. `labelled_tools` are those of the task's labels,
-    `labelled_arguments` their arguments in the same order (empty where the suite has none), and
-    `candidate_tools` the tools that the agent was offered.
+    `labelled_arguments` their arguments in the same order (none in a suite that does not compare
+    arguments), and `candidate_tools` the tools that the agent was offered.
     """
 
     episode: str

@@ -1,6 +1,8 @@
 """The options of a call beside its tool and arguments."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 from types import NoneType
 
 from cache import CacheControl
@@ -27,12 +29,11 @@ class CallContext:
     says. `max_tokens` or `max_chars` shorten the answer to a text within that budget, with what
     `question` asks for (`gateway.compress`); without a budget, of the call or by default, a
     question has no effect. `as_rows` asks for the rows of a table: then no budget applies by
-    default. `client` names the caller: no client's calls starve
-    another's. `grant` says which tools it may use, if that differs from the settings. `episode` and
-    `step` say in the record on whose behalf the call was made. `traceparent` (W3C Trace Context)
-    says within which span it was made. Raises `ValueError` for a deadline or a number of rows that
-    is not positive, and for a budget that can't be kept, and `TypeError` for a value of another
-    type.
+    default. `client` names the caller: no client's calls starve another's. `grant` says which tools
+    it may use, if that differs from the settings. `episode` and `step` say in the record on whose
+    behalf the call was made. `traceparent` (W3C Trace Context) says within which span it was made.
+    Raises `ValueError` for a deadline or a number of rows that is not positive, and for a budget
+    that can't be kept, and `TypeError` for a value of another type.
     """
 
     deadline_s: float | None = None
@@ -49,11 +50,8 @@ class CallContext:
     as_rows: bool = False
 
     def __post_init__(self) -> None:
-        for name, kinds, words in _TYPES:
-            value = getattr(self, name)
-            kind = value.__class__
-            if kind not in kinds and (kind is bool or not isinstance(value, kinds)):
-                raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
+        if (problem := _mistyped(tuple(map(type, _values(self))))) is not None:
+            raise TypeError(problem)
         if self.deadline_s is not None and not self.deadline_s > 0:
             raise ValueError(f"deadline_s must be above 0, not {self.deadline_s}")
         if self.max_rows is not None and self.max_rows < 1:
@@ -98,5 +96,16 @@ _TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("question", (str,), "a text"),
     ("as_rows", (bool,), "a bool"),
 )
+_values = attrgetter(*(name for name, _, _ in _TYPES))
+
+
+@lru_cache(maxsize=256)
+def _mistyped(kinds: tuple[type, ...]) -> str | None:
+    """What is wrong with values of these types, in the order of `_TYPES`; None if nothing is."""
+    for kind, (name, wanted, words) in zip(kinds, _TYPES, strict=True):
+        if kind not in wanted and (kind is bool or not issubclass(kind, wanted)):
+            return f"{name} must be {words}, not {kind.__name__}"
+    return None
+
 
 DEFAULT_CONTEXT = CallContext()

@@ -34,7 +34,7 @@ class Gold:
 
     def __init__(self, suite: Suite) -> None:
         self.filled = 0
-        self._suite = suite.name
+        self._suite = suite
         self._by_id = {task.id: task for task in suite.tasks}
         self._by_question = {task.question.strip(): task for task in suite.tasks}
 
@@ -50,12 +50,12 @@ class Gold:
         record.question = record.question or task.question
         record.ground_truth = record.ground_truth or task.answer
         record.category = record.category or task.category
-        record.source_dataset = record.source_dataset or task.source_dataset or self._suite
+        record.source_dataset = record.source_dataset or task.source_dataset or self._suite.name
         record.difficulty = record.difficulty or task.difficulty
         if not record.labelled_tools:
             record.labelled_tools = [call.name for call in task.tools]
         if record.labelled_tools == [call.name for call in task.tools]:
-            record.labelled_arguments = record.labelled_arguments or task.labelled_arguments
+            record.labelled_arguments = record.labelled_arguments or self._suite.arguments_of(task)
 
 
 class Episodes:

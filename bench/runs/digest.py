@@ -17,11 +17,8 @@ from bench.json_lines import JsonLinesError, ended_lines
 from bench.runs.about import RunDirectoryError
 
 _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
-_LABELS = ("labelled_arguments", "difficulty")
-"""Facts of a task, which the digest of its suite covers: older records do not have them."""
-
-_OPTIONAL = ("by_metric", "extracted")
-"""Fields of a judgement that count only where they are not empty: older records lack them."""
+_OPTIONAL = ("labelled_arguments", "difficulty", "by_metric", "extracted")
+"""Fields that count only where they are not empty: older records lack them."""
 
 
 def run_digest(run_dir: Path) -> str:
@@ -62,7 +59,7 @@ def _timeless(record: dict[str, Any]) -> dict[str, Any]:
     kept = {
         name: value
         for name, value in record.items()
-        if name not in _TIMES and name not in _LABELS and (value or name not in _OPTIONAL)
+        if name not in _TIMES and (value or name not in _OPTIONAL)
     }
     for name in ("tool_calls", "model_calls"):
         if isinstance(calls := kept.get(name), list):

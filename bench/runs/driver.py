@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import anyio
 from aiolimiter import AsyncLimiter
@@ -202,7 +202,7 @@ class Driver:
             candidate_tools=labelled,
             started_at=round(time.time(), 3),
             labelled_tools=labelled,
-            labelled_arguments=task.labelled_arguments,
+            labelled_arguments=self._suite.arguments_of(task),
             difficulty=task.difficulty,
         )
         episode = Episode(task, repeat, rounds_left=self._limits.rounds)
@@ -245,7 +245,6 @@ class Driver:
         the agent does to its episode.
         """
         limits, said = self._limits, 0
-        context = self._context(episode.task, record.episode)
         while True:
             self._end_if_told()
             turn = checked(await self._agent.act(episode))
@@ -270,7 +269,8 @@ class Driver:
                 return end(record, Ending.TOKENS, f"limit: {limits.tokens} tokens are used up")
             episode.rounds_left = limits.rounds - len(rounds) - 1
             calls = [call for call, _ in bounded]
-            replies = await self._round(calls, record, len(rounds) + 1, context)
+            context = self._context(episode.task, record.episode, len(rounds) + 1)
+            replies = await self._round(calls, record, context)
             rounds.append(Round(turn, replies))
             episode.history.append(rounds[-1])
 
@@ -298,14 +298,13 @@ class Driver:
                 await asyncio.sleep(0)
 
     async def _round(
-        self, calls: Sequence[ToolCall], record: EpisodeRecord, step: int, context: CallContext
+        self, calls: Sequence[ToolCall], record: EpisodeRecord, context: CallContext
     ) -> tuple[Reply, ...]:
         """Make the calls of one round. They are recorded first, so an interrupted one is not
         lost.
         """
-        made = [pending(call, step) for call in calls]
+        made = [pending(call, context.step or 0) for call in calls]
         record.tool_calls.extend(made)
-        context = replace(context, step=step)
         if len(made) == 1:
             return (await self._call(calls[0], made[0], context),)
         width = self._limits.calls_a_round
@@ -317,15 +316,22 @@ class Driver:
             replies.append(answered(made[n], refused(ErrorCode.INVALID_REQUEST, text, call)))
         return tuple(replies)
 
-    def _context(self, task: Task, episode: str) -> CallContext:
-        """The context of an episode's calls. If their answers are bounded, they are shortened to
-        the task's question, of which as much counts as a query holds.
+    def _context(self, task: Task, episode: str, step: int) -> CallContext:
+        """The context of a round's calls. If their answers are bounded, they are shortened to the
+        task's question, of which as much counts as a query holds.
         """
         chars, tokens = self._limits.output_chars, self._limits.output_tokens
         if chars is None and tokens is None:
             chars = getattr(self._agent, "output_chars", None)
-        question = task.question[:QUERY_CHARS]
-        return CallContext(episode=episode, max_chars=chars, max_tokens=tokens, question=question)
+            if chars is None:
+                return CallContext(episode=episode, step=step)
+        return CallContext(
+            episode=episode,
+            step=step,
+            max_chars=chars,
+            max_tokens=tokens,
+            question=task.question[:QUERY_CHARS],
+        )
 
     async def _call(self, call: ToolCall, made: ToolCallRecord, context: CallContext) -> Reply:
         if call.problem is not None:

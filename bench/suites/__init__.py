@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.own import OwnError, is_own, load, words_of
+from bench.record import EpisodeRecord
 from bench.suites.finova.suite import Finova
 from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
 from bench.suites.fintrace.suite import FinTrace
@@ -99,6 +100,12 @@ def _check(name: str, suite: type[Suite]) -> None:
     metrics = [metric.name for metric in suite.metrics]
     if not metrics:
         raise SuiteError(f"suite {name}: its `metrics` are empty; name at least one Metric")
+    if not suite.overrides("new_metrics"):
+        fields = list(EpisodeRecord.__dataclass_fields__)
+        for group in suite.groups:
+            if group not in fields:
+                text = f"suite {name}: the group {group!r} is no field of an episode's record"
+                raise SuiteError(text + did_you_mean(group, fields))
     for measure in suite.measures:
         if measure.is_share and measure.name not in metrics:
             text = f"suite {name}: the measure {measure.name!r} is of no metric"

@@ -174,6 +174,8 @@ class Suite(ABC):
     """Metrics that the suite's authors publish, by what they measured."""
     published_note: ClassVar[str] = ""
     """Who published these metrics, and what to consider when comparing with them."""
+    compares_arguments: ClassVar[bool] = False
+    """Whether its metrics compare arguments; records then hold those of the labelled calls."""
     exports: ClassVar[Mapping[str, Callable[[EpisodeRecord], dict[str, Any]]]] = {}
     """The suite's own export formats: by name, a function from an episode to a line of JSON."""
 
@@ -188,10 +190,19 @@ class Suite(ABC):
                 raise SuiteError(f"{name}: two tasks have the id {task.id}")
             seen.add(task.id)
 
+    def arguments_of(self, task: Task) -> list[dict[str, Any]]:
+        """The arguments of a task's labelled calls, if episodes are measured by them."""
+        return task.labelled_arguments if self.compares_arguments else []
+
+    @classmethod
+    def overrides(cls, method: str) -> bool:
+        """Whether it has a method of its own in place of that of `Suite`."""
+        return next(kind for kind in cls.__mro__ if method in vars(kind)) is not Suite
+
     @property
     def offers_tools(self) -> bool:
         """Whether it says itself which tools an agent is offered."""
-        return next(kind for kind in type(self).__mro__ if "offered" in vars(kind)) is not Suite
+        return self.overrides("offered")
 
     def check_labels(self, catalog: Catalog) -> None:
         """Raises `SuiteError` if a task is labelled with what is neither a tool of `catalog` nor

@@ -89,6 +89,7 @@ class FinTrace(Suite):
         Measure("all_gold_called", test=True, is_share=False),
     )
     judges = (JudgeType("llm", "a model is asked, by rubrics", _llm_judge, needs_model=True),)
+    compares_arguments = True
     exports: ClassVar = {"fintoolbench": for_evaluator}
     groups: ClassVar[Mapping[str, str]] = {"difficulty": "Difficulty", "category": "Category"}
     published = PUBLISHED

@@ -47,6 +47,21 @@ def test_when_a_judge_was_asked_and_how_long_it_took_makes_no_other_digest(tmp_p
     assert len(digests) == 2
 
 
+def test_what_a_suite_adds_to_a_record_counts_where_there_is_any(tmp_path: Path) -> None:
+    plain = write(tmp_path, [], [{"episode": "e", "judgement": {"judge": "rules"}}])
+    empty = {"labelled_arguments": [], "difficulty": ""}
+    judgement = {"judge": "rules", "by_metric": {}, "extracted": ""}
+    assert write(tmp_path, [], [{"episode": "e", "judgement": judgement, **empty}]) == plain
+    for changed in (
+        {"labelled_arguments": [{"symbol": "AAPL"}]},
+        {"labelled_arguments": [{"symbol": "MSFT"}]},
+        {"difficulty": "hard"},
+        {"judgement": {**judgement, "extracted": "A"}},
+        {"judgement": {**judgement, "by_metric": {"TaskRelevance": [4.0]}}},
+    ):
+        assert write(tmp_path, [], [{"episode": "e", "judgement": judgement, **changed}]) != plain
+
+
 def calls(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(out, "calls.jsonl").read_text().splitlines()]
 

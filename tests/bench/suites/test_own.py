@@ -116,6 +116,9 @@ class Reserved(Words):
 class Twice(Words):
     metrics = 2 * Words.metrics
 
+class Grouped(Words):
+    groups = {"catgory": "Category"}
+
 class Taken(Words):
     measures = (Measure("calls"),)
 
@@ -197,8 +200,8 @@ def test_options_of_an_agent_are_typed_and_stand_in_the_settings_of_its_run() ->
         (("--judge", "rules"), "there are: length, known, none, or `module:Name`"),
         (("--judge", "own_words:Nobody"), "module 'own_words' has no attribute 'Nobody'"),
         (("--judge", "own_words:Words"), "it is no JudgeType, and has no method `judge`"),
-        (("--judge", "own_words:Keyless"), "own_words.py:121: RuntimeError: a key is missing"),
-        (("--judge", "own_words:KEYLESS"), "own_words.py:121: RuntimeError: a key is missing"),
+        (("--judge", "own_words:Keyless"), "own_words.py:124: RuntimeError: a key is missing"),
+        (("--judge", "own_words:KEYLESS"), "own_words.py:124: RuntimeError: a key is missing"),
         (("--judge", "own_words:Plain"), "`judge` is no coroutine: write `async def judge`"),
         (("--judge", "a/own_words:Plain"), "it is neither `module:Name`"),
     ],
@@ -223,6 +226,10 @@ def test_settings_that_do_not_fit_are_a_usage_error(options: tuple[str, ...], sa
         ("own_words:Mislabelled", "with 'get_coyn', which is no tool; did you mean get_coin?"),
         ("./own_words:Words", "it is neither `module:Name`"),
         ("own_words:Twice", "the name of the metric 'Score' is given twice"),
+        (
+            "own_words:Grouped",
+            "the group 'catgory' is no field of an episode's record; did you mean",
+        ),
         ("own_words:Taken", "the name of the measure 'calls' is reserved"),
         ("own_words:Unreadable", "FileNotFoundError"),
         ("own_words:Repeated", "two tasks have the id w0"),
