@@ -6,6 +6,7 @@ too.
 
 import asyncio
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
@@ -326,15 +327,19 @@ def asked_for(
     text = request.rel_url.raw_query_string
     if not text and asked is None and traceparent is None:
         return None, context
-    query = parsed_text(model, text)
+    query, context = _with_query(model, text, context)
+    if asked is None and traceparent is None:
+        return query, context
     try:
         cache = None if asked is None else CacheControl.parse(", ".join(asked))
     except CacheControlError as error:
         raise BadRequest(str(error)) from None
-    return query, query.within(
-        context,
-        deadline_s=query.timeout_s,
-        max_rows=query.max_rows,
-        cache=cache,
-        traceparent=traceparent,
-    )
+    return query, replace(context, cache=cache, traceparent=traceparent)
+
+
+@lru_cache(256)
+def _with_query(model: type[C], text: str, context: CallContext) -> tuple[C, CallContext]:
+    """The query and the context that it makes of a caller's, which are often the same."""
+    query = parsed_text(model, text)
+    options = {"deadline_s": query.timeout_s, "max_rows": query.max_rows}
+    return query, query.within(context, **options)
