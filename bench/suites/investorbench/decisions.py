@@ -14,17 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.json_lines import JsonLinesError, Line, lines
-from bench.metrics.interval import DIGITS
-from bench.suites.investorbench.market import (
+from adapters.market.prices import (
+    POSITIONS,
     Market,
     MarketDay,
     MarketError,
+    Position,
     Window,
     exact_date,
     is_unicode,
 )
-from bench.suites.investorbench.returns import POSITIONS, Figures, Position, day_returns, figures
+from bench.json_lines import JsonLinesError, Line, lines
+from bench.metrics.interval import DIGITS
+from bench.suites.investorbench.returns import Figures, day_returns, figures
 
 _OBJECT: type[tuple[Any, ...]] = tuple
 _FIELDS = ("id", "symbol", "positions")

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum, isfinite, log, sqrt
 from statistics import fmean
-from typing import Final, Literal
 
-Position = Literal[-1, 0, 1]
-
-POSITIONS: Final[tuple[Position, ...]] = (-1, 0, 1)
+from adapters.market.prices import POSITIONS, Position
 
 NO_VOLATILITY = 1e-12
 """A standard deviation of daily returns up to this is that of rounding errors, and counts as 0."""

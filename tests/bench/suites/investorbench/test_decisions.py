@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from adapters.market.prices import Market, MarketDay, Window, read_markets
 from bench.suites.investorbench.decisions import DecisionError, read_decisions
-from bench.suites.investorbench.market import Market, MarketDay, Window, read_markets
 from bench.suites.investorbench.returns import figures
 from tests.support.checkout import INVESTORBENCH
 

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.suites.investorbench.market import read_markets
+from adapters.market.prices import POSITIONS, Position, read_markets
 from bench.suites.investorbench.returns import (
-    POSITIONS,
     Figures,
-    Position,
     ReturnStream,
     buy_and_hold,
     day_returns,

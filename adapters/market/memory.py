@@ -39,8 +39,7 @@ from pydantic import (
     ValidationError,
 )
 
-from bench.suites.investorbench.market import is_unicode, sign
-from bench.suites.investorbench.returns import Position
+from adapters.market.prices import Position, is_unicode, sign
 from manifests.problem import first_problem
 
 LayerName = Literal["short", "mid", "long", "reflection"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from manifests.regular_file import open_regular
 
@@ -27,6 +27,11 @@ CRYPTO = frozenset({"BTC", "ETH"})
 """InvestorBench's symbols that are traded every day of the year."""
 
 Sign = Literal[-1, 0, 1]
+
+Position = Literal[-1, 0, 1]
+"""What is held from one day to the next: -1 (short), 0 (none) or 1 (long)."""
+
+POSITIONS: Final[tuple[Position, ...]] = (-1, 0, 1)
 
 _SATURDAY = 5
 _OBJECT: type[tuple[Any, ...]] = tuple

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.suites.investorbench import market as market_module
-from bench.suites.investorbench.market import (
+from adapters.market import prices as prices_module
+from adapters.market.prices import (
     CRYPTO_WINDOWS,
     STOCK_WINDOWS,
     Market,
@@ -99,7 +99,7 @@ def test_what_is_no_file_of_bearable_size_is_not_read(
         Market.read(tmp_path / "pipe.json")
     with pytest.raises(MarketError, match=r"none\.json: No such file"):
         Market.read(tmp_path / "none.json")
-    monkeypatch.setattr(market_module, "FILE_BYTES", 10)
+    monkeypatch.setattr(prices_module, "FILE_BYTES", 10)
     with pytest.raises(MarketError, match=r"hon\.json: it is over 10 bytes"):
         Market.read(file_of(tmp_path, {"2021-03-01": DAY}))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.suites.investorbench.bm25 import Bm25
-from bench.suites.investorbench.memory import (
+from adapters.market.bm25 import Bm25
+from adapters.market.memory import (
     LAYERS,
     TEXT_CHARS,
     Evidence,
@@ -21,7 +21,7 @@ from bench.suites.investorbench.memory import (
     MemoryFormatError,
     StepCounts,
 )
-from bench.suites.investorbench.returns import POSITIONS, Position
+from adapters.market.prices import POSITIONS, Position
 
 FIRST = date(2020, 7, 1)
 NAMES: tuple[LayerName, ...] = get_args(LayerName)
