@@ -229,6 +229,7 @@ class _Worker:
             return self.processes[-1]
         if self._start is None:
             self._start = asyncio.create_task(self._launch())
+            self._start.add_done_callback(_take_note)
         return await asyncio.shield(self._start)
 
     async def stop(self) -> None:
@@ -255,6 +256,12 @@ class _Worker:
             return started
         finally:
             self._start = None
+
+
+def _take_note(start: "asyncio.Task[_Process]") -> None:
+    """A start fails for all who wait for it, or, once they are cancelled, for nobody."""
+    if not start.cancelled():
+        start.exception()
 
 
 class _Process:
