@@ -8,11 +8,13 @@ own list (PEP 691 and 700), if it has one; the cache keeps that as well.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import file_digest
@@ -127,7 +129,9 @@ class Releases:
         if size is not None and size > MAX_WHEEL_BYTES:
             raise ReleaseError(f"{PACKAGE} {version} is larger than {MAX_WHEEL_BYTES >> 20} MiB")
         self.folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".fetching-", dir=self.folder) as aside:
+        with _uninterrupted():
+            folder = TemporaryDirectory(prefix=".fetching-", dir=self.folder)
+        with folder as aside:
             _pip(
                 *("download", "--quiet", "--progress-bar", "off", "--no-deps", "--dest", aside),
                 *("--only-binary", ":all:", "--ignore-requires-python", f"{PACKAGE}=={version}"),
@@ -246,20 +250,36 @@ def _versions_of_pip() -> list[str]:
 def _pip(*words: str) -> str:
     """What a command of pip prints. Raises `ReleaseError` with pip's own reason."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
-    try:
-        done = subprocess.run(  # noqa: S603 - pip, with versions that were checked
+    with _uninterrupted():
+        pip = subprocess.Popen(  # noqa: S603 - pip, with versions that were checked
             command,
             env={**os.environ, "COLUMNS": "10000", "PYTHONIOENCODING": "utf-8"},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PIP_S,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-    except subprocess.TimeoutExpired:
-        raise ReleaseError(f"pip {words[0]} took longer than {_PIP_S:.0f} s") from None
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").splitlines()
+    with pip:
+        try:
+            said, complained = pip.communicate(timeout=_PIP_S)
+        except subprocess.TimeoutExpired:
+            raise ReleaseError(f"pip {words[0]} took longer than {_PIP_S:.0f} s") from None
+        finally:
+            pip.kill()
+    if pip.returncode:
+        lines = complained.decode("utf-8", "replace").splitlines()
         errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:]
         reason = errors[-1].removeprefix("ERROR:").strip() if errors else "no reason given"
         raise ReleaseError(f"pip {words[0]}: {reason}")
-    return done.stdout.decode("utf-8", "replace")
+    return said.decode("utf-8", "replace")
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits for the end of the context. What is made in it is then known, and can be removed
+    or killed; a pip that nobody knows would go on and write into the cache.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
