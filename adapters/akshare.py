@@ -120,7 +120,11 @@ class AkShareAdapter:
         }
 
     async def fetch(
-        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
+        self,
+        manifest: Manifest,
+        arguments: Mapping[str, Scalar],
+        timeout_s: float,
+        client: str = "",  # noqa: ARG002 - its tools have no sessions
     ) -> Answer:
         binding = manifest.binding
         if not isinstance(binding, AkShareBinding):

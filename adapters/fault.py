@@ -30,6 +30,9 @@ Kind = Literal[
     "not_subscribed",  # the upstream does not accept the operator's key for this tool
     "not_configured",  # the operator has not set what this call needs
     "crashed",  # the worker process that ran the call ended
+    "misused",  # the arguments do not fit the state of the session that they name
+    "gone",  # there is no such session, or it is another caller's
+    "full",  # there is no room for another session
 ]
 
 LONGEST_PAUSE_S = 300.0

@@ -87,7 +87,11 @@ class RapidApiAdapter:
             yield cls(session, reader, keys, hosts, base_url, credentials or {}, secrets)
 
     async def fetch(
-        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
+        self,
+        manifest: Manifest,
+        arguments: Mapping[str, Scalar],
+        timeout_s: float,
+        client: str = "",  # noqa: ARG002 - its tools have no sessions
     ) -> Answer:
         binding = manifest.binding
         if not isinstance(binding, RapidApiBinding):

@@ -43,7 +43,11 @@ class SimulatedAkShare:
         return self._real.state()
 
     async def fetch(
-        self, manifest: Manifest, arguments: Mapping[str, Scalar], timeout_s: float
+        self,
+        manifest: Manifest,
+        arguments: Mapping[str, Scalar],
+        timeout_s: float,
+        client: str = "",  # noqa: ARG002 - its tools have no sessions
     ) -> Answer:
         binding = manifest.binding
         if isinstance(binding, AkShareBinding) and binding.function in FUNCTIONS:

@@ -3,8 +3,8 @@
 `live` uses a cached answer that is good enough (`cache/freshness.py`), else asks upstream. `record`
 asks upstream and writes the answer to the snapshot before the caller gets it. `replay` uses the
 snapshot, else works as `live`. `offline` uses the snapshot alone and has no adapter. Errors are
-recorded, never cached. A transactional tool is executed for each call: its answer belongs to that
-caller alone and is never looked up, shared, cached or recorded.
+recorded, never cached. A transactional tool, and one with sessions, is executed for each call: its
+answer belongs to that caller alone and is never looked up, shared, cached or recorded.
 """
 
 import asyncio
@@ -129,8 +129,8 @@ class Answers:
         call = Wanted(bound, context.cache or ANYTHING, context.client, deadline, hurry)
         started = time.perf_counter()
         try:
-            if bound.plan.transactional:
-                return await self._transactional(call)
+            if bound.plan.is_for_one:
+                return await self._for_one(call)
             if self.recorder is not None:
                 if call.asked.only_if_cached:
                     return Outcome(error=_not_cached())
@@ -151,7 +151,7 @@ class Answers:
             error = hurry or CallError(ErrorCode.TIMEOUT, text)
             if late.in_queue and not late.attempts:
                 error = self.hosts.of(bound.plan.manifest).not_admitted(limit_s)
-            if self.recorder is not None and late.attempts and not bound.plan.transactional:
+            if self.recorder is not None and late.attempts and not bound.plan.is_for_one:
                 await self._record_error(bound, error, started, self.recorder)
             return Outcome(error=error, source=self._settings.upstream, attempts=late.attempts)
 
@@ -170,8 +170,8 @@ class Answers:
         """The entry of that tool, key and version, wherever it is cached."""
         return await self._kept.recall(tool, key, version, self._settings.deadline_s)
 
-    async def _transactional(self, call: Wanted) -> Outcome:
-        if self._settings.mode == "offline":
+    async def _for_one(self, call: Wanted) -> Outcome:
+        if self._settings.mode == "offline" and call.bound.plan.transactional:
             return Outcome(error=never_recorded(call.bound, self.snapshot_id))
         if call.asked.only_if_cached:
             return Outcome(error=_not_cached())

@@ -33,6 +33,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _CREDENTIALS = {
     *("key", "keys", "apikey", "token", "accesstoken", "cookie", "secret", "bearer"),
     *("password", "passwd", "pwd", "auth", "authorization", "credential", "credentials"),
+    "session",
 }
 
 
@@ -46,6 +47,7 @@ class Plan:
     key_prefix: bytes
     freshness: Rule
     transactional: bool
+    is_for_one: bool
 
 
 @dataclass(slots=True)  # frozen would add a fifth to the time of a cached call
@@ -131,6 +133,7 @@ class Binder:
             key_prefix(tool, manifest.revision),
             rule_of(manifest.timeliness, manifest.freshness),
             transactional=manifest.intent_type == "transactional",
+            is_for_one=manifest.is_for_one,
         )
         return plan
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from cache import Clock, Entry, Kept
 from gateway import rows
 from gateway.answers import Answers
-from gateway.bind import Binder, BoundCall, InvalidCall, printable
+from gateway.bind import Binder, BoundCall, InvalidCall, masked, printable
 from gateway.compress.budget import budget_of, load
 from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
@@ -99,6 +99,8 @@ class Gateway:
         """
         settings = settings or GatewaySettings.read()
         catalog = catalog or Catalog.load()
+        if settings.market is not None:
+            catalog = catalog.with_market()
         async with AsyncExitStack() as parts:
             answers = await parts.enter_async_context(
                 open_answers(settings, catalog, clock or Clock())
@@ -348,14 +350,19 @@ def _record_of(
     given: Mapping[str, Any] | None,
     context: CallContext,
 ) -> CallRecord:
-    """`given` are the arguments of a call that did not bind."""
+    """`given` are the arguments of a call that did not bind. The answer of a tool that is executed
+    for one caller may be secret, or name a session, so neither it nor the session has a trace.
+    """
     error = result.error
+    arguments, digest = bound.arguments if bound else given or {}, result.digest
+    if bound is not None and bound.plan.is_for_one:
+        arguments, digest = masked(arguments), None
     return CallRecord(
         call_id=result.call_id,
         at=round(time.time() - result.elapsed_ms / 1e3, 3),
         tool=result.tool,
         host=bound.plan.host if bound else None,
-        arguments=bound.arguments if bound else given or {},
+        arguments=arguments,
         ok=error is None,
         code=error.code.value if error else None,
         fault=error.fault if error else None,
@@ -366,7 +373,7 @@ def _record_of(
         attempts=result.attempts,
         elapsed_ms=result.elapsed_ms,
         rows=result.rows,
-        digest=result.digest,
+        digest=digest,
         bytes=len(result.data),
         episode=context.episode,
         step=context.step,

@@ -95,6 +95,9 @@ _FROM_KIND: dict[Kind, ErrorCode] = {
     "not_subscribed": ErrorCode.NOT_SUBSCRIBED,
     "not_configured": ErrorCode.NOT_CONFIGURED,
     "crashed": ErrorCode.UPSTREAM_ERROR,
+    "misused": ErrorCode.INVALID_ARGUMENTS,
+    "gone": ErrorCode.NOT_FOUND,
+    "full": ErrorCode.OVERLOADED,
 }
 
 _BY: dict[Kind, Fault] = {"too_large": "tool", "unread": "gateway"}

@@ -1,7 +1,7 @@
 """Executes one call of an adapter under a deadline, and retries it if that may help.
 
-Nearly every tool is a plain read, so another attempt is safe; a tool that may have side effects
-(`intent_type` transactional) is asked once. Each attempt takes a slot at its host. Waits between
+Nearly every tool is a plain read, so another attempt is safe; a tool that may have side effects, or
+a session, is asked once. Each attempt takes a slot at its host. Waits between
 attempts have full jitter. An upstream's own Retry-After is honoured, also by later calls. No retry
 waits beyond the deadline, and no host is retried more often than its retry budget allows.
 If a request fails because its kept connection had ended, it is sent once more within its slot, on a
@@ -44,21 +44,21 @@ async def execute(
     """Return the answer or the error. `flight` holds the deadline and counts the attempts."""
     loop = asyncio.get_running_loop()
     manifest = bound.plan.manifest
-    retries = 0 if manifest.intent_type == "transactional" else settings.retries
+    retries = 0 if manifest.is_for_one else settings.retries
     started, last, unsent = loop.time(), None, None
 
     async def fetch(until: float) -> Answer:
         nonlocal unsent
         try:
-            return await adapter.fetch(manifest, bound.arguments, until - loop.time())
+            return await adapter.fetch(manifest, bound.arguments, until - loop.time(), client)
         except UpstreamFault as fault:
-            if fault.kind != "dropped" or manifest.intent_type == "transactional":
+            if fault.kind != "dropped" or manifest.is_for_one:
                 raise
             unsent = fault
         await host.next_start()
         unsent = None
         flight.attempts += 1
-        return await adapter.fetch(manifest, bound.arguments, until - loop.time())
+        return await adapter.fetch(manifest, bound.arguments, until - loop.time(), client)
 
     async def attempt() -> Answer:
         nonlocal last

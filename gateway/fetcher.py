@@ -1,7 +1,7 @@
 """Fetches answers from upstream; identical concurrent calls share one execution.
 
 An answer is cached, and recorded before the caller gets it. An error is not. Nor is the answer of a
-transactional tool, which is executed for each caller alone.
+tool that is executed for each caller alone (`Manifest.is_for_one`).
 """
 
 import asyncio
@@ -135,8 +135,8 @@ class Fetcher:
 
     async def _fly(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
         """Run one execution, as the module docstring says."""
-        bound, upstream = call.bound, self._settings.upstream
-        plan = bound.plan
+        bound, plan = call.bound, call.bound.plan
+        upstream = "recorded" if plan.manifest.source == "market" else self._settings.upstream
         adapter, host = self._adapters[plan.manifest.source], self._hosts.of(plan.manifest)
         started = time.perf_counter()
         answer = await execute(adapter, host, bound, flight, self._settings, call.client)
@@ -153,11 +153,11 @@ class Fetcher:
             tool=plan.manifest.name,
         )
         entry = make() if len(answer.data) <= AT_ONCE else await to_thread.run_sync(make)
-        if call.asked.no_store or plan.transactional:
+        if call.asked.no_store or plan.is_for_one:
             now = self._clock.passed()
             kept = Kept(entry, now, fresh_until=now, stored=False)
         else:
             kept = self._kept.keep(bound, entry, for_its_handle=self._recorder is not None)
-        if self._recorder is not None and not plan.transactional:
+        if self._recorder is not None and not plan.is_for_one:
             await self._recorder.add(row_of_answer(bound, entry))
         return Outcome(kept, source=upstream, attempts=flight.attempts)

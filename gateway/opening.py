@@ -1,19 +1,22 @@
 """Opens what a gateway's mode needs, and nothing else.
 
-Offline there is no adapter, and no tier behind memory.
+Offline there is no adapter but that of a recorded market, and no tier behind memory.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from anyio import to_thread
 
 from adapters.adapter import Adapter
+from adapters.market.adapter import MarketAdapter
+from adapters.market.prices import MarketError
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
 from gateway.answers import Answers
 from gateway.fetcher import Fetcher
 from gateway.kept import KeptAnswers
-from gateway.settings import GatewaySettings
+from gateway.settings import GatewaySettings, SettingsError
 from gateway.upstreams.hosts import Hosts, plans_of
 from gateway.upstreams.opening import open_upstream
 from manifests import Catalog, Source
@@ -33,7 +36,7 @@ async def open_answers(
         tiers: list[Tier] = []
         snapshot, recorder = None, None
         if settings.snapshot is not None and settings.mode == "record":
-            withheld = {manifest.name for manifest in catalog.select(intent="transactional")}
+            withheld = {manifest.name for manifest in catalog if manifest.is_for_one}
             opened = Recorder.open(settings.snapshot, settings.cache_name, withheld)
             recorder = await parts.enter_async_context(opened)
         elif settings.snapshot is not None:
@@ -46,9 +49,24 @@ async def open_answers(
             directory = settings.cache_dir / settings.cache_name
             disk = DiskTier.open(directory, settings.disk_bytes)
             tiers.append(await parts.enter_async_context(disk))
+        if settings.market is not None:
+            adapters["market"] = await parts.enter_async_context(_market(settings, settings.market))
         hosts = Hosts(settings, plans)
         kept = KeptAnswers(MemoryTier(settings.memory_bytes), tiers, snapshot, clock)
         fetcher = Fetcher(settings, adapters, hosts, kept, recorder, clock)
         answers = Answers(settings, kept, fetcher, hosts, recorder, clock)
         parts.push_async_callback(answers.close)
         yield answers
+
+
+@asynccontextmanager
+async def _market(settings: GatewaySettings, folder: Path) -> AsyncIterator[Adapter]:
+    """Raises `SettingsError` if the folder holds no market."""
+    try:
+        opened = MarketAdapter.open(
+            folder, most=settings.market_sessions, idle_s=settings.market_idle_s
+        )
+        async with opened as market:
+            yield market
+    except MarketError as error:
+        raise SettingsError(f"setting market: {error}") from error

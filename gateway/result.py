@@ -15,21 +15,22 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated"]
+ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated", "recorded"]
 
 
 @dataclass(slots=True)
 class Result:
     """Outcome of one call.
 
-    `source` says where the answer (or the upstream's error) came from this time. `upstream` (`live`
-    or `simulated`) says where it was made, and `snapshot` which snapshot held it, if any. `digest`
-    is a hash of the whole answer, `age_s` its age in seconds and `fresh_s` the age at which it
-    ceases to be fresh. `attempts` is how often the upstream was asked this time, and `elapsed_ms`
-    is how long the call took. `data` is the JSON of the answer, cut to the caller's rows. `offset`
-    is the number of rows before them in the whole table. `shown` describes the rows in words if
-    some are left out. The whole answer stays available by `handle`. `aliases` pairs names that the
-    caller used with the parameters they stand for.
+    `source` says where the answer (or the upstream's error) came from this time. `upstream`
+    (`live`, `simulated`, or `recorded` for the market's tools) says where it was made, and
+    `snapshot` which snapshot held it, if any. `digest` is a hash of the whole answer, `age_s` its
+    age in seconds and `fresh_s` the age at which it ceases to be fresh. `attempts` is how often the
+    upstream was asked this time, and `elapsed_ms` is how long the call took. `data` is the JSON of
+    the answer, cut to the caller's rows. `offset` is the number of rows before them in the whole
+    table. `shown` describes the rows in words if some are left out. The whole answer stays
+    available by `handle`. `aliases` pairs names that the caller used with the parameters they stand
+    for.
     """
 
     tool: str

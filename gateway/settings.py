@@ -70,7 +70,7 @@ Mode = Literal["live", "record", "replay", "offline"]
 
 _SHARED = (
     *("max_connections", "max_concurrency_per_host", "max_queue_per_host", "max_pending_calls"),
-    *("akshare_workers", "memory_bytes"),
+    *("akshare_workers", "memory_bytes", "market_sessions"),
 )
 
 
@@ -110,8 +110,10 @@ class GatewaySettings(BaseSettings):
     beside localhost and IP addresses, under which the gateway may be called over HTTP.
     `allowed_origins` are the web origins, beside its own, whose pages may call it.
     `max_connections` bounds open connections. `drain_s` is how long calls under way may take after
-    SIGTERM. `access_log` writes a line about each request to the log. `otel` exports spans as the
-    OTEL_* variables of OpenTelemetry say.
+    SIGTERM. `market` is a folder with recorded prices and news of InvestorBench's form; with it
+    there are the tools `market_*`, with at most `market_sessions` sessions, each of which ends when
+    it is not used for `market_idle_s`. `access_log` writes a line about each request to the log.
+    `otel` exports spans as the OTEL_* variables of OpenTelemetry say.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
@@ -142,6 +144,10 @@ class GatewaySettings(BaseSettings):
     extractor_url: BaseUrl | None = None
     extractor_model: str | None = None
     extractor_key: SecretStr | None = None
+
+    market: Path | None = None
+    market_sessions: int = Field(default=20_000, ge=1)
+    market_idle_s: float = Field(default=3_600.0, gt=0, le=DAY_S)
 
     attempt_timeout_s: float = Field(default=60.0, gt=0, le=DAY_S)
     deadline_s: float = Field(default=180.0, gt=0, le=DAY_S)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from manifests.search import Search
 
 DATA = Path(__file__).parent / "data"
+_MARKET = Path(__file__).parent / "market.json"
 
 MAX_QUERY = 2_000
 """Only this many characters of a query are read."""
@@ -57,6 +58,17 @@ class Catalog:
         if not files:
             raise CatalogError(f"{path}: no manifest files (*.json) here")
         return cls(manifest for file in files for manifest in read(file))
+
+    @classmethod
+    def market(cls) -> "Catalog":
+        """The tools of a recorded market, which a gateway has if its settings name the data."""
+        return cls(read(_MARKET))
+
+    def with_market(self) -> "Catalog":
+        """These tools and those of a recorded market. Raises `CatalogError` for a name twice."""
+        if any(manifest.source == "market" for manifest in self):
+            return self
+        return Catalog([*self, *Catalog.market()])
 
     def __len__(self) -> int:
         return len(self._by_name)

@@ -14,7 +14,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Scalar = str | int | float | bool
-Source = Literal["rapidapi", "akshare"]
+Source = Literal["rapidapi", "akshare", "market"]
 Timeliness = Literal["realtime", "daily", "weekly", "monthly", "as_filed", "periodic", "static"]
 Intent = Literal["informational", "advisory", "transactional"]
 Domain = Literal[
@@ -95,6 +95,17 @@ class AkShareBinding(_Model):
     paged: bool = False
 
 
+class MarketBinding(_Model):
+    """What a tool does in a session of a recorded market (`adapters/market`)."""
+
+    source: Literal["market"] = "market"
+    operation: Literal["open", "observe", "trade", "recall", "close"]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return ("market",)
+
+
 class FreshnessOverride(_Model):
     """Freshness of a tool whose answers age differently from its class (`cache/freshness.py`).
 
@@ -147,7 +158,9 @@ class Manifest(_Model):
     regulatory_domains: tuple[Domain, ...]
     parameters: tuple[Parameter, ...] = ()
     columns: tuple[Column, ...] = ()
-    binding: Annotated[RapidApiBinding | AkShareBinding, Field(discriminator="source")]
+    binding: Annotated[
+        RapidApiBinding | AkShareBinding | MarketBinding, Field(discriminator="source")
+    ]
     freshness: FreshnessOverride | None = None
     limits: PlanLimits | None = None
     unavailable: str | None = None
@@ -155,6 +168,13 @@ class Manifest(_Model):
     @property
     def source(self) -> Source:
         return self.binding.source
+
+    @property
+    def is_for_one(self) -> bool:
+        """Whether each call is executed for its caller alone, and its answer is never cached,
+        shared or recorded in a snapshot: it may have side effects, or belongs to a session.
+        """
+        return self.intent_type == "transactional" or self.source == "market"
 
     @property
     def upstream(self) -> str:

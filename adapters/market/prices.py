@@ -88,9 +88,10 @@ class MarketDay:
     quarterly_reports: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Market:
-    """The days of one symbol on which it was traded, in order. Raises `MarketError` if there are
+    """The days of one symbol on which it was traded, in order. Markets are equal only if they are
+    the same object, so that looking one up costs nothing. Raises `MarketError` if there are
     none, or if they are out of order.
     """
 

@@ -203,7 +203,7 @@ class Tools:
         for name, manifest in sorted(self._tools.items()):
             if manifest.binding.source == "rapidapi":
                 rapidapi.append(name)
-            elif manifest.binding.function in FUNCTIONS:
+            elif manifest.binding.source == "akshare" and manifest.binding.function in FUNCTIONS:
                 code.append(name)
             elif manifest.columns and _share(name, self._seed) < TABLE_SHARE:
                 columns.append(name)

@@ -18,7 +18,7 @@ from bench.suites.suite import Suite, measure
 from gateway import CallRecord, ErrorCode
 from gateway.telemetry.quantile import Quantiles
 
-SOURCES: Final = ("live", "cached", "stale", "replayed", "simulated")
+SOURCES: Final = ("live", "cached", "stale", "replayed", "simulated", "recorded")
 FAULTS: Final = ("agent", "tool", "quota", "gateway")
 OTHER: Final = "other"
 FAILED: Final = "failed"

@@ -1,0 +1,180 @@
+"""The market's tools: sessions by id, each reachable for the client that opened it only.
+
+A session belongs to one client, as the gateway names it. To all others its id is unknown. Ids are
+128 random bits behind the number of the worker that holds the session. Sessions are bounded in
+number and in age; what they hold of their own is the reasons given, which are bounded in bytes.
+"""
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, cast
+
+import anyio
+import orjson
+from anyio import to_thread
+
+from adapters.fault import UpstreamFault
+from adapters.market.prices import Market, read_markets
+from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
+from adapters.normalise import Answer
+from manifests import Manifest, MarketBinding, Scalar
+
+REASON_BYTES = 256 * 2**20
+"""How much the reasons of all sessions may hold together."""
+
+RECALLS = 2
+"""How many sessions recall at once, each in a thread."""
+
+SESSION_ID = re.compile(r"(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
+
+
+class MarketAdapter:
+    """Sessions of one process. `most` is their largest number, of which one client has at most
+    half; one that was not used for `idle_s` seconds ends.
+    """
+
+    def __init__(
+        self, markets: Mapping[str, Market], *, most: int, idle_s: float, worker: int = 0
+    ) -> None:
+        self._markets = markets
+        self._most = most
+        self._idle_s = idle_s
+        self._worker = worker
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._held: dict[str, int] = {}
+        self._reason_bytes = 0
+        self._threads = anyio.CapacityLimiter(RECALLS)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, folder: Path, *, most: int, idle_s: float, worker: int = 0
+    ) -> AsyncIterator["MarketAdapter"]:
+        """Raises `MarketError` if the folder's markets can't be read."""
+        markets = await to_thread.run_sync(read_markets, folder)
+        yield cls(markets, most=most, idle_s=idle_s, worker=worker)
+
+    @property
+    def sessions(self) -> int:
+        return len(self._sessions)
+
+    async def fetch(
+        self,
+        manifest: Manifest,
+        arguments: Mapping[str, Scalar],
+        timeout_s: float,  # noqa: ARG002 - nothing here waits for others
+        client: str = "",
+    ) -> Answer:
+        """Answer one call of a session's owner. Raises `UpstreamFault`."""
+        operation = cast("MarketBinding", manifest.binding).operation
+        if operation == "recall":
+            session = self._session(arguments, client)
+            async with session.recalling:
+                found = await to_thread.run_sync(_recall, session, arguments, limiter=self._threads)
+        else:
+            answer: Callable[[Mapping[str, Scalar], str], dict[str, Any]]
+            answer = getattr(self, f"_{operation}")
+            found = answer(arguments, client)
+        return Answer(orjson.dumps(found))
+
+    def _open(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
+        course = course_of(
+            self._chosen(str(arguments["symbols"])),
+            (
+                _text(arguments, "warm_up_from"),
+                _text(arguments, "test_from"),
+                _text(arguments, "test_to"),
+            ),
+        )
+        self._make_room(client)
+        session, name = Session(course, client), f"{self._worker}-{token_hex(16)}"
+        self._sessions[name] = session
+        self._held[client] = self._held.get(client, 0) + 1
+        session.used_at = time.monotonic()
+        return {"session": name, **session.about()}
+
+    def _observe(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
+        return self._session(arguments, client).observe(_text(arguments, "symbol"))
+
+    def _trade(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
+        session = self._session(arguments, client)
+        if arguments.get("reason") and self._reason_bytes >= REASON_BYTES:
+            raise UpstreamFault("full", "there is no room for further reasons; trade without one")
+        before = session.reason_bytes
+        found = session.trade(
+            _text(arguments, "date"),
+            _text(arguments, "symbol"),
+            cast("Action", arguments["action"]),
+            _text(arguments, "reason"),
+            _text(arguments, "memories"),
+        )
+        self._reason_bytes += session.reason_bytes - before
+        return found
+
+    def _close(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
+        session = self._session(arguments, client)
+        self._end(str(arguments["session"]))
+        return {"closed": True, "is_over": session.is_over}
+
+    def _session(self, arguments: Mapping[str, Scalar], client: str) -> Session:
+        name, now = str(arguments["session"]), time.monotonic()
+        session = self._sessions.get(name)
+        if session is None or session.owner != client or now - session.used_at > self._idle_s:
+            text = "no such session: it was closed, has ended after its time, or never was yours"
+            raise UpstreamFault("gone", f"{text}; market_open begins one")
+        session.used_at = now
+        self._sessions.move_to_end(name)
+        return session
+
+    def _make_room(self, client: str) -> None:
+        """End the sessions that nobody used for long. Raises `UpstreamFault` if others fill all."""
+        now = time.monotonic()
+        while self._sessions:
+            name, oldest = next(iter(self._sessions.items()))
+            if now - oldest.used_at <= self._idle_s:
+                break
+            self._end(name)
+        half = max(self._most // 2, 1)
+        if self._held.get(client, 0) >= half:
+            text = f"a client has at most {half} sessions at once; close one"
+            raise UpstreamFault("full", text, retryable=True, retry_after_s=1.0)
+        if len(self._sessions) >= self._most:
+            text = f"there are {self._most} sessions already; one that is not used ends"
+            raise UpstreamFault("full", text, retryable=True, retry_after_s=1.0)
+
+    def _end(self, name: str) -> None:
+        session = self._sessions.pop(name)
+        self._reason_bytes -= session.reason_bytes
+        self._held[session.owner] -= 1
+        if not self._held[session.owner]:
+            del self._held[session.owner]
+
+    def _chosen(self, symbols: str) -> list[Market]:
+        names = [name.strip().upper() for name in symbols.split(",") if name.strip()]
+        if not 1 <= len(names) <= MOST_ASSETS:
+            raise misused(f"a session has 1 to {MOST_ASSETS} assets, not {len(names)}")
+        for place, name in enumerate(names):
+            if name not in self._markets:
+                known = ", ".join(sorted(self._markets)[:50])
+                raise misused(f"{name[:40]!r} is no asset of this market; there are {known}")
+            if name in names[:place]:
+                raise misused(f"{name} is named twice")
+        return [self._markets[name] for name in names]
+
+
+def _recall(session: Session, arguments: Mapping[str, Scalar]) -> dict[str, Any]:
+    return session.recall(
+        _text(arguments, "symbol"),
+        _text(arguments, "question"),
+        int(arguments["limit"]),
+        int(arguments["chars"]),
+    )
+
+
+def _text(arguments: Mapping[str, Scalar], name: str) -> str:
+    return str(arguments.get(name, ""))
