@@ -32,6 +32,7 @@ class Ending(StrEnum):
     TOKENS = "tokens"
     AGENT_ERROR = "agent_error"
     MODEL_ERROR = "model_error"
+    ENVIRONMENT_ERROR = "environment_error"
 
     @property
     def is_error(self) -> bool:
@@ -42,7 +43,8 @@ class Ending(StrEnum):
 class ToolCallRecord:
     """One call as the agent saw it.
 
-    `step` counts rounds from 1. `output` is the result, shortened to `OUTPUT_CHARS`, or
+    `step` counts rounds from 1; the driver's own calls, which open and close the episode's session,
+    have 0. `output` is the result, shortened to `OUTPUT_CHARS`, or
     `{"error": message}`. `ok`, `code` and `fault` are the typed outcome; `source` is the answer's
     provenance. `call_id` finds the call in `calls.jsonl`; it is empty for a call that the driver
     refused to make. `observed` is what the agent read in place of the whole output. `at` is Unix

@@ -30,6 +30,8 @@ REASON_BYTES = 256 * 2**20
 RECALLS = 2
 """How many sessions recall at once, each in a thread."""
 
+MOST_COST_BP = 10_000.0
+
 SESSION_ID = re.compile(r"(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
 
 
@@ -91,12 +93,15 @@ class MarketAdapter:
                 _text(arguments, "test_to"),
             ),
         )
+        cost_bp = float(arguments.get("cost_bp", 0.0))
+        if not 0 <= cost_bp <= MOST_COST_BP:
+            raise misused(f"cost_bp must be from 0 to {MOST_COST_BP:g}, not {cost_bp:g}")
         self._make_room(client)
         session, name = Session(course, client), f"{self._worker}-{token_hex(16)}"
         self._sessions[name] = session
         self._held[client] = self._held.get(client, 0) + 1
         session.used_at = time.monotonic()
-        return {"session": name, **session.about()}
+        return {"session": name, **session.about(), "cost_bp": cost_bp}
 
     def _observe(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
         return self._session(arguments, client).observe(_text(arguments, "symbol"))

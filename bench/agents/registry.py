@@ -28,6 +28,9 @@ AGENTS: Mapping[str, str] = {
     "replay": "bench.agents.replay:REPLAY",
     "llm": "bench.agents.llm:LLM",
     "fatr": "bench.agents.fatr:FATR",
+    "buy-and-hold": "bench.agents.market:BUY_AND_HOLD",
+    "random": "bench.agents.market:RANDOM",
+    "momentum": "bench.agents.market:MOMENTUM",
 }
 TOP_K = 20
 """How many tools an agent that reads answers is offered, as in FinToolBench."""

@@ -75,9 +75,11 @@ _agent = together(
 )
 
 _limits = together(
-    click.option("--max-rounds", type=whole(0), default=5, show_default=True),
-    click.option("--max-calls", type=whole(1), default=80, show_default=True),
-    click.option("--max-wall-s", type=Number(min=0.001), default=600.0, show_default=True),
+    click.option("--max-rounds", type=whole(0), help="Default: 5, or what the suite needs."),
+    click.option("--max-calls", type=whole(1), help="Default: 80, or what the suite needs."),
+    click.option(
+        "--max-wall-s", type=Number(min=0.001), help="Default: 600, or what the suite needs."
+    ),
     click.option("--max-episode-tokens", type=whole(1)),
     click.option(
         "--max-output-chars",
@@ -156,13 +158,13 @@ def run_suite(
     chars, tokens = options.pop("max_output_chars"), options.pop("max_output_tokens")
     if chars is not None and tokens is not None:
         raise click.UsageError("give --max-output-chars or --max-output-tokens, not both")
+    given = {name: options.pop(f"max_{name}") for name in ("rounds", "calls", "wall_s")}
+    own: dict[str, Any] = {
+        **loaded.limits,
+        **{name: limit for name, limit in given.items() if limit is not None},
+    }
     limits = Limits(
-        rounds=options.pop("max_rounds"),
-        calls=options.pop("max_calls"),
-        wall_s=options.pop("max_wall_s"),
-        tokens=options.pop("max_episode_tokens"),
-        output_chars=chars,
-        output_tokens=tokens,
+        **own, tokens=options.pop("max_episode_tokens"), output_chars=chars, output_tokens=tokens
     )
     top_k = options.pop("top_k")
     if top_k is not None and loaded.offers_tools:

@@ -60,6 +60,11 @@ class _Order:
     help="Write the verdict on each episode as JSON Lines.",
 )
 @force
+@click.option(
+    "--intervals",
+    is_flag=True,
+    help="investorbench: add intervals to recorded decisions, 0.1 s a line.",
+)
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
 def score(
@@ -71,11 +76,12 @@ def score(
     out: Path | None,
     items: Path | None,
     force: bool,
+    intervals: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compute metrics from the files of RUN_DIR, from a trace in FinToolBench's format, or from
-    recorded answers to Finova's tasks.
+    """Compute metrics from the files of RUN_DIR, from a trace in FinToolBench's format, from
+    recorded answers to Finova's tasks, or from decisions in InvestorBench's markets.
 
     Without --judge, the recorded judgements count, and rules judge the episodes of a trace that
     have none. With --judge, all episodes are judged again; the input files do not change.
@@ -91,14 +97,38 @@ def score(
     if dataset is not None and suite is None:
         raise click.UsageError("--dataset wants --suite")
     try:
-        gold = Gold(load_suite(suite, dataset)) if suite is not None else None
         kind = suite_in(path, suite) if is_run else suite_of_run("", suite)
+        if not is_run:
+            _score_rows(kind, path, dataset, as_json, with_intervals=intervals)
+        gold = Gold(load_suite(suite, dataset)) if suite is not None else None
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
     settings = judge_settings(options, kind)
     judge = None if is_run and keep else settings
     order = _Order(path, is_run, suite, kind, judge, keep, gold, out, items, force)
     run(lambda: _score(order, as_json))
+
+
+def _score_rows(
+    kind: "type[Suite]", path: Path, dataset: Path | None, as_json: bool, *, with_intervals: bool
+) -> None:
+    """Print the figures of a file that holds no episodes, and end the command; return if it holds
+    some. Raises `SuiteError`.
+    """
+    from bench.cli.tables import rows_table
+    from bench.suites.suite import TraceFormatError
+
+    try:
+        rows = kind.score_file(path, dataset, with_intervals=with_intervals)
+    except TraceFormatError as error:
+        raise click.ClickException(str(error)) from error
+    if rows is None:
+        return
+    if as_json:
+        echo_json({"rows": rows})
+    else:
+        rows_table(rows, kind)
+    raise SystemExit(0)
 
 
 async def _score(order: _Order, as_json: bool) -> int:
@@ -167,6 +197,8 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
     """The metrics, further facts to print beside them, and what the judge did."""
     from contextlib import AsyncExitStack
 
+    from anyio import to_thread
+
     from bench.analysis.score import Episodes, score_records, written
     from bench.judges.judging import Judging
     from bench.judges.registry import open_judge
@@ -201,7 +233,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
         facts["outcome"] = "typed" if episodes.typed else "text"
     if order.gold is not None:
         facts["filled"] = order.gold.filled
-    return metrics.result(), facts, judging
+    return await to_thread.run_sync(metrics.whole), facts, judging
 
 
 async def _read(order: _Order) -> tuple["Run | None", str]:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,12 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
     title = f"{about.suite}: {suite.title} metrics{judge}"
     console.print(metrics_table(suite, metrics, title))
     console.print(suite.summary(metrics))
+    if rows := metrics.get("breakdown", {}).get(suite.tabled):
+        intervals = metrics.get("task_intervals", {})
+        of = {name: {"intervals": intervals.get(name, {})} for name in rows}
+        rows_table(
+            [{suite.groups[suite.tabled]: n, **row, **of[n]} for n, row in rows.items()], suite
+        )
     if traffic["calls"]:
         console.print(
             f"calls {traffic['calls']}, answered {traffic['answered']}: "
@@ -91,6 +97,32 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
             figures = (row["calls"], row["failed"], latency["p50"], latency["p99"])
             tools.add_row(row["tool"], *map(str, figures))
         console.print(tools)
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]], suite: type[Suite]) -> None:
+    """Print rows of figures: what they are of, and the suite's main metrics, with their intervals
+    where a row has any.
+    """
+    metrics = [metric for metric in suite.metrics if metric.is_main and metric.name in rows[0]]
+    figures = {metric.name for metric in suite.metrics}
+    heads = [name for name, value in rows[0].items() if _is_head(value) and name not in figures]
+    table = Table(box=SIMPLE)
+    for name in heads:
+        table.add_column(name, overflow="fold")
+    for metric in metrics:
+        table.add_column(metric.name, overflow="fold")
+    for row in rows:
+        intervals = {"intervals": row.get("intervals", {})}
+        cells = []
+        for metric in metrics:
+            interval = metric.interval_of(intervals)
+            cells.append(metric.text_of(row[metric.name]) + (f"\n{interval}" if interval else ""))
+        table.add_row(*(str(row[name]) for name in heads), *cells)
+    _console(100).print(table)
+
+
+def _is_head(value: object) -> bool:
+    return isinstance(value, str | int)
 
 
 def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:

@@ -12,10 +12,12 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 import anyio
+import orjson
 from aiolimiter import AsyncLimiter
 
 from bench.agents import Agent, Episode, ModelError, Round, ToolCall
@@ -37,15 +39,25 @@ from bench.runs.episode import (
     text_bytes,
     within_bounds,
 )
-from bench.suites.suite import Suite
+from bench.suites.suite import Environment, Suite
 from bench.task import Task
 from gateway import CallContext, ErrorCode
+from gateway.bind import REDACTED
 from gateway.context import QUERY_CHARS
 from gateway.trace import TraceError
 from manifests import Manifest
 
 log = logging.getLogger("finport")
 
+
+SESSION = "session"
+"""The argument of an environment's tools, and the field of its answer, that names a session."""
+
+CLOSING_S = 10.0
+"""Seconds for which the end of an episode waits until its session is closed."""
+
+Observed = tuple[int, dict[int, str]]
+"""The number of replies of a round, and what the agent read in place of some of them."""
 
 JUDGE = "judge"
 """A key of `first_errors`, beside the endings."""
@@ -207,7 +219,7 @@ class Driver:
         )
         episode = Episode(task, repeat, rounds_left=self._limits.rounds)
         record.model_calls = episode.model_calls
-        rounds: list[Round] = []
+        rounds: list[Observed] = []
         own_task = asyncio.current_task()
         started = time.perf_counter()
         try:
@@ -215,11 +227,14 @@ class Driver:
                 if self._offer is not None:
                     episode.tools = tuple(await self._offer(task))
                     record.candidate_tools = [tool.name for tool in episode.tools]
-                await self._play(episode, record, rounds, limit)
+                async with self._environment(task, record) as environment:
+                    await self._play(episode, record, rounds, limit, environment)
         except TraceError:
             raise
         except ModelError as error:
             end(record, Ending.MODEL_ERROR, f"model: {error}")
+        except SessionError as error:
+            end(record, Ending.ENVIRONMENT_ERROR, f"environment: {error}")
         except BaseException as error:
             if _is_ctrl_c(error) or asyncio.current_task() is not own_task:  # it is being closed
                 raise
@@ -238,11 +253,12 @@ class Driver:
         self,
         episode: Episode,
         record: EpisodeRecord,
-        rounds: list[Round],
+        rounds: list[Observed],
         limit: asyncio.Timeout,
+        session: "_Session | None",
     ) -> None:
-        """Play turns until the last one. Rounds are added to `rounds`, which holds them whatever
-        the agent does to its episode.
+        """Play turns until the last one. What the agent reads of each round is added to `rounds`,
+        whatever it does to its episode.
         """
         limits, said = self._limits, 0
         while True:
@@ -269,10 +285,12 @@ class Driver:
                 return end(record, Ending.TOKENS, f"limit: {limits.tokens} tokens are used up")
             episode.rounds_left = limits.rounds - len(rounds) - 1
             calls = [call for call, _ in bounded]
+            sent = calls if session is None else [session.named_in(call) for call in calls]
             context = self._context(episode.task, record.episode, len(rounds) + 1)
-            replies = await self._round(calls, record, context)
-            rounds.append(Round(turn, replies))
-            episode.history.append(rounds[-1])
+            replies = await self._round(calls, sent, record, context)
+            played = Round(turn, replies)
+            rounds.append((len(replies), played.observed))
+            episode.history.append(played)
 
     def _is_told_to_end(self) -> bool:
         """Whether the run is being cancelled, not just something that an agent awaited.
@@ -298,23 +316,59 @@ class Driver:
                 await asyncio.sleep(0)
 
     async def _round(
-        self, calls: Sequence[ToolCall], record: EpisodeRecord, context: CallContext
+        self,
+        calls: Sequence[ToolCall],
+        sent: Sequence[ToolCall],
+        record: EpisodeRecord,
+        context: CallContext,
     ) -> tuple[Reply, ...]:
-        """Make the calls of one round. They are recorded first, so an interrupted one is not
-        lost.
+        """Make the calls of one round, as in `sent`. They are recorded first, so an interrupted one
+        is not lost.
         """
         made = [pending(call, context.step or 0) for call in calls]
         record.tool_calls.extend(made)
         if len(made) == 1:
-            return (await self._call(calls[0], made[0], context),)
+            return (await self._call(sent[0], made[0], context),)
         width = self._limits.calls_a_round
         replies = await asyncio.gather(
-            *(self._call(c, made[n], context) for n, c in enumerate(calls[:width]))
+            *(self._call(c, made[n], context) for n, c in enumerate(sent[:width]))
         )
         text = f"a round holds at most {width} calls"
         for n, call in enumerate(calls[width:], width):
             replies.append(answered(made[n], refused(ErrorCode.INVALID_REQUEST, text, call)))
         return tuple(replies)
+
+    @asynccontextmanager
+    async def _environment(
+        self, task: Task, record: EpisodeRecord
+    ) -> AsyncIterator["_Session | None"]:
+        """The session in which an episode takes place, if its suite has any. Raises
+        `SessionError` where it can't be opened. It is closed however the episode ends,
+        except that a run that is being cancelled does not wait for it.
+        """
+        environment = type(self._suite).environment(task)
+        if environment is None:
+            yield None
+            return
+        context = CallContext(episode=record.episode, step=0)
+        call = ToolCall(environment.opening, dict(environment.arguments))
+        made = pending(call, 0)
+        record.tool_calls.append(made)
+        reply = await self._client.call(call.tool, call.arguments, context)
+        answered(made, reply)
+        session = _Session.of(reply, environment)
+        made.output = str(made.output).replace(session.id, REDACTED)
+        try:
+            yield session
+        finally:
+            if not self._is_told_to_end():
+                closing = pending(ToolCall(environment.closing, {}), 0)
+                record.tool_calls.append(closing)
+                named = {SESSION: session.id}
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSING_S):
+                        reply = await self._client.call(environment.closing, named, context)
+                        answered(closing, reply)
 
     def _context(self, task: Task, episode: str, step: int) -> CallContext:
         """The context of a round's calls. If their answers are bounded, they are shortened to the
@@ -338,6 +392,35 @@ class Driver:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, call.problem, call))
         reply = await self._client.call(call.tool, call.arguments, context)
         return answered(made, reply, is_withheld=call.tool in self._withheld)
+
+
+class SessionError(Exception):
+    """The session of an episode can't be opened; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The open session of an episode, and the tools to whose calls its id is added."""
+
+    id: str
+    tools: tuple[str, ...]
+
+    @classmethod
+    def of(cls, reply: Reply, environment: Environment) -> "_Session":
+        if not reply.ok:
+            raise SessionError(reply.message or reply.code or "no answer")
+        try:
+            found = orjson.loads(reply.data)[SESSION]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            found = None
+        if not isinstance(found, str):
+            raise SessionError(f"{environment.opening} gave no session")
+        return cls(found, environment.tools)
+
+    def named_in(self, call: ToolCall) -> ToolCall:
+        if call.tool not in self.tools or call.problem is not None:
+            return call
+        return replace(call, arguments={**call.arguments, SESSION: self.id})
 
 
 def _name_of(task: Task, repeat: int) -> str:

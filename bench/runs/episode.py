@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from bench.agents import Episode, ModelCallRecord, Round, ToolCall, Turn
+from bench.agents import Episode, ModelCallRecord, ToolCall, Turn
 from bench.agents.agent import LONGEST_TEXT
 from bench.client import Reply
 from bench.record import OUTPUT_CHARS, Ending, EpisodeRecord, ToolCallRecord, storable
@@ -135,7 +135,9 @@ def answered(made: ToolCallRecord, reply: Reply, *, is_withheld: bool = False) -
     return reply
 
 
-def note_left(episode: Episode, rounds: list[Round], record: EpisodeRecord) -> None:
+def note_left(
+    episode: Episode, rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecord
+) -> None:
     """Record what the agent left in its episode: its requests to models, and the texts that it read
     in place of whole replies. Each text goes to the call that it belongs to.
     """
@@ -165,18 +167,21 @@ def _note_requests(noted: object, record: EpisodeRecord) -> str | None:
     )
 
 
-def _note_observed(rounds: list[Round], record: EpisodeRecord) -> str | None:
-    """Record the texts; returns what is wrong, if anything."""
+def _note_observed(rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecord) -> str | None:
+    """Record the texts; returns what is wrong, if anything. Rounds count from 1: the calls of step
+    0 are the driver's own.
+    """
     first, room, wrong = 0, LONGEST_TEXT, None
-    for played in rounds:
-        for place, text in played.observed.items():
-            if place not in range(len(played.replies)) or not isinstance(text, str):
+    calls = [call for call in record.tool_calls if call.step]
+    for replies, observed in rounds:
+        for place, text in observed.items():
+            if place not in range(replies) or not isinstance(text, str):
                 wrong = "`observed` of a round takes a text at the place of a reply"
             elif len(text) > room:
                 wrong = f"`observed` takes at most {LONGEST_TEXT} characters in an episode"
             else:
-                made = record.tool_calls[first + place]
+                made = calls[first + place]
                 made.observed = WITHHELD if made.output == WITHHELD else storable(text)
                 room -= len(text)
-        first += len(played.replies)
+        first += replies
     return wrong

@@ -56,6 +56,12 @@ class RunMetrics:
             "traffic": self.traffic.result(),
         }
 
+    def whole(self) -> dict[str, Any]:
+        """The result with what takes long to compute; the event loop must not call it."""
+        with self._blamed("its costly results"):
+            costly = self.suite.costly(self.own)
+        return {**self.result(), **costly}
+
     @contextmanager
     def _blamed(self, what: str) -> Iterator[None]:
         """Raises `SuiteError` for whatever a suite's own metrics raise."""

@@ -95,6 +95,9 @@ async def run(
     """
     raise_file_limit()
     catalog = catalog or Catalog.load()
+    settings = settings.model_copy(update=dict(plan.suite.gateway_settings))
+    if settings.market is not None:
+        catalog = catalog.with_market()
     plan.suite.check_labels(catalog)
     async with AsyncExitStack() as parts:
         agent = await parts.enter_async_context(open_agent(plan.agent, catalog))

@@ -12,6 +12,7 @@ from bench.record import EpisodeRecord
 from bench.suites.finova.suite import Finova
 from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
 from bench.suites.fintrace.suite import FinTrace
+from bench.suites.investorbench.suite import InvestorBench
 from bench.suites.suite import NOT_METRICS, SHARED_MEASURES, Suite, SuiteError
 from manifests.nearest import did_you_mean
 
@@ -30,6 +31,7 @@ SUITES: Mapping[str, type[Suite]] = {
     "finova-sample": Finova,
     "fintrace": FinTrace,
     "fintrace-sample": FinTrace,
+    "investorbench": InvestorBench,
 }
 
 
@@ -69,7 +71,7 @@ def load_suite(name: str, dataset: Path | None = None) -> Suite:
     suite = suite_named(name)
     if is_own(name):
         try:
-            return suite(name, suite.read(name, dataset))
+            return _made(suite, name, dataset)
         except SuiteError:
             raise
         except Exception as error:
@@ -79,7 +81,13 @@ def load_suite(name: str, dataset: Path | None = None) -> Suite:
         raise SuiteError(f"no suite is named {name!r}; there are: {', '.join(suite_names())}")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
         raise SuiteError(f"{name!r} is no name for a suite: letters, digits, '-', '_' and '.'")
-    return suite(name, suite.read(name, dataset))
+    return _made(suite, name, dataset)
+
+
+def _made(suite: type[Suite], name: str, dataset: Path | None) -> Suite:
+    made = suite(name, suite.read(name, dataset))
+    made.dataset = dataset
+    return made
 
 
 def _check(name: str, suite: type[Suite]) -> None:

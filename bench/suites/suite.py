@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
+from math import atan, isfinite, pi
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -79,6 +80,10 @@ class Metric:
     def is_share(self) -> bool:
         return (self.low, self.high) == (0, 1)
 
+    @property
+    def is_bounded(self) -> bool:
+        return isfinite(self.low) and isfinite(self.high)
+
     def text_of(self, value: float | None) -> str:
         """A value as people read it."""
         if value is None:
@@ -91,7 +96,11 @@ class Metric:
         return f"{self.text_of(found[0])} to {self.text_of(found[1])}" if found else ""
 
     def place_of(self, value: float) -> float:
-        """Where a value lies between `low` and `high`, from 0 to 1."""
+        """Where a value lies between `low` and `high`, from 0 to 1. Where an end is infinite, 0 is
+        in the middle.
+        """
+        if not self.is_bounded:
+            return 0.5 + atan(value) / pi
         return (value - self.low) / (self.high - self.low)
 
 
@@ -106,6 +115,19 @@ class Measure:
     test: bool = False
     net: bool = False
     is_share: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The session in which an episode takes place. The driver calls the tool `opening` with
+    `arguments` before the first turn, gives the session's id to all calls of `tools`, and calls
+    `closing` with it after the last turn. No record holds the id.
+    """
+
+    opening: str
+    closing: str
+    tools: tuple[str, ...]
+    arguments: Mapping[str, Any]
 
 
 SHARED_MEASURES = tuple(
@@ -170,6 +192,8 @@ class Suite(ABC):
     """The groups of the breakdown, with their names in a report: fields of a record, unless the
     suite has metrics of its own.
     """
+    tabled: ClassVar[str] = ""
+    """The group whose rows are printed after a run, if any."""
     published: ClassVar[Mapping[str, Mapping[str, float]]] = {}
     """Metrics that the suite's authors publish, by what they measured."""
     published_note: ClassVar[str] = ""
@@ -178,6 +202,12 @@ class Suite(ABC):
     """Whether its metrics compare arguments; records then hold those of the labelled calls."""
     exports: ClassVar[Mapping[str, Callable[[EpisodeRecord], dict[str, Any]]]] = {}
     """The suite's own export formats: by name, a function from an episode to a line of JSON."""
+    limits: ClassVar[Mapping[str, float]] = {}
+    """Limits of an episode by their name in `bench.runs.driver.Limits`, where it needs others than
+    the default ones.
+    """
+    dataset: Path | None = None
+    """The file or folder from which the tasks were read, if it was given."""
 
     def __init__(self, name: str, tasks: Iterable[Task]) -> None:
         self.name = name
@@ -251,6 +281,16 @@ class Suite(ABC):
         return None
 
     @classmethod
+    def environment(cls, task: Task) -> Environment | None:  # noqa: ARG003
+        """The session in which an episode of a task takes place, if any."""
+        return None
+
+    @property
+    def gateway_settings(self) -> Mapping[str, Any]:
+        """Settings that a gateway needs for the suite's tools."""
+        return {}
+
+    @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:  # noqa: ARG003
         """The kind of answer that an episode's task asks for, as in its judgement."""
         return "none"
@@ -265,6 +305,24 @@ class Suite(ABC):
     def summary(cls, metrics: Mapping[str, Any]) -> str:
         """One line about the episodes behind the metrics of a finished run."""
         return f"{metrics['episodes']} episodes"
+
+    @classmethod
+    def costly(cls, metrics: SuiteMetrics) -> dict[str, Any]:  # noqa: ARG003
+        """Further results that take long to compute, for `finbench score` and reports."""
+        return {}
+
+    @classmethod
+    def score_file(
+        cls,
+        file: Path,  # noqa: ARG003
+        dataset: Path | None,  # noqa: ARG003
+        *,
+        with_intervals: bool,  # noqa: ARG003
+    ) -> list[dict[str, Any]] | None:
+        """Rows of figures for a file that holds something else than episodes; None if the suite
+        scores episodes. Raises `SuiteError` and `TraceFormatError`.
+        """
+        return None
 
     @classmethod
     def read_traces(cls, file: Path) -> Iterator[Traced]:

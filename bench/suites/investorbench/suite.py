@@ -1,0 +1,219 @@
+"""The suite InvestorBench (arXiv 2412.18174): an agent in a recorded market, day by day."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from adapters.market.prices import Market, MarketError, Window, read_markets
+from bench.metrics.means import Measured
+from bench.record import Ending, EpisodeRecord, ToolCallRecord
+from bench.suites.investorbench.bootstrap import intervals
+from bench.suites.investorbench.decisions import DecisionError, read_decisions
+from bench.suites.investorbench.episode import played
+from bench.suites.investorbench.metrics import InvestorMetrics
+from bench.suites.suite import (
+    Environment,
+    Measure,
+    Metric,
+    Suite,
+    SuiteError,
+    SuiteMetrics,
+    TraceFormatError,
+)
+from bench.task import Task
+
+_PAPER = "arXiv 2412.18174"
+_OURS = "ours, beside the paper's"
+_INFINITE = float("inf")
+
+TOOLS: Final = ("market_observe", "market_trade", "market_recall")
+
+QUESTION = """\
+Trade {symbols} in a recorded market from {first} to {last}, day by day; days from {test} count.
+On each day, read what is known (market_observe), then decide (market_trade) with the date of that \
+day: buy holds the asset until the next day's price, sell is short in it, hold has none of it. \
+market_recall searches what was known on earlier days. Go on until a trade says that the market is \
+over; then answer in one sentence. The aim is a high return for little risk."""
+
+
+class InvestorBench(Suite):
+    """Single assets and portfolios of equal weights, over the published days."""
+
+    title = "InvestorBench"
+    metrics = (
+        Metric(
+            "CR",
+            "cumulative return: the sum of daily log returns",
+            _PAPER,
+            "Cumulative return",
+            low=-_INFINITE,
+            high=_INFINITE,
+            in_line=True,
+        ),
+        Metric(
+            "SR",
+            "Sharpe ratio: the return of a year by the volatility of a year",
+            _PAPER,
+            "Sharpe ratio",
+            low=-_INFINITE,
+            high=_INFINITE,
+            in_line=True,
+        ),
+        Metric("MDD", "maximum drawdown", _PAPER, "Maximum drawdown", better="less"),
+        Metric(
+            "AV",
+            "annual volatility",
+            _PAPER,
+            "Annual volatility",
+            better="less",
+            high=_INFINITE,
+        ),
+        Metric(
+            "CR_above_hold",
+            "cumulative return above that of Buy & Hold, without costs",
+            _OURS,
+            "Above Buy & Hold",
+            low=-_INFINITE,
+            high=_INFINITE,
+        ),
+        Metric("win_rate", "days that gained, of those with a position", _OURS, is_main=False),
+        Metric(
+            "turnover",
+            "mean change of the position a day",
+            _OURS,
+            better="less",
+            is_main=False,
+            high=2.0,
+        ),
+        Metric("exposure", "days with a position", _OURS, is_main=False),
+    )
+    measures = (
+        *(Measure(metric.name, is_share=metric.is_share) for metric in metrics),
+        Measure("reached_the_end", test=True, is_share=False),
+    )
+    groups: ClassVar[Mapping[str, str]] = {"id": "Task"}
+    tabled = "id"
+    limits: ClassVar[Mapping[str, float]] = {"rounds": 5_000, "calls": 10_000, "wall_s": 86_400.0}
+
+    @classmethod
+    def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
+        """A task for each file of the folder, and one for all assets of a kind together."""
+        if dataset is None:
+            text = "name its folder with --dataset: one file for each symbol"
+            raise SuiteError(f"{name} does not come with the project; {text}")
+        try:
+            markets = read_markets(dataset)
+        except MarketError as error:
+            raise SuiteError(str(error)) from error
+        kinds: dict[str, list[Market]] = {"stock": [], "crypto": []}
+        for market in markets.values():
+            kinds["crypto" if market.is_crypto else "stock"].append(market)
+        for kind, of_kind in kinds.items():
+            for market in of_kind:
+                yield _task([market], kind)
+            if len(of_kind) > 1:
+                yield _task(of_kind, f"{kind} portfolio")
+
+    @property
+    def gateway_settings(self) -> Mapping[str, Any]:
+        return {"market": self.dataset}
+
+    @classmethod
+    def offered(cls, task: Task) -> Sequence[str]:  # noqa: ARG003
+        return TOOLS
+
+    @classmethod
+    def environment(cls, task: Task) -> Environment:
+        return Environment("market_open", "market_close", TOOLS, task.tools[0].arguments)
+
+    @classmethod
+    def new_metrics(cls) -> InvestorMetrics:
+        return InvestorMetrics()
+
+    @classmethod
+    def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:  # noqa: ARG003
+        """An episode passes if it reached its last day."""
+        found = played(record)
+        if found is None:
+            is_infrastructure = record.ending in (Ending.MODEL_ERROR, Ending.ENVIRONMENT_ERROR)
+            return Measured(False, {"reached_the_end": 0.0}, is_infrastructure)
+        return Measured(True, {**found.figures, "reached_the_end": 1.0})
+
+    @classmethod
+    def summary(cls, metrics: Mapping[str, Any]) -> str:
+        return (
+            f"{metrics['episodes']} episodes, {metrics['passed']} of them to their last day; "
+            "figures are means over tasks of the median of their repeats"
+        )
+
+    @classmethod
+    def costly(cls, metrics: SuiteMetrics) -> dict[str, Any]:
+        """`task_intervals`: by task, the 95 % intervals of CR, SR, MDD and AV."""
+        assert isinstance(metrics, InvestorMetrics)  # noqa: S101 - `new_metrics` made them
+        return {"task_intervals": metrics.intervals()}
+
+    @classmethod
+    def score_file(
+        cls, file: Path, dataset: Path | None, *, with_intervals: bool
+    ) -> list[dict[str, Any]]:
+        """A row for each line of recorded decisions."""
+        if dataset is None:
+            raise SuiteError("recorded decisions want the market's folder: --dataset")
+        try:
+            markets = read_markets(dataset)
+            rows = []
+            for made in read_decisions(file, markets):
+                row = made.row()
+                if with_intervals:
+                    row["intervals"] = intervals(
+                        made.returns(), days=len(made.days), year_days=made.market.year_days
+                    )
+                rows.append(row)
+        except MarketError as error:
+            raise SuiteError(str(error)) from error
+        except DecisionError as error:
+            raise TraceFormatError(str(error)) from error
+        return rows
+
+
+def _task(markets: Sequence[Market], kind: str) -> Task:
+    first, test = _days(markets)
+    symbols = [market.symbol for market in markets]
+    dates = {
+        "warm_up_from": first.isoformat(),
+        "test_from": test.start.isoformat(),
+        "test_to": test.end.isoformat(),
+    }
+    digest = blake2b(digest_size=8)
+    for market in markets:
+        for record in market.records:
+            digest.update(repr(record).encode("utf-8", "replace"))
+    question = QUESTION.format(
+        symbols=" and ".join(symbols), first=first, test=test.start, last=test.end
+    )
+    return Task.model_validate(
+        {
+            "id": "+".join(symbols),
+            "category": kind,
+            "question": question,
+            "tools": [
+                {"name": "market_open", "arguments": {"symbols": ",".join(symbols), **dates}}
+            ],
+            "source_dataset": f"investorbench {digest.hexdigest()}",
+        }
+    )
+
+
+def _days(markets: Sequence[Market]) -> tuple[Any, Window]:
+    """The first day of the warm-up, and the test days: the published ones, or all days of markets
+    that have none of those.
+    """
+    windows = markets[0].windows
+    try:
+        for market in markets:
+            market.during(windows.test)
+    except MarketError:
+        first = max(market.days[0] for market in markets)
+        return first, Window(first, max(first, min(market.days[-1] for market in markets)))
+    return windows.warm_up.start, windows.test

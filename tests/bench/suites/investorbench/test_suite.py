@@ -1,0 +1,172 @@
+"""The suite InvestorBench: its tasks, its baselines in the market, recorded decisions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.suites import load_suite
+from tests.support.checkout import INVESTORBENCH
+from tests.support.commands import finbench, finbench_in
+from tests.support.markets import DAYS, day, write_market
+
+needs_data = pytest.mark.skipif(not INVESTORBENCH.exists(), reason="../shared has no InvestorBench")
+
+
+@pytest.fixture
+def market(tmp_path: Path) -> Path:
+    return write_market(tmp_path / "market")
+
+
+def run(market: Path, out: Path, *options: str) -> dict[str, Any]:
+    done = finbench(
+        *("run", "investorbench", "--dataset", str(market), "--upstream", "simulated"),
+        *("--out", str(out), "--json", *options),
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def prices(market: Path, symbol: str) -> list[float]:
+    days = json.loads((market / f"{symbol.lower()}.json").read_text())
+    return [days[day(number)]["prices"] for number in range(DAYS)]
+
+
+def test_there_is_a_task_for_each_asset_and_one_for_each_kind(market: Path) -> None:
+    suite = load_suite("investorbench", market)
+    assert [(task.id, task.category) for task in suite.tasks] == [
+        ("AAA", "crypto"),
+        ("BBB", "crypto"),
+        ("AAA+BBB", "crypto portfolio"),
+    ], "a market with prices on weekends is one of crypto"
+    other = load_suite("investorbench", write_market(market.parent / "other", seed=1))
+    assert suite.digest != other.digest, "the prices belong to the task"
+
+
+def test_buy_and_hold_earns_what_the_prices_do(market: Path, tmp_path: Path) -> None:
+    metrics = run(market, tmp_path / "run", "--agent", "buy-and-hold")
+    rows = metrics["breakdown"]["id"]
+    for symbol in ("AAA", "BBB"):
+        decisions = {
+            "id": "hold",
+            "symbol": symbol,
+            "positions": dict.fromkeys(map(day, range(DAYS)), 1),
+        }
+        with (tmp_path / "decisions.jsonl").open("a") as file:
+            file.write(f"{json.dumps(decisions)}\n")
+        assert rows[symbol]["CR_above_hold"] == 0
+        assert rows[symbol]["exposure"] == 1
+    assert metrics["passed"] == 3
+    assert metrics["usage"]["endings"] == {"answer": 3}
+
+
+def test_an_episode_is_recorded_without_its_session(market: Path, tmp_path: Path) -> None:
+    first = run(market, tmp_path / "one", "--agent", "momentum", "--concurrency", "1")
+    again = run(market, tmp_path / "two", "--agent", "momentum", "--concurrency", "3")
+    assert first["digest"] == again["digest"]
+    for name in ("episodes.jsonl", "calls.jsonl"):
+        lines = (tmp_path / "one" / name).read_text().splitlines()
+        assert lines
+        assert not [
+            line for line in lines if '"session":"0-' in line or '\\"session\\":\\"0-' in line
+        ]
+    episode = json.loads((tmp_path / "one/episodes.jsonl").read_text().splitlines()[0])
+    tools = [(call["tool_name"], call["step"]) for call in episode["tool_calls"]]
+    assert tools[0] == ("market_open", 0)
+    assert tools[-1] == ("market_close", 0)
+    assert all(call["ok"] for call in episode["tool_calls"])
+    scored = json.loads(finbench("score", str(tmp_path / "one"), "--json").stdout)
+    assert {name: scored[name] for name in ("CR", "SR", "MDD", "AV")} == {
+        name: first[name] for name in ("CR", "SR", "MDD", "AV")
+    }
+    assert set(scored["task_intervals"]) == {"AAA", "BBB", "AAA+BBB"}
+
+
+def test_repeats_are_a_median_and_a_range(market: Path, tmp_path: Path) -> None:
+    metrics = run(market, tmp_path / "run", "--agent", "random", "--episodes", "15")
+    for row in metrics["breakdown"]["id"].values():
+        assert row["episodes"] == 5
+        low, high = row["ranges"]["CR"]
+        assert low < row["CR"] < high
+
+
+def test_an_agent_that_stops_early_has_no_figures(market: Path, tmp_path: Path) -> None:
+    metrics = run(market, tmp_path / "run", "--agent", "momentum", "--max-rounds", "5")
+    assert (metrics["episodes"], metrics["passed"]) == (3, 0)
+    assert metrics["CR"] is None
+    closes = [
+        json.loads(line)
+        for line in (tmp_path / "run/calls.jsonl").read_text().splitlines()
+        if '"market_close"' in line
+    ]
+    assert [call["ok"] for call in closes] == [True] * 3, "sessions are closed all the same"
+
+
+def test_a_market_that_can_not_be_opened_ends_its_episodes(market: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from bench.suites.investorbench.suite import InvestorBench\n"
+        "class Elsewhere(InvestorBench):\n"
+        "    @classmethod\n"
+        "    def environment(cls, task):\n"
+        "        made = InvestorBench.environment(task)\n"
+        "        arguments = {**made.arguments, 'symbols': 'ZZZ'}\n"
+        "        return type(made)(made.opening, made.closing, made.tools, arguments)\n"
+    )
+    done = finbench_in(
+        tmp_path,
+        *("run", "own:Elsewhere", "--dataset", str(market), "--upstream", "simulated"),
+        *("--out", str(tmp_path / "run"), "--agent", "momentum", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)
+    assert metrics["usage"]["endings"] == {"environment_error": 3}
+    assert metrics["failed_by_infrastructure"] == 3
+    about = json.loads((tmp_path / "run/run.json").read_text())
+    said = about["first_errors"]["environment_error"]
+    assert said == "environment: 'ZZZ' is no asset of this market; there are AAA, BBB"
+
+
+@needs_data
+def test_recorded_decisions_are_a_row_each(tmp_path: Path) -> None:
+    days = json.loads((INVESTORBENCH / "jnj.json").read_text())
+    window = [one for one in sorted(days) if "2020-10-01" <= one <= "2021-05-06"]
+    lines = [
+        {"id": name, "symbol": "JNJ", "positions": dict.fromkeys(window, position)}
+        for name, position in (("hold", 1), ("short", -1), ("none", 0))
+    ]
+    file = tmp_path / "decisions.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    command = ("score", str(file), "--suite", "investorbench", "--dataset", str(INVESTORBENCH))
+    done = finbench(*command, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["id"]: row for row in json.loads(done.stdout)["rows"]}
+    hold = [rows["hold"][name] for name in ("CR", "SR", "MDD", "AV")]
+    assert hold == pytest.approx([0.1429, 1.3766, 0.0985, 0.17445], abs=5e-5)
+    assert rows["short"]["CR"] == -rows["hold"]["CR"]
+    assert (rows["none"]["SR"], rows["none"]["SR_missing"]) == (None, "zero volatility")
+    shown = finbench(*command, "--intervals")
+    assert shown.returncode == 0
+    assert "hold" in shown.stdout
+    assert " to " in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ({"id": "a", "symbol": "ZZZ", "positions": {}}, 1, "symbol: 'ZZZ' is unknown"),
+        ({"id": "a", "positions": {}}, 1, "symbol: missing"),
+    ],
+)
+def test_decisions_that_are_none_name_the_line(
+    market: Path, tmp_path: Path, line: dict[str, Any], code: int, said: str
+) -> None:
+    file = tmp_path / "decisions.jsonl"
+    file.write_text(json.dumps(line))
+    done = finbench("score", str(file), "--suite", "investorbench", "--dataset", str(market))
+    assert done.returncode == code
+    assert f"decisions.jsonl:1: {said}" in done.stderr
+    without = finbench("score", str(file), "--suite", "investorbench")
+    assert without.returncode == 2
+    assert "--dataset" in without.stderr
