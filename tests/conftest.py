@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,18 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setattr("gateway.settings.user_cache_path", tmp_path.joinpath)
     monkeypatch.setenv("FINPORT_AKSHARE_WORKERS", "1")  # to import AkShare takes 2 s each
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _modules_of_a_test_end_with_it(tmp_path: Path) -> Iterator[None]:
+    """Tests import modules of their own, of which several have one name."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        module = sys.modules[name]
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        if any(place is not None and place.startswith(str(tmp_path)) for place in places):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)

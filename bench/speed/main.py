@@ -30,6 +30,7 @@ from bench.speed import doors as speed_doors
 from bench.speed import driver as speed_driver
 from bench.speed import hangs as speed_hangs
 from bench.speed import live as speed_live
+from bench.speed import market as speed_market
 from bench.speed import model as speed_model
 from bench.speed import overload as speed_overload
 from bench.speed import rows as speed_rows
@@ -138,4 +139,5 @@ ALL = {
     "hangs": _on_loop(speed_hangs.hangs, 10),
     "rows": _on_loop(speed_rows.rows, 5),
     "compress": _on_loop(speed_compress.compression, 50),
+    "market": _on_loop(speed_market.market, 150),
 }

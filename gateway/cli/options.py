@@ -194,8 +194,13 @@ def tell_settings_file() -> None:
 
 
 def modes(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of commands that may record a snapshot or answer from one."""
+    """Add the options of where answers come from: a snapshot, a recorded market."""
     for option in (
+        click.option(
+            "--market",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="A folder with a recorded market, which adds the tools market_*.",
+        ),
         click.option(
             "--snapshot",
             type=OutPath(dir_okay=False),

@@ -104,8 +104,6 @@ def test_an_agent_may_import_its_siblings_late_and_they_shadow_nothing(tmp_path:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts/inner.py").write_text("INNER = 'inner'")
     before = list(sys.path)
-    for name in ("beside", "parts", "parts.inner", "lazy"):
-        sys.modules.pop(name, None)
     done = run("--agent", "lazy:Agent", "--top-k", "0", "--episodes", "2", "--out", "out")
     assert done.exit_code == 0, done.output
     records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
@@ -147,7 +145,10 @@ def test_an_agent_that_is_none_is_told_before_anything_is_written(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--agent", "gpt"), "there are: scripted, replay, llm, fatr, or `module:Name`"),
+        (
+            ("--agent", "gpt"),
+            "there are: scripted, replay, llm, fatr, buy-and-hold, random,",
+        ),
         (("--agent", "llm", "--model", "m"), "wants --model and --base-url"),
         (("--agent", "llm", "--model", "m", "--base-url", "http://a:b@c/v1"), "FINBENCH_MODEL_KEY"),
         (("--base-url", "http://:planted@c/v1"), "without credentials or query"),
@@ -197,7 +198,6 @@ def test_a_run_that_is_told_to_end_says_what_is_left(
     if episodes == "9":
         own = own.replace('("starter_0", "starter_1")', '("starter_1",)')
     (tmp_path / "ending.py").write_text(own)
-    sys.modules.pop("ending", None)
     before = signal.getsignal(how)
     done = run("--agent", "ending:CtrlC", "--top-k", "0", "--episodes", episodes, "--out", "out")
     assert done.exit_code == 128 + how
