@@ -19,6 +19,7 @@ import orjson
 from anyio import to_thread
 
 from adapters.fault import UpstreamFault
+from adapters.market.bm25 import Bm25
 from adapters.market.prices import Market, read_markets
 from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
 from adapters.normalise import Answer
@@ -59,6 +60,9 @@ class MarketAdapter:
     ) -> AsyncIterator["MarketAdapter"]:
         """Raises `MarketError` if the folder's markets can't be read."""
         markets = await to_thread.run_sync(read_markets, folder)
+        await to_thread.run_sync(
+            Bm25(), "words", ["words"]
+        )  # loads a dictionary, which takes 0.2 s
         yield cls(markets, most=most, idle_s=idle_s, worker=worker)
 
     @property

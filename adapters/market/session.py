@@ -7,6 +7,7 @@ session.
 
 import asyncio
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -187,6 +188,7 @@ class Session:
         return {
             "date": day.isoformat(),
             "symbol": market.symbol,
+            "held": Counter(one.layer for one in of.memory.memories),
             "memories": {
                 layer: [
                     {
@@ -200,13 +202,6 @@ class Session:
                 for layer, recalled in found.items()
             },
         }
-
-    def history(self, symbol: str) -> list[dict[str, Any]]:
-        """How many memories an asset's layers held after each day. It takes as long as `recall`."""
-        market = self._market(symbol)
-        of = self._memories.setdefault(market.symbol, _Remembered())
-        self._catch_up(of, market, len(self._ended))
-        return [orjson.loads(orjson.dumps(counts)) for counts in of.memory.history]
 
     def _catch_up(self, of: _Remembered, market: Market, ended: int) -> None:
         """Bring a memory to the state after `ended` days and the news of the next one."""

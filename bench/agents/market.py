@@ -35,8 +35,8 @@ class MarketAgent:
 
     async def act(self, episode: Episode) -> Turn:
         if not episode.history:
-            return _observing()
-        replies = [_answer(reply) for reply in episode.history[-1].replies]
+            return observing()
+        replies = [answer_of(reply) for reply in episode.history[-1].replies]
         was_observed = episode.history[-1].turn.calls[0].tool == OBSERVE
         del episode.history[:-1]  # the answers of 150 days are megabytes
         if was_observed:
@@ -46,7 +46,7 @@ class MarketAgent:
         if traded["is_over"]:
             return Turn(answer=f"traded until {traded['date']}")
         if self._observes_each_day:
-            return _observing()
+            return observing()
         return self._trading(episode, traded["next_date"])
 
     def _trading(self, episode: Episode, date: str) -> Turn:
@@ -65,11 +65,13 @@ class MarketAgent:
         return Turn(calls=tuple(calls))
 
 
-def _observing() -> Turn:
+def observing() -> Turn:
+    """The turn that observes the day."""
     return Turn(calls=(ToolCall(OBSERVE, {}),))
 
 
-def _answer(reply: Reply) -> Any:
+def answer_of(reply: Reply) -> Any:
+    """What a tool of the market answered. Raises `MarketError`."""
     if not reply.ok:
         raise MarketError(f"the market refused a call: {reply.message}")
     return orjson.loads(reply.data)

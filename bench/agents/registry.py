@@ -31,6 +31,7 @@ AGENTS: Mapping[str, str] = {
     "buy-and-hold": "bench.agents.market:BUY_AND_HOLD",
     "random": "bench.agents.market:RANDOM",
     "momentum": "bench.agents.market:MOMENTUM",
+    "finmem": "bench.agents.finmem:FINMEM",
 }
 TOP_K = 20
 """How many tools an agent that reads answers is offered, as in FinToolBench."""

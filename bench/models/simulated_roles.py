@@ -27,6 +27,8 @@ PAIRED = 0.3
 MISMATCH = 0.15
 """Share of the tags of called tools that the judge finds not to suit the question."""
 REDUCED_CHARS = 300
+FOLLOWS = 0.8
+"""Share of days on which a trader follows the momentum."""
 
 _ROLE = re.compile(r"TASK: ([a-z-]+)\s*(?:\n|$)")
 _RUBRIC = re.compile(r'^- "(\w+)":', re.MULTILINE)
@@ -106,6 +108,8 @@ class Roles:
                 return Said(_json(self._trajectory_scores(_object(asked), asked.prompt)))
             case "constraints":
                 return Said(_json(self._constraints(asked)))
+            case "trade":
+                return Said(_json(self._trade(_object(asked))))
             case "reduce":
                 text = asked.user[-1] if asked.user else ""
                 return Said(_OUTPUT.split(text, maxsplit=1)[-1][:REDUCED_CHARS])
@@ -180,6 +184,18 @@ class Roles:
             }
             for tool in tools
         ]
+
+    def _trade(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """A decision: it mostly follows the momentum, and names the first memory of each layer."""
+        momentum, memories = said.get("momentum"), said.get("memories")
+        follows = self._share(said.get("symbol"), said.get("date"), "trade") < FOLLOWS
+        action = "hold"
+        if follows and momentum in (1, -1):
+            action = "buy" if momentum == 1 else "sell"
+        layers = memories.values() if isinstance(memories, dict) else ()
+        first = [layer[0].get("id") for layer in layers if _are_objects(layer) and layer]
+        reason = f"The price moves by {momentum}; {len(first)} memories agree."
+        return {"action": action, "reason": reason, "memories": first}
 
     def _constraints(self, asked: Asked) -> dict[str, Any]:
         """The tags of the task's labelled tools."""

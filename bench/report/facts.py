@@ -66,6 +66,7 @@ class Facts:
         self.errors: Counter[tuple[str, str]] = Counter()
         self.endings: Counter[str] = Counter()
         self.calls_an_episode: Counter[tuple[int, bool]] = Counter()
+        self.charts = suite.new_charts()
         self.simulated_calls = 0
         self.first_s: float | None = None
 
@@ -96,6 +97,8 @@ class Facts:
         self._add_requests(self.by_model, episode.model_calls)
         if episode.judgement is not None:
             self._add_requests(self.by_judge, episode.judgement.model_calls)
+        if self.charts is not None:
+            self.charts.add(episode)
         self.trajectories.add(episode, passed=passed, infrastructure=measured.infrastructure)
 
     @staticmethod

@@ -7,6 +7,7 @@ large as those of the page's notes.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from markupsafe import Markup
@@ -14,7 +15,7 @@ from markupsafe import Markup
 from bench.report.facts import MOST_CALLS, Use
 from bench.report.svg import PAINT, svg
 from bench.report.timeline import Span
-from bench.suites.suite import Metric
+from bench.suites.suite import Chart, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,6 +132,30 @@ def metrics_figure(
 def _with_scale(metric: Metric) -> str:
     scale = "" if metric.is_share else f" ({metric.low:g} to {metric.high:g})"
     return f"{metric.title}{scale}"
+
+
+@_styled
+def days_figure(chart: Chart, name: str) -> Markup:
+    """The panels of a chart, one below the other, over the same days."""
+    figure, panels = _figure(110 * len(chart.panels), rows=len(chart.panels))
+    places = range(len(chart.days))
+    colours = [PAINT[paint] for paint in ("accent", "rest", "bad", "soft")]
+    for axes, (title, lines) in zip(panels, chart.panels.items(), strict=True):
+        for colour, (label, values) in zip(cycle(colours), lines.items()):
+            style = "steps-post" if title == "position" else "default"
+            axes.plot(places, values, color=colour, linewidth=1.3, label=label, drawstyle=style)
+        axes.set_ylabel(title)
+        axes.grid(axis="y")
+        axes.tick_params(length=0)
+        if len(lines) > 1:
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=4)
+    marks = sorted({round(n * (len(chart.days) - 1) / 3) for n in range(4)})
+    for axes in panels:
+        axes.set_xticks(marks, [""] * len(marks))
+    panels[-1].set_xticks(marks, [chart.days[mark] for mark in marks])
+    last = next(iter(chart.panels.values()))
+    said = ", ".join(f"{label} {values[-1]:.3f}" for label, values in last.items())
+    return svg(figure, name, f"{chart.title} by day; on the last day: {said}.")
 
 
 @_styled

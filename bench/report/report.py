@@ -99,6 +99,7 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
         .render(
             **content(about, facts, digest),
             figures=_figures(facts),
+            charts=_charts(facts),
             policy=policy(css, script),
             css=css,
             script=script,
@@ -106,6 +107,15 @@ def page(about: RunInfo, facts: Facts, digest: str) -> str:
         )
     )
     return plain(text)
+
+
+def _charts(facts: Facts) -> list[tuple[str, str, Markup | None]]:
+    """Title, text and drawing of each chart of the suite."""
+    drawn = facts.charts.drawn() if facts.charts is not None else ()
+    return [
+        (chart.title, chart.text, plots.days_figure(chart, f"days-{place}"))
+        for place, chart in enumerate(drawn)
+    ]
 
 
 def _figures(facts: Facts) -> dict[str, Markup | None]:

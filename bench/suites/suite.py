@@ -130,6 +130,24 @@ class Environment:
     arguments: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Series over days for a report. Each panel has lines by name, with a value for each day."""
+
+    title: str
+    text: str
+    days: Sequence[str]
+    panels: Mapping[str, Mapping[str, Sequence[float]]]
+
+
+class Charts(Protocol):
+    """Collects from episodes what a suite's charts show."""
+
+    def add(self, record: EpisodeRecord) -> None: ...
+
+    def drawn(self) -> Sequence[Chart]: ...
+
+
 SHARED_MEASURES = tuple(
     Measure(name, is_share=False) for name in ("calls", "rounds", "tokens", "wall_s")
 )
@@ -305,6 +323,11 @@ class Suite(ABC):
     def summary(cls, metrics: Mapping[str, Any]) -> str:
         """One line about the episodes behind the metrics of a finished run."""
         return f"{metrics['episodes']} episodes"
+
+    @classmethod
+    def new_charts(cls) -> Charts | None:
+        """Charts for a report over no episodes yet, if the suite has any."""
+        return None
 
     @classmethod
     def costly(cls, metrics: SuiteMetrics) -> dict[str, Any]:  # noqa: ARG003

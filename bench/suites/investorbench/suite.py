@@ -9,10 +9,12 @@ from adapters.market.prices import Market, MarketError, Window, read_markets
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import intervals
+from bench.suites.investorbench.charts import InvestorCharts
 from bench.suites.investorbench.decisions import DecisionError, read_decisions
 from bench.suites.investorbench.episode import played
 from bench.suites.investorbench.metrics import InvestorMetrics
 from bench.suites.suite import (
+    Charts,
     Environment,
     Measure,
     Metric,
@@ -146,6 +148,10 @@ class InvestorBench(Suite):
             f"{metrics['episodes']} episodes, {metrics['passed']} of them to their last day; "
             "figures are means over tasks of the median of their repeats"
         )
+
+    @classmethod
+    def new_charts(cls) -> Charts:
+        return InvestorCharts()
 
     @classmethod
     def costly(cls, metrics: SuiteMetrics) -> dict[str, Any]:

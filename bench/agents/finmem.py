@@ -1,0 +1,159 @@
+"""The agent `finmem`: trades from a layered memory, after FinMem (arXiv 2311.13743).
+
+Each day it observes the market, recalls what the session's memory has on the day's news, and asks
+its model for a decision with a reason and the memories that it rests on. The memory itself belongs
+to the session (`adapters/market/memory.py`): a reason becomes a reflection, and what the position
+earns in three days raises or lowers the importance of the memories. The prompt is in our words.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from bench.agents.agent import Episode, ToolCall, Turn
+from bench.agents.conversation import noted
+from bench.agents.declaration import AgentParts, AgentType
+from bench.agents.market import OBSERVE, TRADE, answer_of, observing
+from bench.models.client import ModelClient
+
+RECALL = "market_recall"
+REASON_CHARS = 1_000
+NEWS_CHARS = 1_000
+"""How much of each of the day's texts the model reads."""
+
+TEXTS = 10
+"""The most texts of each kind and day that the model reads."""
+
+QUESTION_CHARS = 400
+
+PROMPT = """\
+TASK: trade
+You trade one asset, {character}. Once a day you decide what to hold until tomorrow's price.
+
+The user's message is one JSON object: the date, the symbol, today's price, its momentum (the sign \
+of the price change over three trading days), the position held so far, today's news and reports, \
+and memories in four layers: short (news), mid (quarterly reports), long (annual reports) and \
+reflection (your own earlier reasons).
+
+First reflect: which memories bear on tomorrow's price, and did earlier reasons like yours turn \
+out well? Then decide: buy (hold the asset), sell (be short in it) or hold (have none of it). When \
+news, memory and momentum disagree, take less risk.
+
+Answer with one JSON object and nothing else:
+{{"action": "buy", "reason": "one or two sentences", "memories": [ids of the memories you used]}}"""
+
+CHARACTER = "careful when prices fall, bolder when they rise"
+
+
+@dataclass(slots=True)
+class _Day:
+    """What is known on a day, by asset; `recalled` is set once the memory was asked."""
+
+    seen: dict[str, Any]
+    recalled: list[Any] | None = None
+
+
+class FinMemAgent:
+    """Observes, recalls, decides."""
+
+    name = "finmem"
+
+    def __init__(
+        self, model: ModelClient, *, character: str = CHARACTER, memories: int = 5
+    ) -> None:
+        """`character` is how it trades, in words; `memories` are recalled of each layer."""
+        self._model = model
+        self._prompt = PROMPT.format(character=character)
+        self._memories = memories
+
+    async def act(self, episode: Episode) -> Turn:
+        if not episode.history:
+            return observing()
+        last = episode.history[-1]
+        answers = [answer_of(reply) for reply in last.replies]
+        tool = last.turn.calls[0].tool
+        episode.history[:] = [last]
+        if tool == OBSERVE:
+            episode.memory = _Day(answers[0])
+            return Turn(calls=tuple(map(self._recalling, answers[0]["assets"])))
+        day: _Day = episode.memory
+        if tool == RECALL:
+            decided = await asyncio.gather(
+                *(
+                    self._decide(episode, day.seen["date"], asset, recalled)
+                    for asset, recalled in zip(day.seen["assets"], answers, strict=True)
+                )
+            )
+            return Turn(calls=tuple(decided))
+        if answers[-1]["is_over"]:
+            return Turn(answer=f"traded until {answers[-1]['date']}")
+        return observing()
+
+    def _recalling(self, asset: dict[str, Any]) -> ToolCall:
+        news = " ".join(asset["news"])[:QUESTION_CHARS]
+        question = news or f"outlook of {asset['symbol']}"
+        given = {"symbol": asset["symbol"], "question": question, "limit": self._memories}
+        return ToolCall(RECALL, given)
+
+    async def _decide(
+        self, episode: Episode, date: str, asset: dict[str, Any], recalled: dict[str, Any]
+    ) -> ToolCall:
+        texts = {
+            kind: [text[:NEWS_CHARS] for text in asset[kind][:TEXTS]]
+            for kind in ("news", "quarterly_reports", "annual_reports")
+        }
+        known = {
+            "date": date,
+            **{name: asset[name] for name in ("symbol", "price", "momentum", "position")},
+            **texts,
+            "memories": {
+                layer: [{name: one[name] for name in ("id", "date", "text")} for one in found]
+                for layer, found in recalled["memories"].items()
+            },
+        }
+        messages = [
+            {"role": "system", "content": self._prompt},
+            {"role": "user", "content": orjson.dumps(known).decode()},
+        ]
+        completion = await self._model.complete(messages, record=noted(self._model, episode, "act"))
+        return ToolCall(
+            TRADE, {"date": date, "symbol": asset["symbol"], **_decision(completion.content)}
+        )
+
+
+def _decision(text: str) -> dict[str, Any]:
+    """The arguments of a trade that a model's text asks for. What can't be read is `hold`, with a
+    reason that says so.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        said = orjson.loads(text[start : end + 1])
+    except orjson.JSONDecodeError:
+        said = None
+    action = said.get("action") if isinstance(said, dict) else None
+    if not isinstance(said, dict) or action not in ("buy", "sell", "hold"):
+        return {"action": "hold", "reason": "The model's decision could not be read."}
+    memories = said.get("memories")
+    ids = [str(one) for one in memories if type(one) is int] if isinstance(memories, list) else []
+    reason = str(said.get("reason") or "").encode("utf-8", "replace").decode()
+    return {"action": action, "reason": reason[:REASON_CHARS], "memories": ",".join(ids[:100])}
+
+
+@dataclass(frozen=True, slots=True)
+class FinMemOptions:
+    """`character` is how the agent trades, in words; `memories` are recalled of each layer."""
+
+    character: str = CHARACTER
+    memories: int = 5
+
+
+def _make(options: FinMemOptions, parts: AgentParts) -> FinMemAgent:
+    assert parts.model is not None  # noqa: S101 - the agent's type requires a model
+    return FinMemAgent(parts.model, character=options.character, memories=options.memories)
+
+
+FINMEM = AgentType(
+    "finmem", "trades a market from a layered memory", _make, FinMemOptions, needs_model=True
+)
