@@ -26,9 +26,15 @@ def day(number: int) -> str:
 
 
 def write_market(
-    folder: Path, symbols: tuple[str, ...] = ("AAA", "BBB"), seed: int = 0, same_until: int = 0
+    folder: Path,
+    symbols: tuple[str, ...] = ("AAA", "BBB"),
+    seed: int = 0,
+    same_until: int = 0,
+    first: date = FIRST,
 ) -> Path:
-    """Markets of `DAYS` days. Those of two seeds are equal on the first `same_until` days."""
+    """Markets of `DAYS` days from `first` on. Those of two seeds are equal on the first
+    `same_until` days.
+    """
     folder.mkdir(exist_ok=True)
     for symbol in symbols:
         days = {}
@@ -37,7 +43,7 @@ def write_market(
             words = [
                 f"{symbol} news {number} {luck.randrange(10**9)}" for _ in range(luck.randrange(3))
             ]
-            days[day(number)] = {
+            days[(first + timedelta(number)).isoformat()] = {
                 "prices": round(50 + 50 * luck.random(), 2),
                 "news": words,
                 "10q": [f"quarter {luck.randrange(10**9)}"] if number % 4 == 2 else None,
