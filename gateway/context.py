@@ -32,8 +32,9 @@ class CallContext:
     default. `client` names the caller: no client's calls starve another's. `grant` says which tools
     it may use, if that differs from the settings. `episode` and `step` say in the record on whose
     behalf the call was made. `traceparent` (W3C Trace Context) says within which span it was made.
-    Raises `ValueError` for a deadline or a number of rows that is not positive, and for a budget
-    that can't be kept, and `TypeError` for a value of another type.
+
+    Raises `ValueError` for a deadline or a number of rows that is not positive, for a budget that
+    can't be kept and for a question that is too long, and `TypeError` for a value of another type.
     """
 
     deadline_s: float | None = None

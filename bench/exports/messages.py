@@ -7,8 +7,7 @@ agent read.
 
 A record does not hold what an agent's prompts were. Those of the agent `llm` are the same for every
 question, so its conversation is given whole. Where it was offered no tools, it sent the question
-alone. That of any other agent has the question, the calls,
-their results and the answer.
+alone. That of any other agent has the question, the calls, their results and the answer.
 """
 
 from collections.abc import Iterable

@@ -35,10 +35,10 @@ _EVERY_YEAR = re.compile(r"\b(?:each|every|all) years?\b|\byears\b|每年|历年
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question that was read. `newest` and `oldest` are how many of these rows it asks for, with
-    `each` in each week, month, quarter or year.
-    `periods` are days that are counted from the newest row, `recurring` days without a year: of the
-    newest year, or if `every_year` of each. `clocks` are times of day. `text` is the question in
-    lower case, with numbers of days and years in digits.
+    `each` in each week, month, quarter or year. `periods` are days that are counted from the newest
+    row, `recurring` days without a year: of the newest year, or if `every_year` of each. `clocks`
+    are times of day. `text` is the question in lower case, with numbers of days and years in
+    digits.
     """
 
     text: str
