@@ -14,6 +14,7 @@ from rich.table import Table
 from bench.metrics.interval import percent
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
+from bench.runs.metric_rows import add_metrics
 from bench.suites.suite import Suite
 from gateway.console import PlainConsole
 from gateway.terminal import echo
@@ -39,14 +40,7 @@ def if_seen() -> Iterator[None]:
 def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Table:
     """Every metric with its interval; metrics without judgements say so."""
     table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
-    axis = ""
-    for metric in suite.metrics:
-        if metric.name in metrics:
-            if metric.axis != axis:
-                axis = metric.axis
-                table.add_row(axis, style="bold")
-            value = metric.text_of(metrics[metric.name])
-            table.add_row(metric.name, value, metric.interval_of(metrics), metric.text)
+    add_metrics(table, (metric for metric in suite.metrics if metric.name in metrics), metrics)
     return table
 
 

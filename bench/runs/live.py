@@ -23,6 +23,7 @@ from rich.text import Text
 
 from bench.metrics.interval import percent
 from bench.own import words_of
+from bench.runs.metric_rows import add_metrics
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Metric
 from gateway.console import PlainConsole
@@ -217,14 +218,9 @@ class Live:
 
 
 def _metrics(metrics: Sequence[Metric], rates: dict[str, Any]) -> Table:
-    table, axis = _table("metric", "so far", "95 % interval"), ""
-    for metric in metrics:
-        if metric.is_main and rates.get(metric.name) is not None:
-            if metric.axis != axis:
-                axis = metric.axis
-                table.add_row(axis, style="bold")
-            so_far = metric.text_of(rates[metric.name])
-            table.add_row(metric.name, so_far, metric.interval_of(rates))
+    table = _table("metric", "so far", "95 % interval")
+    shown = (one for one in metrics if one.is_main and rates.get(one.name) is not None)
+    add_metrics(table, shown, rates)
     return table
 
 

@@ -1,0 +1,21 @@
+"""The rows of a table of metrics."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from bench.suites.suite import Metric
+
+
+def add_metrics(table: Table, metrics: Iterable[Metric], rates: Mapping[str, Any]) -> None:
+    """Add a row for each metric, below a heading for each axis. The columns of `table` are name,
+    value and interval, and if there is a fourth one what the metric is.
+    """
+    axis = ""
+    for metric in metrics:
+        if metric.axis != axis:
+            axis = metric.axis
+            table.add_row(axis, style="bold")
+        texts = metric.text_of(rates[metric.name]), metric.interval_of(rates), metric.text
+        table.add_row(metric.name, *texts[: len(table.columns) - 1])
