@@ -8,16 +8,16 @@ days, rounded up: the rate that is optimal for variances (Hall, Horowitz and Jin
 1995), with a factor of 1. Intervals are the middle 95 % of the resamples. The same input and seed
 give the same intervals.
 
-The functions compute for about 0.1 s on 150 days, so the event loop must not run them.
+The computation takes about 0.1 s on 150 days, so it is not for the event loop.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import ceil, log
 
-from bench.suites.investorbench.returns import Measures, measures
+from bench.suites.investorbench.returns import measures
 
 RESAMPLES = 1_000
 
@@ -29,6 +29,7 @@ selection.
 """
 
 Interval = tuple[float, float]
+_ByName = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,92 +45,83 @@ def block_length(days: int) -> int:
     return next(length for length in count(1) if length**3 >= days)
 
 
-def intervals(
-    returns: Sequence[float],
-    *,
-    days: int,
-    year_days: int,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    block: int | None = None,
-) -> dict[str, Interval | None]:
-    """The intervals of CR, SR, MDD and AV of daily returns over `days` prices; `block` overrides
-    `block_length`. None where the figure or too many of its resamples are undefined. Raises
-    `ValueError` for a block or a number of resamples below 1.
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """A bootstrap of daily returns over `days` prices, where a year has `year_days`. `block`
+    overrides `block_length`. Raises `ValueError` for a block or a number of resamples below 1.
     """
-    point = _named(measures(returns, days=days, year_days=year_days))
-    drawn: dict[str, list[float]] = {name: [] for name in MEASURES}
-    for chosen in _resampled(len(returns), resamples, block, seed):
-        resample = [returns[day] for day in chosen]
-        found = _named(measures(resample, days=days, year_days=year_days))
-        for name, value in found.items():
-            if value is not None:
-                drawn[name].append(value)
-    return {
-        name: None if point[name] is None else _middle(drawn[name], resamples) for name in MEASURES
-    }
 
+    days: int
+    year_days: int
+    seed: int = 0
+    resamples: int = RESAMPLES
+    block: int | None = None
 
-def differences(
-    first: Sequence[float],
-    second: Sequence[float],
-    *,
-    days: int,
-    year_days: int,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    block: int | None = None,
-) -> dict[str, Difference | None]:
-    """CR, SR, MDD and AV of the first agent minus those of the second, whose daily returns are of
-    the same days. Each resample draws the same days for both. None where a figure is undefined.
-    Raises `ValueError` as `intervals` does, and if the agents differ in their number of returns.
-    """
-    if len(first) != len(second):
-        text = f"{len(first)} and {len(second)} returns"
-        raise ValueError(f"{text} are no pairs: both agents need one for each day")
+    def __post_init__(self) -> None:
+        if self.resamples < 1:
+            raise ValueError(f"{self.resamples} resamples are too few; at least 1")
+        if self.block is not None and self.block < 1:
+            raise ValueError(f"a block of {self.block} days is none; at least 1")
 
-    def between(chosen: Sequence[int]) -> dict[str, float | None]:
-        one, other = (
-            _named(measures([side[day] for day in chosen], days=days, year_days=year_days))
-            for side in (first, second)
-        )
-        return {name: _minus(one[name], other[name]) for name in MEASURES}
+    def intervals(self, returns: Sequence[float]) -> dict[str, Interval | None]:
+        """The intervals of CR, SR, MDD and AV. None where the figure or too many of its resamples
+        are undefined.
+        """
+        found = self._found(len(returns), lambda chosen: self._measures(returns, chosen))
+        return {name: None if one is None else one[1] for name, one in found.items()}
 
-    point = between(range(len(first)))
-    drawn: dict[str, list[float]] = {name: [] for name in MEASURES}
-    for chosen in _resampled(len(first), resamples, block, seed):
-        for name, value in between(chosen).items():
-            if value is not None:
-                drawn[name].append(value)
-    return {
-        name: None if value is None else Difference(value, _middle(drawn[name], resamples))
-        for name, value in point.items()
-    }
+    def differences(
+        self, first: Sequence[float], second: Sequence[float]
+    ) -> dict[str, Difference | None]:
+        """CR, SR, MDD and AV of the first agent minus those of the second, whose daily returns are
+        of the same days. Each resample draws the same days for both. None where a figure is
+        undefined. Raises `ValueError` if the agents differ in their number of returns.
+        """
+        if len(first) != len(second):
+            text = f"{len(first)} and {len(second)} returns"
+            raise ValueError(f"{text} are no pairs: both agents need one for each day")
 
+        def between(chosen: Sequence[int]) -> _ByName:
+            one, other = (self._measures(side, chosen) for side in (first, second))
+            return {name: _minus(one[name], other[name]) for name in MEASURES}
 
-def _named(found: Measures) -> Mapping[str, float | None]:
-    return {"CR": found.cr, "SR": found.sr, "MDD": found.mdd, "AV": found.av}
+        found = self._found(len(first), between)
+        return {name: None if one is None else Difference(*one) for name, one in found.items()}
+
+    def _found(
+        self, count: int, figures: Callable[[Sequence[int]], _ByName]
+    ) -> dict[str, tuple[float, Interval | None] | None]:
+        """The figures of `count` days with their intervals; None for a figure that is undefined."""
+        drawn: dict[str, list[float]] = {name: [] for name in MEASURES}
+        for chosen in self._resampled(count):
+            for name, value in figures(chosen).items():
+                if value is not None:
+                    drawn[name].append(value)
+        return {
+            name: None if value is None else (value, _middle(drawn[name], self.resamples))
+            for name, value in figures(range(count)).items()
+        }
+
+    def _measures(self, returns: Sequence[float], chosen: Sequence[int]) -> _ByName:
+        drawn = [returns[day] for day in chosen]
+        found = measures(drawn, days=self.days, year_days=self.year_days)
+        return {"CR": found.cr, "SR": found.sr, "MDD": found.mdd, "AV": found.av}
+
+    def _resampled(self, count: int) -> Iterator[list[int]]:
+        """Days from 0, as many as there are, for each resample."""
+        length = block_length(count) if self.block is None else self.block
+        rng = random.Random(self.seed)  # noqa: S311 - a reproducible draw
+        circle = [*range(count), *range(count)]
+        for _ in range(self.resamples):
+            drawn: list[int] = []
+            while len(drawn) < count:
+                begin = rng.randrange(count)
+                drawn += circle[begin : begin + min(_geometric(rng, length), count)]
+            yield drawn[:count]
 
 
 def _minus(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
-
-
-def _resampled(days: int, resamples: int, block: int | None, seed: int) -> Iterator[list[int]]:
-    """Days from 0, as many as there are, for each resample."""
-    if resamples < 1:
-        raise ValueError(f"{resamples} resamples are too few; at least 1")
-    length = block_length(days) if block is None else block
-    if length < 1:
-        raise ValueError(f"a block of {length} days is none; at least 1")
-    rng = random.Random(seed)  # noqa: S311 - a reproducible draw
-    circle = [*range(days), *range(days)]
-    for _ in range(resamples):
-        drawn: list[int] = []
-        while len(drawn) < days:
-            begin = rng.randrange(days)
-            drawn += circle[begin : begin + min(_geometric(rng, length), days)]
-        yield drawn[:days]
 
 
 def _geometric(rng: random.Random, mean: int) -> int:

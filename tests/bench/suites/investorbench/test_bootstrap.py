@@ -9,9 +9,8 @@ import pytest
 
 from bench.suites.investorbench.bootstrap import (
     MEASURES,
+    Bootstrap,
     block_length,
-    differences,
-    intervals,
 )
 
 
@@ -27,9 +26,9 @@ def test_blocks_grow_with_the_cube_root_of_the_days() -> None:
 
 def test_the_same_seed_gives_the_same_intervals() -> None:
     returns = normal(1)
-    first = intervals(returns, days=150, year_days=252, resamples=50, seed=3)
-    assert first == intervals(returns, days=150, year_days=252, resamples=50, seed=3)
-    assert first != intervals(returns, days=150, year_days=252, resamples=50, seed=4)
+    first = Bootstrap(150, 252, resamples=50, seed=3).intervals(returns)
+    assert first == Bootstrap(150, 252, resamples=50, seed=3).intervals(returns)
+    assert first != Bootstrap(150, 252, resamples=50, seed=4).intervals(returns)
     assert tuple(first) == MEASURES
 
 
@@ -49,7 +48,7 @@ def sum_deviation(returns: list[float], block: int) -> float:
 @pytest.mark.parametrize(("seed", "block"), [(1, 1), (2, 6), (3, 12)])
 def test_intervals_are_as_wide_as_the_theory_says(seed: int, block: int) -> None:
     returns = normal(seed)
-    found = intervals(returns, days=150, year_days=252, block=block)["CR"]
+    found = Bootstrap(150, 252, block=block).intervals(returns)["CR"]
     assert found is not None
     low, high = found
     assert low < sum(returns) < high
@@ -60,26 +59,26 @@ def test_blocks_widen_the_interval_of_returns_that_follow_each_other() -> None:
     steady = [value for value in normal(3, 50) for _ in range(4)]
     widths = {}
     for block in (1, 12):
-        found = intervals(steady, days=201, year_days=252, block=block)["CR"]
+        found = Bootstrap(201, 252, block=block).intervals(steady)["CR"]
         assert found is not None
         widths[block] = found[1] - found[0]
     assert widths[12] > 1.4 * widths[1]
 
 
 def test_undefined_figures_have_no_interval() -> None:
-    flat = intervals([0.0] * 20, days=21, year_days=252, resamples=20)
+    flat = Bootstrap(21, 252, resamples=20).intervals([0.0] * 20)
     assert flat == {"CR": (0.0, 0.0), "SR": None, "MDD": (0.0, 0.0), "AV": (0.0, 0.0)}
     # A third of the resamples lack the only day on which something was earned.
-    rare = intervals([0.0] * 30 + [0.1], days=32, year_days=252, resamples=200)
+    rare = Bootstrap(32, 252, resamples=200).intervals([0.0] * 30 + [0.1])
     assert rare["SR"] is None
     assert rare["CR"] is not None
-    none = intervals([], days=1, year_days=252, resamples=3)
+    none = Bootstrap(1, 252, resamples=3).intervals([])
     assert none == {"CR": (0.0, 0.0), "SR": None, "MDD": (0.0, 0.0), "AV": None}
 
 
 def test_equal_agents_do_not_differ() -> None:
     returns = normal(5)
-    found = differences(returns, list(returns), days=150, year_days=252, resamples=30)
+    found = Bootstrap(150, 252, resamples=30).differences(returns, list(returns))
     for name in MEASURES:
         difference = found[name]
         assert difference is not None
@@ -89,24 +88,24 @@ def test_equal_agents_do_not_differ() -> None:
 def test_pairs_show_a_small_steady_advantage_that_single_intervals_hide() -> None:
     worse = normal(6)
     better = [value + 0.0005 for value in worse]
-    found = differences(better, worse, days=150, year_days=252, resamples=100)["CR"]
+    found = Bootstrap(150, 252, resamples=100).differences(better, worse)["CR"]
     assert found is not None
     assert found.interval == pytest.approx((0.0745, 0.0745))
-    single = intervals(better, days=150, year_days=252, resamples=100)["CR"]
+    single = Bootstrap(150, 252, resamples=100).intervals(better)["CR"]
     assert single is not None
     assert single[1] - single[0] > 0.2
 
 
 def test_a_difference_without_a_sharpe_ratio_on_one_side_is_undefined() -> None:
-    found = differences(normal(7), [0.0] * 149, days=150, year_days=252, resamples=20)
+    found = Bootstrap(150, 252, resamples=20).differences(normal(7), [0.0] * 149)
     assert found["SR"] is None
     assert found["CR"] is not None
 
 
 def test_bad_input_is_rejected() -> None:
     with pytest.raises(ValueError, match="2 and 3 returns are no pairs"):
-        differences([0.0] * 2, [0.0] * 3, days=3, year_days=252)
+        Bootstrap(3, 252).differences([0.0] * 2, [0.0] * 3)
     with pytest.raises(ValueError, match="0 resamples are too few"):
-        intervals([0.0], days=2, year_days=252, resamples=0)
+        Bootstrap(2, 252, resamples=0).intervals([0.0])
     with pytest.raises(ValueError, match="a block of 0 days"):
-        intervals([0.0], days=2, year_days=252, block=0)
+        Bootstrap(2, 252, block=0).intervals([0.0])
