@@ -1,23 +1,34 @@
 """`finbench drift`: how tools change over time."""
 
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.drift.finding import LEVELS
+from cache.files import FORCE
 from gateway.cli.options import OutPath, echo_json, read_settings
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bench.drift.releases import Release
+    from bench.drift.releases import Release, Releases
 
 _SHOWN = 40
-_FOLDER = "releases"
+_NUMBERS = frozenset(
+    [
+        *("days", "releases", "functions", "gone", "new", "parameters", "missing", "not yet"),
+        *("findings", "of the catalogue"),
+    ]
+)
+"""The columns of numbers, which are aligned on the right."""
+
+
+def _dir_option(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(name, type=OutPath(), metavar="DIR", help=text)
 
 
 @click.group()
@@ -34,26 +45,16 @@ def drift() -> None:
     metavar="N",
     help="N evenly spaced releases between OLD and NEW; without these, of all that there are.",
 )
-@click.option(
-    "--cache",
-    type=OutPath(),
-    metavar="DIR",
-    help="Folder of the fetched wheels. Default: `releases` in the cache folder.",
-)
+@_dir_option("--cache", "Folder of the fetched wheels. Default: `releases` in the cache folder.")
 @click.option("--catalogue", is_flag=True, help="Only findings about tools of the catalogue.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["ERR", "WARN", "INFO"]),
+    type=click.Choice(LEVELS),
     help="Exit with 1 if a finding is at least as bad.",
 )
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--html", type=OutPath(dir_okay=False), metavar="FILE", help="Write a page.")
-@click.option(
-    "--out",
-    type=OutPath(),
-    metavar="DIR",
-    help="Write akshare.json, with the findings about the catalogue, and akshare.svg.",
-)
+@_dir_option("--out", "Write akshare.json, with the findings about the catalogue, and akshare.svg.")
 @click.option("--force", is_flag=True, help="Replace existing files of --html and --out.")
 def akshare(
     versions: tuple[str, ...],
@@ -74,7 +75,7 @@ def akshare(
     files = [html] if html else []
     files += [out / name for name in ("akshare.json", "akshare.svg")] if out else []
     if taken := [file for file in files if file.exists() and not force]:
-        raise click.ClickException(f"{taken[0]}: it exists already; --force replaces it")
+        raise click.ClickException(f"{taken[0]}: it exists already; {FORCE}")
     try:
         content = _content(versions, count, cache)
     except KeyboardInterrupt:
@@ -93,16 +94,20 @@ def akshare(
 
 def _content(versions: Sequence[str], count: int | None, cache: Path | None) -> dict[str, Any]:
     from bench.drift.history import history
-    from bench.drift.releases import Releases
+    from bench.drift.releases import Progress, Releases
     from bench.drift.wheel import WheelError
     from manifests import Catalog
 
-    folder = cache or read_settings().cache_dir / _FOLDER
-    releases = Releases(folder, lambda text: echo(text, err=True))
+    folder = cache or read_settings().cache_dir / "releases"
+
+    def tell(text: str) -> None:
+        echo(text, err=True)
+
+    releases = Releases(folder, tell)
     got = _releases(releases, versions, count)
     tools = {m.binding.function for m in Catalog.load() if m.binding.source == "akshare"}
     try:
-        content = history(got, tools, _Told(len(got)))
+        content = history(got, tools, Progress(tell, "reading", len(got)).next)
     except WheelError as error:
         text = f"{error}; without it in {folder} it is fetched again"
         raise click.ClickException(text) from error
@@ -112,7 +117,7 @@ def _content(versions: Sequence[str], count: int | None, cache: Path | None) -> 
     return content
 
 
-def _releases(releases: Any, versions: Sequence[str], count: int | None) -> "list[Release]":
+def _releases(releases: "Releases", versions: Sequence[str], count: int | None) -> "list[Release]":
     """The releases to compare, the oldest first."""
     from bench.drift.releases import ReleaseError, evenly, order
 
@@ -135,26 +140,11 @@ def _releases(releases: Any, versions: Sequence[str], count: int | None) -> "lis
             named = evenly(there, count)
             if len(named) < 2:
                 raise click.ClickException("the index has no two such releases")
-        got: list[Release] = releases.get(named)
+        return releases.get(named)
     except ReleaseError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
-    return got
-
-
-class _Told:
-    """Says on stderr which release is read, and about how long the rest takes."""
-
-    def __init__(self, count: int) -> None:
-        self._count, self._started = count, time.monotonic()
-
-    def __call__(self, done: int, version: str) -> None:
-        left = ""
-        if done:
-            seconds = (time.monotonic() - self._started) / done * (self._count - done)
-            left = f", about {seconds:.0f} s left"
-        echo(f"reading akshare {version}: {done + 1} of {self._count}{left}", err=True)
 
 
 def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, force: bool) -> None:
@@ -196,20 +186,15 @@ def _fail(findings: Sequence[Mapping[str, Any]], limit: str) -> None:
 
 
 def _show(content: Mapping[str, Any]) -> None:
+    from bench.drift.history import release_row
     from gateway.console import PlainConsole
 
     console = PlainConsole(narrowest=120)
     console.print(f"AkShare {content['oldest']} to {content['newest']}")
-    table = _table("release", "date", content["unit"], "functions", "gone", "new", "parameters")
-    for name in ("missing", "not yet"):
-        table.add_column(name, justify="right")
+    columns = ("functions", "gone", "new", "parameters", "missing", "not yet")
+    table = _table("release", "date", content["unit"], *columns)
     for row in content["releases"]:
-        numbers = (len(row[name]) for name in ("gone", "new", "parameters_changed"))
-        table.add_row(
-            *(row["version"], row["uploaded"] or "", f"{row['time']:g}", f"{row['functions']:,}"),
-            *map(str, numbers),
-            *(str(len(row["missing"])), str(len(row["not_yet"]))),
-        )
+        table.add_row(*release_row(row))
     console.print(table)
     console.print(
         "gone, new, parameters: functions since the row above; missing: of the "
@@ -269,7 +254,5 @@ def _table(*columns: str) -> "Table":
 
     table = Table(box=SIMPLE)
     for name in columns:
-        numbers = ("days", "releases", "functions", "gone", "new", "parameters", "findings")
-        right = name in (*numbers, "of the catalogue")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+        table.add_column(name, justify="right" if name in _NUMBERS else "left", overflow="fold")
     return table

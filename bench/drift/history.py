@@ -5,30 +5,28 @@ and how long functions survive.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 from bench.drift.differences import differences
-from bench.drift.finding import LEVELS, Finding
+from bench.drift.finding import LEVELS, Finding, Level
 from bench.drift.functions import Parameter, Surface, read_functions
 from bench.drift.releases import Release
 from bench.drift.survival import Lifetime, survival
 from bench.metrics.interval import DIGITS, rounded
 
+CURVES: Final = {"all": "all functions", "catalogue": "of the catalogue"}
+"""The survival curves, and what each is of."""
+
 _DAY_S: Final = 86_400
 
-Read = Callable[[Path], Surface]
 Shapes = Mapping[str, tuple[Parameter, ...] | None]
 
 
 def history(
-    releases: Sequence[Release],
-    tools: Set[str],
-    tell: Callable[[int, str], None],
-    read: Read = read_functions,
+    releases: Sequence[Release], tools: Set[str], tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """The drift across `releases`, of which there are two or more, the oldest first. `tools` are
-    the functions of the catalogue. `tell` is called before each release is read.
+    the functions of the catalogue. `tell` gets each version before its release is read.
 
     Raises `WheelError` for a release that can't be read.
     """
@@ -36,8 +34,8 @@ def history(
     ends: list[Surface] = []
     unread: dict[str, dict[str, str]] = {}
     for place, release in enumerate(releases):
-        tell(place, release.version)
-        surface = read(release.wheel)
+        tell(release.version)
+        surface = read_functions(release.wheel)
         if place in (0, len(releases) - 1):
             ends.append(surface)
         if surface.unread:
@@ -60,7 +58,7 @@ def history(
         "counts": _counts(findings, tools),
         "survival": {
             name: _survival(of, times, shapes)
-            for name, of in (("all", first), ("catalogue", first & tools))
+            for name, of in zip(CURVES, (first, first & tools), strict=True)
         },
         "findings": [{**f.to_json(), "catalogued": f.tool in tools} for f in _sorted(findings)],
     }
@@ -153,23 +151,33 @@ def _survival(
 
 def _counts(findings: Iterable[Finding], tools: Set[str]) -> list[dict[str, Any]]:
     """How many findings and tools there are by level and check, in all and of the catalogue."""
-    kinds: Counter[tuple[str, str]] = Counter()
-    ours: Counter[tuple[str, str]] = Counter()
+    kinds: Counter[tuple[Level, str]] = Counter()
+    ours: Counter[tuple[Level, str]] = Counter()
     for finding in findings:
         kind = finding.level, finding.check
         kinds[kind] += 1
         ours[kind] += finding.tool in tools
-    order: tuple[str, ...] = LEVELS
     return [
         {"level": level, "check": check, "findings": count, "catalogued": ours[level, check]}
         for (level, check), count in sorted(
-            kinds.items(), key=lambda item: (order.index(item[0][0]), item[0][1])
+            kinds.items(), key=lambda item: (LEVELS.index(item[0][0]), item[0][1])
         )
     ]
 
 
 def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda f: (LEVELS.index(f.level), f.check, f.tool, f.column or ""))
+
+
+def release_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A release to read: version, date, time, and how many functions it has, that are gone, new and
+    with other parameters, that it lacks of the catalogue, and that came later.
+    """
+    lists = ("gone", "new", "parameters_changed", "missing", "not_yet")
+    return (
+        *(row["version"], row["uploaded"] or "", f"{row['time']:g}", f"{row['functions']:,}"),
+        *(str(len(row[name])) for name in lists),
+    )
 
 
 def grouped(findings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:

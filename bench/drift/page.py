@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from bench.drift.history import grouped
+from bench.drift.history import CURVES, grouped, release_row
 from bench.drift.picture import drawing
 from bench.html import environment, policy
 from bench.metrics.interval import interval_text, percent
@@ -37,7 +37,7 @@ def page(content: Mapping[str, Any]) -> str:
                 [kind[name] for name in ("check", "level", "findings", "catalogued")]
                 for kind in content["counts"]
             ],
-            releases=[_row(row) for row in content["releases"]],
+            releases=[release_row(row) for row in content["releases"]],
             missing=_missing(content),
             curve=Markup(drawing(content)) if several else None,  # noqa: S704 - written by us
             survival=list(_survival(content)),
@@ -67,15 +67,6 @@ def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     yield "tools of the catalogue", f"{len(broken)}", "with a finding at level ERR"
 
 
-def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    numbers = (len(row[name]) for name in ("gone", "new", "parameters_changed"))
-    return (
-        *(row["version"], row["uploaded"] or "", f"{row['time']:g}", f"{row['functions']:,}"),
-        *map(str, numbers),
-        *(str(len(row["missing"])), str(len(row["not_yet"]))),
-    )
-
-
 def _missing(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each function of the catalogue that a release lacks, with the releases that do."""
     versions = [row["version"] for row in content["releases"]]
@@ -98,8 +89,7 @@ def _missing(content: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _survival(content: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    names = {"all": "all functions", "catalogue": "of the catalogue"}
-    for key, name in names.items():
+    for key, name in CURVES.items():
         for step in content["survival"][key]["steps"]:
             yield (
                 *(name, f"{step['time']:g}", f"{step['at_risk']:,}", f"{step['ended']}"),

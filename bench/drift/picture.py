@@ -10,6 +10,7 @@ from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Any, Final
 
+from bench.drift.history import CURVES
 from bench.metrics.interval import percent
 
 _WIDTH, _HEIGHT = 720, 360
@@ -17,7 +18,6 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 178, 36, 56
 _LABEL = 32
 """The least distance between the labels of two curves."""
 
-_NAMES: Final = {"all": "all functions", "catalogue": "of the catalogue"}
 _BARS: Final = {"all": 6, "catalogue": 2.5}
 """How far beside the end of a curve the bar of its last interval stands."""
 
@@ -51,7 +51,7 @@ def picture(content: Mapping[str, Any]) -> str:
 
 def drawing(content: Mapping[str, Any], style: str = "") -> str:
     """The curves as an element of a page, which has the style of its classes."""
-    survival = {name: content["survival"][name] for name in _NAMES}
+    survival = {name: content["survival"][name] for name in CURVES}
     scale = _Scale(content["releases"][-1]["time"], _least(survival.values()))
     title = f"Functions of AkShare {content['oldest']} that still exist"
     since = f"{content['unit']} since {content['oldest']}"
@@ -61,7 +61,7 @@ def drawing(content: Mapping[str, Any], style: str = "") -> str:
         parts += _curve(name, series, scale)
     parts += _labels(survival, scale)
     said = "; ".join(
-        f"{_NAMES[name]}: {percent(_last(series))} of {series['functions']:,}"
+        f"{CURVES[name]}: {percent(_last(series))} of {series['functions']:,}"
         for name, series in survival.items()
     )
     label = escape(f"{title}, after {scale.longest:g} {content['unit']}: {said}")
@@ -173,7 +173,7 @@ def _labels(survival: Mapping[str, Mapping[str, Any]], scale: _Scale) -> list[st
         next_free = y + _LABEL
         x = _WIDTH - _RIGHT + 14
         ended = len(series["ended"])
-        share = f"{percent(_last(series))} {_NAMES[name]}"
+        share = f"{percent(_last(series))} {CURVES[name]}"
         parts.append(f'<text class="{name} label" x="{x}" y="{y + 4:.1f}">{share}</text>')
         text = f"{ended:,} of {series['functions']:,} ended"
         parts.append(f'<text x="{x}" y="{y + 18:.1f}">{text}</text>')

@@ -76,8 +76,24 @@ def evenly(versions: Sequence[str], count: int) -> list[str]:
     return [versions[round(step * place)] for place in range(count)]
 
 
+class Progress:
+    """Says which release of `count` is next, and about how long the rest takes."""
+
+    def __init__(self, tell: Tell, what: str, count: int) -> None:
+        self._tell, self._what, self._count = tell, what, count
+        self._done, self._started = 0, time.monotonic()
+
+    def next(self, version: str) -> None:
+        left = ""
+        if self._done:
+            seconds = (time.monotonic() - self._started) / self._done * (self._count - self._done)
+            left = f", about {seconds:.0f} s left"
+        self._done += 1
+        self._tell(f"{self._what} {PACKAGE} {version}: {self._done} of {self._count}{left}")
+
+
 class Releases:
-    """The releases in a cache folder, and those of the index."""
+    """The releases in a cache folder, and those of the index. `tell` hears of each fetch."""
 
     def __init__(self, folder: Path, tell: Tell) -> None:
         self.folder = folder
@@ -95,26 +111,27 @@ class Releases:
         `OSError` if the cache can't be written.
         """
         wanted = list(versions)
-        if any(self._listed.get(version, Listed()).uploaded is None for version in wanted):
+        if any(self._about(version).uploaded is None for version in wanted):
             self._read_list()  # without it releases are counted, not dated
         missing = [version for version in wanted if not self._is_whole(version)]
-        started = time.monotonic()
-        for done, version in enumerate(missing):
-            left = (time.monotonic() - started) / done * (len(missing) - done) if done else None
-            told = "" if left is None else f", about {left:.0f} s left"
-            self._tell(f"fetching {PACKAGE} {version}: {done + 1} of {len(missing)}{told}")
+        progress = Progress(self._tell, "fetching", len(missing))
+        for version in missing:
+            progress.next(version)
             self._fetch(version)
         return [
-            Release(version, self._wheel(version), self._listed.get(version, Listed()).uploaded)
+            Release(version, self._wheel(version), self._about(version).uploaded)
             for version in wanted
         ]
+
+    def _about(self, version: str) -> Listed:
+        return self._listed.get(version, Listed())
 
     def _wheel(self, version: str) -> Path:
         return self.folder / f"{PACKAGE}-{version}-py3-none-any.whl"
 
     def _is_whole(self, version: str) -> bool:
         """Whether the cache has the wheel, as the index describes it."""
-        wheel, listed = self._wheel(version), self._listed.get(version, Listed())
+        wheel, listed = self._wheel(version), self._about(version)
         if wheel.is_symlink() or not wheel.is_file():
             return False
         if listed.size is not None and wheel.stat().st_size != listed.size:
@@ -125,7 +142,7 @@ class Releases:
             return file_digest(file, "sha256").hexdigest() == listed.sha256
 
     def _fetch(self, version: str) -> None:
-        size = self._listed.get(version, Listed()).size
+        size = self._about(version).size
         if size is not None and size > MAX_WHEEL_BYTES:
             raise ReleaseError(f"{PACKAGE} {version} is larger than {MAX_WHEEL_BYTES >> 20} MiB")
         self.folder.mkdir(parents=True, exist_ok=True)
