@@ -272,8 +272,11 @@ class LayeredMemory:
         made._next_id, made._now = saved.next_id, saved.now
         made._history.extend(saved.history)
         for memory in saved.memories:
-            if memory.id in made._memories or memory.id >= saved.next_id:
-                raise MemoryFormatError(f"not a saved memory: the id {memory.id} is given twice")
+            if memory.id in made._memories:
+                raise MemoryFormatError(f"not a saved memory: the id {memory.id} is there twice")
+            if memory.id >= saved.next_id:
+                text = f"the id {memory.id} is not below next_id, which is {saved.next_id}"
+                raise MemoryFormatError(f"not a saved memory: {text}")
             made._memories[memory.id] = memory
         for layer in LAYERS:
             if len(made._of(layer)) > saved.most:

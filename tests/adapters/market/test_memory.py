@@ -275,6 +275,8 @@ def test_what_is_no_saved_memory_is_not_restored(changed: dict[str, Any]) -> Non
         changed = {"memories": saved["memories"][:1] * 2}
     with pytest.raises(MemoryFormatError, match="not a saved memory: "):
         LayeredMemory.from_json(saved | changed)
+    with pytest.raises(MemoryFormatError, match="the id 2 is not below next_id, which is 2"):
+        LayeredMemory.from_json(saved | {"next_id": 2})
     for field, value in (("importance", float("inf")), ("age", -1), ("layer", "deep")):
         bad = saved | {"memories": [saved["memories"][0] | {field: value}]}
         with pytest.raises(MemoryFormatError, match=field):
