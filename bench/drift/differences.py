@@ -20,8 +20,8 @@ _STATED = {
 def differences(
     before: Surface, after: Surface, moments: Mapping[str, str] | None = None
 ) -> list[Finding]:
-    """The changes from `before` to `after`, by function, the worst first. `moments` says of a
-    function that is gone or new when that happened, as an ending of the text.
+    """The changes from `before` to `after`, in the order of the functions' names. `moments`
+    has for functions that are gone or new an ending of the text, which says when that happened.
     """
     found = list[Finding]()
     known = moments or {}
@@ -141,16 +141,15 @@ def _values(name: str, host: str | None, old: Function, new: Function) -> Iterat
         gone = [value for value in stated[origin] if value not in now[origin]]
         added = [value for value in now[origin] if value not in stated[origin]]
         level: Level = "INFO"
+        what = f"also {_listed(added)}"
         if gone:
             level = "WARN" if origin == "documentation" else "ERR"
-        parts = [*([f"not {_listed(gone)}"] if gone else []), *([_listed(added)] if added else [])]
+            what = f"not {_listed(gone)}" + (f", but {_listed(added)}" if added else "")
         yield Finding(
             name,
             "values_changed",
             level,
-            f"values of {parameter} that {_STATED[origin]}: now also {parts[-1]}"
-            if not gone
-            else f"values of {parameter} that {_STATED[origin]}: now {', but '.join(parts)}",
+            f"values of {parameter} that {_STATED[origin]}: now {what}",
             host,
             parameter,
             list(stated[origin]),
@@ -188,4 +187,4 @@ def _where_they_part(old: str, new: str) -> tuple[str, str]:
     left, right = old.split(), new.split()
     pairs = zip(left, right, strict=False)
     start = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
-    return tuple(" ".join(words[start:])[:_SHOWN] for words in (left, right))  # type: ignore[return-value]
+    return " ".join(left[start:])[:_SHOWN], " ".join(right[start:])[:_SHOWN]
