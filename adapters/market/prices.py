@@ -33,9 +33,10 @@ Position = Literal[-1, 0, 1]
 
 POSITIONS: Final[tuple[Position, ...]] = (-1, 0, 1)
 
-_SATURDAY = 5
-_OBJECT: type[tuple[Any, ...]] = tuple
+OBJECT: type[tuple[Any, ...]] = tuple
 """What JSON objects are parsed to: their pairs, so that a repeated name is not lost."""
+
+_SATURDAY = 5
 
 
 class MarketError(Exception):
@@ -122,10 +123,10 @@ class Market:
     def parse(cls, text: bytes, symbol: str, place: str) -> Self:
         """The market in the text of a file, which errors call `place`. Raises `MarketError`."""
         try:
-            value = json.loads(text, object_pairs_hook=_OBJECT)
+            value = json.loads(text, object_pairs_hook=OBJECT)
         except (ValueError, RecursionError) as error:
             raise MarketError(f"{place}: not JSON: {error}") from error
-        if not isinstance(value, _OBJECT):
+        if not isinstance(value, OBJECT):
             raise MarketError(f"{place}: not an object from dates to days")
         records: dict[datetime.date, MarketDay] = {}
         for name, day in value:
@@ -241,7 +242,7 @@ def _day(name: str, value: Any, place: str) -> MarketDay:
     if date is None:
         raise MarketError(f"{place}: {name[:40]!r} is no date; write it as 2020-10-01")
     place = f"{place}: {name}"
-    if not isinstance(value, _OBJECT):
+    if not isinstance(value, OBJECT):
         raise MarketError(f"{place}: not an object with the day's prices, news, 10k and 10q")
     fields: dict[str, Any] = {}
     for field, content in value:

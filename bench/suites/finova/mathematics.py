@@ -4,9 +4,9 @@ Numbers are read and compared here: signs, thousands separators, percent, fracti
 notation, currencies and units. math-verify decides on anything else, such as `\sqrt{2}`. It takes
 seconds to import and has no bounds of its own, so `worker` runs it in a process.
 
-A number may be written with a scale: a percent sign, 万, 亿, "million". If only one of two numbers
-has one, the other may be meant in that scale or without it, since questions ask for "____万元" or
-"____%": 5 % is equal to 5 and to 0.05, and 1.2万 to 1.2 and to 12000. Two written scales count.
+A number may be written with a scale: a percent sign, 万, 亿, "million". If both of two numbers have
+one, both count. If only one has, the other may be meant in that scale or without it, since
+questions ask for "____万元" or "____%": 5 % is equal to 5 and 0.05, and 1.2万 to 1.2 and 12000.
 """
 
 import logging

@@ -113,6 +113,7 @@ def _json(text: str) -> Iterable[str]:
 
 
 def _boxes(text: str) -> Iterable[str]:
+    """What each pattern for figures and options finds, in the order of the patterns."""
     yield _boxed_in_tag(text, "boxed{{", "}}")
     yield _boxed_in_tag(text, "boxed{", "}")
     yield _tag(text)
@@ -121,6 +122,7 @@ def _boxes(text: str) -> Iterable[str]:
 
 
 def _lists(text: str) -> Iterable[str]:
+    """What each pattern for intents finds, in the order of the patterns."""
     fence, thought = text.find("```"), text.find("</think>")
     yield _last_in_a_line(text, "[", "]", fence + 3, len(text), whole=True) if fence >= 0 else ""
     yield odd[1] if (odd := _ODD_BOX.search(text)) else ""
@@ -234,8 +236,9 @@ def _slots_match(gold_text: str, text: str) -> bool:
 
 def _is_slot(given: Any, gold: Any) -> bool:
     try:
-        same = given["type"] == gold["type"] and given["content"] == gold["content"]
-        return same or (given["type"] == gold["type"] and gold["content"] in given["content"])
+        return given["type"] == gold["type"] and (
+            given["content"] == gold["content"] or gold["content"] in given["content"]
+        )
     except (KeyError, TypeError, IndexError):
         return False
 

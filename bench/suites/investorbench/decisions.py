@@ -2,9 +2,9 @@
 
 A line is `{"id": "gpt", "symbol": "BTC", "positions": {"2023-04-05": 1, ...}}`. A position of -1
 (short), 0 (none) or 1 (long) is taken at its day's price and held until the next trading day's.
-A day of the window without a position counts as 0: the agent decided nothing, so it holds nothing.
-InvestorBench's authors count it so as well. How many there are is said in the row. The last day
-earns nothing, so its position may be missing.
+A day of the window without a position counts as 0, as with InvestorBench's authors: the agent
+decided nothing, so it holds nothing. The row says how many such days there are. The last day earns
+nothing, so its position may be missing.
 """
 
 import datetime
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.market.prices import (
+    OBJECT,
     POSITIONS,
     Market,
     MarketDay,
@@ -28,7 +29,6 @@ from bench.json_lines import JsonLinesError, Line, lines
 from bench.metrics.interval import DIGITS
 from bench.suites.investorbench.returns import Figures, day_returns, figures
 
-_OBJECT: type[tuple[Any, ...]] = tuple
 _FIELDS = ("id", "symbol", "positions")
 
 
@@ -134,10 +134,10 @@ def _decisions(line: Line, markets: Mapping[str, Market], window: Window | None)
 
 def _fields(line: Line) -> dict[str, Any]:
     try:
-        value = json.loads(line.text, object_pairs_hook=_OBJECT)
+        value = json.loads(line.text, object_pairs_hook=OBJECT)
     except (ValueError, RecursionError) as error:
         raise DecisionError(str(line.error(f"not JSON: {error}"))) from error
-    if not isinstance(value, _OBJECT):
+    if not isinstance(value, OBJECT):
         raise DecisionError(str(line.error("not an object with id, symbol and positions")))
     fields: dict[str, Any] = {}
     for name, content in value:
@@ -162,7 +162,7 @@ def _market(line: Line, symbol: object, markets: Mapping[str, Market]) -> Market
 def _positions(
     line: Line, value: object, market: Market, records: tuple[MarketDay, ...]
 ) -> dict[datetime.date, Position]:
-    if not isinstance(value, _OBJECT):
+    if not isinstance(value, OBJECT):
         raise _error(line, "positions", "not an object from dates to positions")
     tradable = {record.date for record in records}
     given: dict[datetime.date, Position] = {}
