@@ -152,8 +152,7 @@ class _Parser:
         if self._taken("not"):
             test = self._factor(depth + 1)
             return lambda row: not test(row)
-        if self._tokens[self._next].text == "(" and self._tokens[self._next].kind == "mark":
-            self._next += 1
+        if self._taken_mark("("):
             test = self.filter(depth + 1)
             self._mark(")")
             return test

@@ -74,10 +74,6 @@ def _csv_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
     return ",".join([c if type(c) is Written else cell(c) for c in cells]) or '""'
 
 
-def _toon_header(columns: Sequence[str], count: int) -> str:
-    return table_header("", columns, count)
-
-
 def _toon_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
     return "  " + ",".join([scalar(_flat(short(row.get(name)))) for name in columns])
 
@@ -97,5 +93,5 @@ def _jsonl_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
 
 
 _CSV = Form("csv", _csv_header, _csv_row)
-_TOON = Form("toon", _toon_header, _toon_row)
+_TOON = Form("toon", table_header, _toon_row)
 _JSONL = Form("jsonl", _jsonl_header, _jsonl_row)

@@ -154,11 +154,11 @@ def periods_of(plain: str, extreme: re.Pattern[str]) -> Periods:
     """What a text without dates asks for. `extreme` finds words for the highest and the lowest."""
     periods: list[Period] = []
     newest = oldest = 0
-    for found in _AGO.finditer(plain):
+    for found in (agos := [*_AGO.finditer(plain)]):
         unit = _UNITS[found["unit"] or found["unit2"]]
         count = number_of(found["n"] or found["n2"] or "one")
         periods.append(Period("ago", min(count, 999), unit, *found.span()))
-    plain = blanked(plain, [found.span() for found in _AGO.finditer(plain)])
+    plain = blanked(plain, [found.span() for found in agos])
     for found in (yesterdays := [*_YESTERDAY.finditer(plain)]):
         count = 2 if found["two"] or found["two2"] else 1
         periods.append(Period("ago", count, "row", *found.span()))
@@ -170,14 +170,8 @@ def periods_of(plain: str, extreme: re.Pattern[str]) -> Periods:
     for found in (calendar := [*_CALENDAR.finditer(plain)]):
         form = (found.lastgroup or "")[:-1]
         said = found[found.lastgroup or ""]
-        periods.append(
-            Period(
-                "calendar",
-                int(form == "last"),
-                _LETTERS.get(said) or _UNITS[said],
-                *found.span(),
-            )
-        )
+        unit = _LETTERS.get(said) or _UNITS[said]
+        periods.append(Period("calendar", int(form == "last"), unit, *found.span()))
         if form == "to":
             newest = oldest = 1
     plain = blanked(plain, [found.span() for found in calendar])

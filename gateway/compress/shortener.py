@@ -73,15 +73,13 @@ class Shortener:
         _, budget, question = key
         made = await self._aside(entry, manifest, budget, question)
         is_for_model = question and not made.whole and manifest.intent_type != "transactional"
-        if self._extractor is None or not is_for_model:
-            view = view_of(entry, made)
-            self._keep(key, view)
-            return view
-        read = await self._aside(entry, manifest, READ, question)
-        extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
-        if extracted is None:
-            return view_of(entry, made)  # it is not kept: the model may answer the next time
-        view = view_of(entry, extracted)
+        if self._extractor is not None and is_for_model:
+            read = await self._aside(entry, manifest, READ, question)
+            extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
+            if extracted is None:
+                return view_of(entry, made)  # it is not kept: the model may answer the next time
+            made = extracted
+        view = view_of(entry, made)
         self._keep(key, view)
         return view
 

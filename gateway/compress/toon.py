@@ -48,9 +48,9 @@ def scalar(value: object) -> str:
     return value if is_plain else _in_quotes(value)
 
 
-def table_header(name: str, columns: Sequence[str], count: int) -> str:
-    """The line above the rows of a table."""
-    return f"{_key(name) if name else ''}[{count}]{{{','.join(map(_key, columns))}}}:"
+def table_header(columns: Sequence[str], count: int, key: str = "") -> str:
+    """The line above the rows of a table. `key` is the name of its field, as it is written."""
+    return f"{key}[{count}]{{{','.join(map(_key, columns))}}}:"
 
 
 def _in_quotes(text: str) -> str:
@@ -80,9 +80,8 @@ def _field(name: str, value: object, depth: int) -> Iterator[str]:
 def _array(key: str, items: Sequence[Any], depth: int, *, is_item: bool = False) -> Iterator[str]:
     """An array that is itself an item of a list is never written as a table."""
     margin, inner = "  " * depth, "  " * (depth + 1)
-    if not is_item and (columns := table_columns(items)) is not None:
-        names = ",".join(map(_key, columns))
-        yield f"{margin}{key}[{len(items)}]{{{names}}}:"
+    if not is_item and (columns := _table_columns(items)) is not None:
+        yield margin + table_header(columns, len(items), key)
         for item in items:
             yield inner + ",".join([scalar(item[name]) for name in columns])
     elif not any(isinstance(item, dict | list) for item in items):
@@ -109,7 +108,7 @@ def _item(value: object, depth: int) -> Iterator[str]:
         yield f"{margin}- {scalar(value)}"
 
 
-def table_columns(items: Sequence[Any]) -> list[str] | None:
+def _table_columns(items: Sequence[Any]) -> list[str] | None:
     """The columns of objects that have the same fields and nothing nested, else None."""
     if not items or not isinstance(items[0], dict) or not items[0]:
         return None
