@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from bench.analysis.agreement import Scores
+
 _RUN_DIR = click.Path(exists=True, path_type=Path)
 _NAMED, _FLIPS = 10, 50
 
@@ -74,9 +76,7 @@ def compare(
     for run in (a.files, b.files):
         warn_of_changes(run)
         warn_of_suite(run, suite)
-    names = [measure.name for measure in a.measures]
-    if unknown := [name for name in metrics if name not in names]:
-        raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(names)}")
+    _check_names(metrics, [measure.name for measure in a.measures])
     result = compared(a, b, only=metrics, resamples=resamples, seed=seed)
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})
@@ -85,44 +85,61 @@ def compare(
         _show(result, run_a, run_b, shares)
 
 
+def _check_names(given: Sequence[str], known: Sequence[str]) -> None:
+    """A usage error for a metric that there is not."""
+    if unknown := [name for name in given if name not in known]:
+        raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(known)}")
+
+
 def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> None:
-    from bench.analysis.agreement import Scores, agreement, scores_of
+    from bench.analysis.agreement import agreement
+
+    scores_a, judges_a = _judged(a)
+    scores_b, judges_b = _judged(b)
+    metrics = agreement(scores_a, scores_b)
+    if not any(found["episodes"] for found in metrics.values()):
+        raise click.ClickException("no episode has valid scores of both judges for one metric")
+    _check_names(only, list(metrics))
+    result = {
+        "a": {"path": str(a), "judges": judges_a},
+        "b": {"path": str(b), "judges": judges_b},
+        "metrics": {name: found for name, found in metrics.items() if not only or name in only},
+    }
+    if as_json:
+        echo_json(result)
+    else:
+        _show_agreement(result)
+
+
+def _judged(path: Path) -> "tuple[Scores, list[str]]":
+    """The scores in a run or a judged file, and who gave them."""
+    from bench.analysis.agreement import scores_of
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import TraceFormatError
     from bench.suites.traces import read_trace
+
+    try:
+        if path.is_dir():
+            scores, judges = scores_of(record for record, _ in Run.open(path).episodes())
+        else:
+            scores, judges = scores_of(traced.record for traced in read_trace(path))
+    except (RunDirectoryError, TraceFormatError) as error:
+        raise click.ClickException(str(error)) from error
+    if not judges:
+        raise click.ClickException(f"{path}: no episode is judged")
+    return scores, sorted(judges)
+
+
+def _show_agreement(result: dict[str, Any]) -> None:
     from gateway.console import PlainConsole
 
-    scores: list[Scores] = []
-    names: list[list[str]] = []
-    for path in (a, b):
-        try:
-            if path.is_dir():
-                given, judges = scores_of(record for record, _ in Run.open(path).episodes())
-            else:
-                given, judges = scores_of(traced.record for traced in read_trace(path))
-        except (RunDirectoryError, TraceFormatError) as error:
-            raise click.ClickException(str(error)) from error
-        if not judges:
-            raise click.ClickException(f"{path}: no episode is judged")
-        scores.append(given)
-        names.append(sorted(judges))
-    metrics = agreement(*scores)
-    if not any(found["episodes"] for found in metrics.values()):
-        raise click.ClickException("no episode has valid scores of both judges for one metric")
-    if unknown := [name for name in only if name not in metrics]:
-        raise click.UsageError(f"no metric {unknown[0]!r}; there are: {', '.join(metrics)}")
-    metrics = {name: found for name, found in metrics.items() if not only or name in only}
-    if as_json:
-        sides = zip(("a", "b"), (a, b), names, strict=True)
-        about = {side: {"path": str(path), "judges": by} for side, path, by in sides}
-        echo_json({**about, "metrics": metrics})
-        return
     console = PlainConsole(narrowest=100, markup=True)
-    for side, path, by in zip("AB", (a, b), names, strict=True):
-        console.print(f"{side} {path}, judged by {', '.join(by)}", markup=False)
+    for side in ("a", "b"):
+        path, judges = result[side]["path"], ", ".join(result[side]["judges"])
+        console.print(f"{side.upper()} {path}, judged by {judges}", markup=False)
     table = _table("metric", "episodes", "equal", "A", "B", "kappa", "rho", right=range(1, 7))
-    for name, found in metrics.items():
+    for name, found in result["metrics"].items():
         equal = "" if found["equal"] is None else _share(found["equal"])
         figures = (found[column] for column in ("mean_a", "mean_b", "kappa", "rho"))
         texts = ("" if figure is None else _number(figure) for figure in figures)
