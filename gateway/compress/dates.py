@@ -7,85 +7,17 @@ first, the day or the month.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from itertools import islice
-from typing import Literal
 
 from gateway.compress.negation import is_excluded
 from gateway.compress.numerals import COUNT, HAN, ORDINAL, number_of
-
-Day = date
+from gateway.compress.spans import Day, Neighbours, Opening, Recurring, Span, end_of
 
 MOST = 64
 """How many days without a year are read at most."""
 
 BLANK = "\0"
 """Stands for characters that were read. Patterns skip spaces, and many of these in a row cost."""
-
-
-Opening = Literal["", "before", "until", "since", "after"]
-"""The days beside some that are meant as well; `before` and `after` mean these days only."""
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Days beside others: `count` trading days, Mondays (`0`) to Sundays (`6`), weeks, months or
-    years before them, or behind them.
-    """
-
-    count: int
-    unit: str | int
-    is_before: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Days from `start` to `end`, both included, or if it `is_excluded` all others. With
-    `neighbours` these are meant as well.
-    """
-
-    start: Day
-    end: Day
-    is_excluded: bool = False
-    neighbours: Neighbours | None = None
-
-    def opened(self, opening: Opening) -> "Span":
-        """The span with an open end."""
-        if opening == "before":
-            return replace(self, start=Day.min, end=self.start - timedelta(days=1))
-        if opening == "until":
-            return replace(self, start=Day.min)
-        if opening == "since":
-            return replace(self, end=Day.max)
-        if opening == "after":
-            return replace(self, start=self.end + timedelta(days=1), end=Day.max)
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class Recurring:
-    """Days of a year that is not named, from `first` to `last`, as `-06-15`. They stand from
-    `place` to `end`. The rest is as in `Span`.
-    """
-
-    first: str
-    last: str
-    place: int
-    end: int
-    opening: Opening = ""
-    is_excluded: bool = False
-    neighbours: Neighbours | None = None
-
-    def of(self, year: int) -> Span:
-        """These days in a year from 2 to 9998, without an open end. A 31st of June is its last
-        day.
-        """
-        start, end = (
-            min(Day(year, int(text[1:3]), 1) + timedelta(days=int(text[4:]) - 1), last)
-            for text in (self.first, self.last)
-            for last in [_end_of(year, int(text[1:3]))]
-        )
-        return Span(start, end, self.is_excluded, self.neighbours)
 
 
 _MONTHS = (
@@ -407,7 +339,7 @@ def _without_year(text: str) -> Iterator[Recurring]:
             first, last = f"-{3 * number - 2:02}-01", f"-{3 * number:02}-31"
         else:
             month, day = _month(groups["m"]), number_of(groups.get("d", "1"))
-            if not 1 <= month <= 12 or not 1 <= day <= _end_of(2024, month).day:
+            if not 1 <= month <= 12 or not 1 <= day <= end_of(2024, month).day:
                 continue  # 2024 has a 29th of February
             first = f"-{month:02}-{day:02}"
             last = first if "d" in groups else f"-{month:02}-31"
@@ -425,7 +357,7 @@ def _span(match: re.Match[str], *, day_first: bool) -> Span | None:
         year = number_of(groups.get("y") or groups["alone"])
         if quarter := groups.get("q"):
             number = number_of(quarter)
-            return Span(Day(year, 3 * number - 2, 1), _end_of(year, 3 * number))
+            return Span(Day(year, 3 * number - 2, 1), end_of(year, 3 * number))
         if "sep" in groups:
             is_day_first = day_first or groups["sep"] == "."
             a, b = int(groups["a"]), int(groups["b"])
@@ -436,7 +368,7 @@ def _span(match: re.Match[str], *, day_first: bool) -> Span | None:
         if day := groups.get("d"):
             there = Day(year, _month(month), number_of(day))
             return Span(there, there)
-        return Span(Day(year, _month(month), 1), _end_of(year, _month(month)))
+        return Span(Day(year, _month(month), 1), end_of(year, _month(month)))
     except ValueError:  # a 13th month, a 31st of June
         return None
 
@@ -445,9 +377,3 @@ def _month(text: str) -> int:
     if not text.isascii() or text.isdigit():
         return number_of(text)
     return next(n for n, name in enumerate(_MONTHS, 1) if name.startswith(text[:3]))
-
-
-def _end_of(year: int, month: int) -> Day:
-    if month == 12:  # the year 9999 has no following one
-        return Day(year, 12, 31)
-    return Day(year, month + 1, 1) - timedelta(days=1)

@@ -6,10 +6,10 @@ from contextlib import suppress
 from datetime import timedelta
 
 from gateway.compress.columns import Named
-from gateway.compress.dates import Day, Neighbours, Recurring, Span
 from gateway.compress.decoded import Table
 from gateway.compress.periods import MOST, Period, ago
 from gateway.compress.question import Question
+from gateway.compress.spans import Day, Neighbours, Recurring, Span
 
 
 class Days:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Literal
 
-from gateway.compress.dates import BLANK, Span, blanked
+from gateway.compress.dates import BLANK, blanked
 from gateway.compress.negation import is_excluded
 from gateway.compress.numerals import COUNT, HAN, number_of
+from gateway.compress.spans import Span
 
 MOST = 50
 """The most rows that a question asks for by a number."""

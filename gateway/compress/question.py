@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from gateway.compress.dates import Recurring, Span, dates_of
+from gateway.compress.dates import dates_of
 from gateway.compress.measures import (
     EXTREMES,
     Comparison,
@@ -19,6 +19,7 @@ from gateway.compress.measures import (
 )
 from gateway.compress.numerals import in_digits
 from gateway.compress.periods import Period, periods_of
+from gateway.compress.spans import Recurring, Span
 
 LONGEST = 1_000
 """How much of a question is read, in characters: of a longer one the start and the end. Patterns
