@@ -7,18 +7,18 @@ first, the day or the month.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from itertools import islice
 
 from gateway.compress.negation import is_excluded
 from gateway.compress.numerals import COUNT, HAN, ORDINAL, number_of
-from gateway.compress.spans import Day, Neighbours, Opening, Recurring, Span, end_of
+from gateway.compress.spans import Neighbours, Opening, Recurring, Span, end_of
 
 MOST = 64
 """How many days without a year are read at most."""
 
 BLANK = "\0"
 """Stands for characters that were read. Patterns skip spaces, and many of these in a row cost."""
-
 
 _MONTHS = (
     *("jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?"),
@@ -357,18 +357,18 @@ def _span(match: re.Match[str], *, day_first: bool) -> Span | None:
         year = number_of(groups.get("y") or groups["alone"])
         if quarter := groups.get("q"):
             number = number_of(quarter)
-            return Span(Day(year, 3 * number - 2, 1), end_of(year, 3 * number))
+            return Span(date(year, 3 * number - 2, 1), end_of(year, 3 * number))
         if "sep" in groups:
             is_day_first = day_first or groups["sep"] == "."
             a, b = int(groups["a"]), int(groups["b"])
-            there = Day(year, b, a) if is_day_first else Day(year, a, b)
+            there = date(year, b, a) if is_day_first else date(year, a, b)
             return Span(there, there)
         if not (month := groups.get("m")):
-            return Span(Day(year, 1, 1), Day(year, 12, 31))
+            return Span(date(year, 1, 1), date(year, 12, 31))
         if day := groups.get("d"):
-            there = Day(year, _month(month), number_of(day))
+            there = date(year, _month(month), number_of(day))
             return Span(there, there)
-        return Span(Day(year, _month(month), 1), end_of(year, _month(month)))
+        return Span(date(year, _month(month), 1), end_of(year, _month(month)))
     except ValueError:  # a 13th month, a 31st of June
         return None
 

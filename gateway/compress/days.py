@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import date, timedelta
 
 from gateway.compress.columns import Named
 from gateway.compress.decoded import Table
 from gateway.compress.periods import MOST, Period, ago
 from gateway.compress.question import Question
-from gateway.compress.spans import Day, Neighbours, Recurring, Span
+from gateway.compress.spans import Neighbours, Recurring, Span
 
 
 class Days:
@@ -74,7 +74,7 @@ class Days:
         for period in question.periods:
             if newest and period.is_excluded and period.unit != "row":
                 with suppress(ValueError, OverflowError):
-                    periods.append((period, period.before(Day.fromisoformat(newest))))
+                    periods.append((period, period.before(date.fromisoformat(newest))))
         for one in question.recurring:
             if one.is_excluded and not self._is_of_column(one):
                 years = self._of_years(one)
@@ -119,7 +119,7 @@ class Days:
         self._understood.append(_said(whole))
         return self._between(whole)
 
-    def _reached(self, span: Span, near: Neighbours) -> Day | None:
+    def _reached(self, span: Span, near: Neighbours) -> date | None:
         """The farthest day of those beside a span; None if it is before or behind all rows."""
         start = span.start if near.is_before else span.end
         sign = 1 if near.is_before else -1
@@ -127,7 +127,7 @@ class Days:
             edge = start.isoformat()
             days = {day for day in self._table.days if day and (day < edge) == near.is_before}
             there = sorted(days - {edge}, reverse=near.is_before)[: min(near.count, MOST)]
-            return Day.fromisoformat(there[-1]) if there else None
+            return date.fromisoformat(there[-1]) if there else None
         if isinstance(near.unit, int):
             apart = (sign * (start.weekday() - near.unit) - 1) % 7 + 1 + 7 * (near.count - 1)
             return start - timedelta(days=sign * apart)
@@ -174,7 +174,7 @@ class Days:
         is_of_rows = period.unit in ("row", "day")
         if (period.form, period.unit) != ("ago", "row"):
             with suppress(ValueError, OverflowError):  # no day after all, or one before all years
-                span = period.before(Day.fromisoformat(newest))
+                span = period.before(date.fromisoformat(newest))
                 found, near = self._between(span), {*self._beside(span)}
                 if period.form != "last" or not is_of_rows:
                     self._understood.append(_said(span))
@@ -231,7 +231,7 @@ def _part(day: str, unit: str) -> str:
     """The week, month, quarter or year of a day, as a text that sorts like the days."""
     if unit == "week":
         with suppress(ValueError):
-            year, week, _ = Day.fromisoformat(day).isocalendar()
+            year, week, _ = date.fromisoformat(day).isocalendar()
             return f"{year:04}-{week:02}"
     if unit == "quarter":
         return f"{day[:5]}{(int(day[5:7]) + 2) // 3}"
@@ -249,9 +249,9 @@ def _said(span: Span) -> str:
     start, end = span.start, span.end
     if start == end:
         return start.isoformat()
-    if start == Day.min:
+    if start == date.min:
         return f"to {end}"
-    if end == Day.max:
+    if end == date.max:
         return f"from {start}"
     is_whole = start.day == 1 and (end + timedelta(days=1)).day == 1
     if is_whole and (start.year, start.month) == (end.year, end.month):

@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Literal
 
-Day = date
-
 Opening = Literal["", "before", "until", "since", "after"]
 """The days beside some that are meant as well; `before` and `after` mean these days only."""
 
@@ -27,21 +25,21 @@ class Span:
     `neighbours` these are meant as well.
     """
 
-    start: Day
-    end: Day
+    start: date
+    end: date
     is_excluded: bool = False
     neighbours: Neighbours | None = None
 
     def opened(self, opening: Opening) -> "Span":
         """The span with an open end."""
         if opening == "before":
-            return replace(self, start=Day.min, end=self.start - timedelta(days=1))
+            return replace(self, start=date.min, end=self.start - timedelta(days=1))
         if opening == "until":
-            return replace(self, start=Day.min)
+            return replace(self, start=date.min)
         if opening == "since":
-            return replace(self, end=Day.max)
+            return replace(self, end=date.max)
         if opening == "after":
-            return replace(self, start=self.end + timedelta(days=1), end=Day.max)
+            return replace(self, start=self.end + timedelta(days=1), end=date.max)
         return self
 
 
@@ -64,14 +62,15 @@ class Recurring:
         day.
         """
         start, end = (
-            min(Day(year, int(text[1:3]), 1) + timedelta(days=int(text[4:]) - 1), last)
+            min(date(year, int(text[1:3]), 1) + timedelta(days=int(text[4:]) - 1), last)
             for text in (self.first, self.last)
             for last in [end_of(year, int(text[1:3]))]
         )
         return Span(start, end, self.is_excluded, self.neighbours)
 
 
-def end_of(year: int, month: int) -> Day:
+def end_of(year: int, month: int) -> date:
+    """The last day of a month."""
     if month == 12:  # the year 9999 has no following one
-        return Day(year, 12, 31)
-    return Day(year, month + 1, 1) - timedelta(days=1)
+        return date(year, 12, 31)
+    return date(year, month + 1, 1) - timedelta(days=1)
