@@ -106,7 +106,8 @@ class RowFilter:
         and not all are null.
         """
         for one in self._unproved:
-            one.check()
+            if text := one.misfit():
+                raise FilterError(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +204,13 @@ class _Parser:
     def _value(self) -> "_Value":
         token = self._take()
         if token.kind in ("single", "double"):
-            return _Value.of_text(token)
+            return _Value.of_text(token.text, token.place)
         if token.kind == "word":
             lower = token.text.lower()
             if lower in _WORDS:
                 return _Value(_WORDS[lower], token.text, None, token.place)
             if lower not in _KEYWORDS:
-                return _Value.of_text(token)
+                return _Value.of_text(token.text, token.place)
         raise _unexpected(token, "a value (a number, a date, a word, or a text in quotes)")
 
     def _values(self) -> Iterator["_Value"]:
@@ -282,8 +283,8 @@ class _Value:
     place: int
 
     @classmethod
-    def of_text(cls, token: _Token) -> "_Value":
-        return cls(token.text, token.text, _Number.of(token.text), token.place)
+    def of_text(cls, text: str, place: int) -> "_Value":
+        return cls(text, text, _Number.of(text), place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,10 +329,10 @@ class _Comparison:
                 return True
         return False
 
-    def check(self) -> None:
-        """Raises `FilterError` if a cell was seen."""
+    def misfit(self) -> str:
+        """Why no cell that was seen can be compared with the value; empty if none was seen."""
         if self._example is None:
-            return
+            return ""
         value, there = self._value, self._example
         shown = orjson.dumps(there).decode()
         if len(shown) > _EXAMPLE_CHARS:
@@ -339,7 +340,7 @@ class _Comparison:
         said = "`contains`" if self._operator == "contains" else repr(value.text[:40])
         text = f"where at {value.place}: {said} does not fit the column {self._column[:40]!r}"
         kind, right = self._held(there)
-        raise FilterError(f"{text}, which holds {kind}, for example {shown}; {right}")
+        return f"{text}, which holds {kind}, for example {shown}; {right}"
 
     def _held(self, cell: object) -> tuple[str, str]:
         """What the column holds, and what would be right."""
