@@ -104,8 +104,7 @@ class Bootstrap:
 
     def _measures(self, returns: Sequence[float], chosen: Sequence[int]) -> _ByName:
         drawn = [returns[day] for day in chosen]
-        found = measures(drawn, days=self.days, year_days=self.year_days)
-        return {"CR": found.cr, "SR": found.sr, "MDD": found.mdd, "AV": found.av}
+        return measures(drawn, days=self.days, year_days=self.year_days).by_name
 
     def _resampled(self, count: int) -> Iterator[list[int]]:
         """Days from 0, as many as there are, for each resample."""

@@ -197,12 +197,7 @@ def _position(line: Line, field: str, value: object) -> Position:
 
 
 def _measures(found: Figures) -> dict[str, float | None]:
-    return {
-        "CR": _rounded(found.cr),
-        "SR": _rounded(found.sr),
-        "MDD": _rounded(found.mdd),
-        "AV": _rounded(found.av),
-    }
+    return {name: _rounded(value) for name, value in found.by_name.items()}
 
 
 def _rounded(value: float | None) -> float | None:

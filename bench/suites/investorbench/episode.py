@@ -56,16 +56,12 @@ class Played:
         """By the names of the suite's metrics."""
         found = self.found
         return {
-            **named(found),
+            **found.by_name,
             "win_rate": self.win_rate,
             "turnover": self.turnover,
             "exposure": self.exposure,
             "CR_above_hold": found.cr - sum(self.held),
         }
-
-
-def named(found: Measures) -> dict[str, float | None]:
-    return {"CR": found.cr, "SR": found.sr, "MDD": found.mdd, "AV": found.av}
 
 
 def trades(record: EpisodeRecord) -> list[Trade]:

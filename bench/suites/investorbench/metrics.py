@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.metrics.interval import DIGITS
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
-from bench.suites.investorbench.bootstrap import intervals
+from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.episode import played
 
 NAMES = ("CR", "SR", "MDD", "AV", "CR_above_hold", "win_rate", "turnover", "exposure")
@@ -98,7 +98,7 @@ class InvestorMetrics:
         by_task = {}
         for task, repeats in sorted(self._tasks.items()):
             middle = _middle(repeats)
-            found = intervals(middle.returns, days=middle.days, year_days=middle.year_days)
+            found = Bootstrap(middle.days, middle.year_days).intervals(middle.returns)
             by_task[task] = {
                 name: None if ends is None else [_rounded(end) for end in ends]
                 for name, ends in found.items()

@@ -36,6 +36,11 @@ class Measures:
     av: float | None
 
     @property
+    def by_name(self) -> dict[str, float | None]:
+        """The figures under the names that the paper gives them."""
+        return {"CR": self.cr, "SR": self.sr, "MDD": self.mdd, "AV": self.av}
+
+    @property
     def sr_missing(self) -> str:
         """Why there is no Sharpe ratio; empty if there is one."""
         if self.sr is not None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from adapters.market.prices import Market, MarketError, Window, read_markets
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
-from bench.suites.investorbench.bootstrap import intervals
+from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.charts import InvestorCharts
 from bench.suites.investorbench.decisions import DecisionError, read_decisions
 from bench.suites.investorbench.episode import played
@@ -172,9 +172,8 @@ class InvestorBench(Suite):
             for made in read_decisions(file, markets):
                 row = made.row()
                 if with_intervals:
-                    row["intervals"] = intervals(
-                        made.returns(), days=len(made.days), year_days=made.market.year_days
-                    )
+                    bootstrap = Bootstrap(len(made.days), made.market.year_days)
+                    row["intervals"] = bootstrap.intervals(made.returns())
                 rows.append(row)
         except MarketError as error:
             raise SuiteError(str(error)) from error
