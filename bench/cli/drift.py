@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.drift.finding import LEVELS
-from cache.files import FORCE
 from gateway.cli.options import OutPath, echo_json, read_settings
 from gateway.terminal import echo
 
@@ -72,6 +71,8 @@ def akshare(
     Findings are between the oldest and the newest release. With more than two releases there is
     also the share of functions that survive. pip fetches wheels that are not in the cache.
     """
+    from cache.files import FORCE
+
     files = [html] if html else []
     files += [out / name for name in ("akshare.json", "akshare.svg")] if out else []
     if taken := [file for file in files if file.exists() and not force]:
