@@ -5,6 +5,7 @@ resampled, not repeats, so the repeats of a task stay together. For McNemar's te
 task passes if more than half of its repeats pass.
 """
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,7 @@ class Row:
     infrastructure: bool
     figures: Mapping[str, float | None]
     reason: str
+    series: "array[float] | None"
 
 
 Pairs = Mapping[str, Sequence[tuple[Row, Row]]]
@@ -115,10 +117,22 @@ def compare(
             name: _figures([o for o in outcomes[name] if o], intervals[name], test=measure.test)
             for name, (measure, _) in readings.items()
         },
+        "days": _days(a, pairs),
         "flips": list(_flips(a, pairs, net)),
         "resamples": resamples,
         "seed": seed,
     }
+
+
+def _days(a: Run, pairs: Pairs) -> dict[str, Any]:
+    """By task, what `Suite.compare_series` says of the repeats that have days in both runs."""
+    found: dict[str, Any] = {}
+    for task, both in pairs.items():
+        known = [(x.series, y.series) for x, y in both if x.series and y.series]
+        if known:
+            sides = [x for x, _ in known], [y for _, y in known]
+            found[task] = a.suite.compare_series(a.tasks[task][0], *sides)
+    return found
 
 
 def _outcome(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:
@@ -200,7 +214,8 @@ def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
     shared = (len(record.tool_calls), rounds, record.tokens, record.elapsed_ms / 1e3)
     names = (measure.name for measure in SHARED_MEASURES)
     figures = {**measured.figures, **dict(zip(names, shared, strict=True))}
-    return Row(measured.passed, measured.infrastructure, figures, _why(record))
+    days = suite.series(record)
+    return Row(measured.passed, measured.infrastructure, figures, _why(record), days)
 
 
 def _why(record: EpisodeRecord) -> str:

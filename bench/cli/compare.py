@@ -1,6 +1,6 @@
 """`finbench compare`: a paired comparison of two runs, as tables or JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,7 +167,25 @@ def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) ->
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
     _show_settings(console, result["settings"])
     _show_metrics(console, result["metrics"], shares)
+    _show_days(console, result["days"])
     _show_flips(console, result["flips"])
+
+
+def _show_days(console: "Console", days: Mapping[str, Mapping[str, Any]]) -> None:
+    """The differences by task that are paired by day, if the suite has any."""
+    rows = {task: found for task, found in days.items() if found}
+    if not rows:
+        return
+    table = _table("task", "figure", "B - A", "95 % interval", right=(2, 3))
+    for task, figures in rows.items():
+        for place, (name, found) in enumerate(figures.items()):
+            difference, ends = "undefined", ""
+            if found is not None:
+                difference = _number(found["difference"], sign=True)
+                ends = " to ".join(_number(end, sign=True) for end in found["interval"] or ())
+            table.add_row("" if place else _plain(task), name, difference, ends)
+    console.print(table)
+    console.print("with intervals from a bootstrap over days, the same ones for both")
 
 
 def _show_settings(console: "Console", settings: Sequence[dict[str, Any]]) -> None:

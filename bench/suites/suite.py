@@ -6,6 +6,7 @@ tasks. A user's own suite is a subclass in the user's file, named `module:Class`
 """
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -328,6 +329,23 @@ class Suite(ABC):
     def new_charts(cls) -> Charts | None:
         """Charts for a report over no episodes yet, if the suite has any."""
         return None
+
+    @classmethod
+    def series(cls, record: EpisodeRecord) -> "array[float] | None":  # noqa: ARG003
+        """What each day of an episode earned, in a suite whose episodes have days."""
+        return None
+
+    @classmethod
+    def compare_series(
+        cls,
+        category: str,  # noqa: ARG003
+        a: "Sequence[array[float]]",  # noqa: ARG003
+        b: "Sequence[array[float]]",  # noqa: ARG003
+    ) -> dict[str, Any]:
+        """By figure, the difference of the repeats `b` of a task from its repeats `a`, paired by
+        day: `difference` and `interval`.
+        """
+        return {}
 
     @classmethod
     def costly(cls, metrics: SuiteMetrics) -> dict[str, Any]:  # noqa: ARG003

@@ -64,6 +64,11 @@ class Played:
         }
 
 
+def year_days(category: str) -> int:
+    """The trading days of a year, by the category of a task."""
+    return 365 if category.startswith("crypto") else 252
+
+
 def trades(record: EpisodeRecord) -> list[Trade]:
     """The trades of an episode, in their order; what is no answer of a trade is passed over."""
     found = []
@@ -87,7 +92,6 @@ def played(record: EpisodeRecord) -> Played | None:
     assets = list(by_asset.values())
     if not assets or len({len(asset) for asset in assets}) > 1:
         return None
-    year_days = 365 if record.category.startswith("crypto") else 252
     cost_bp = _cost(record)
     earned = [
         day_returns(
@@ -105,7 +109,7 @@ def played(record: EpisodeRecord) -> Played | None:
         tuple(trade.date for trade in assets[0]),
         returns,
         tuple(_means(held)),
-        year_days,
+        year_days(record.category),
         won / sum(invested) if any(invested) else None,
         sum(fmean(one.change for one in day) for day in days) / whole,
         sum(invested) / whole,

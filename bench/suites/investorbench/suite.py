@@ -1,17 +1,20 @@
 """The suite InvestorBench (arXiv 2412.18174): an agent in a recorded market, day by day."""
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Final
 
 from adapters.market.prices import Market, MarketError, Window, read_markets
+from bench.metrics.interval import DIGITS
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.charts import InvestorCharts
 from bench.suites.investorbench.decisions import DecisionError, read_decisions
-from bench.suites.investorbench.episode import played
+from bench.suites.investorbench.episode import played, year_days
 from bench.suites.investorbench.metrics import InvestorMetrics
 from bench.suites.suite import (
     Charts,
@@ -152,6 +155,32 @@ class InvestorBench(Suite):
     @classmethod
     def new_charts(cls) -> Charts:
         return InvestorCharts()
+
+    @classmethod
+    def series(cls, record: EpisodeRecord) -> "array[float] | None":
+        found = played(record)
+        return None if found is None else array("d", found.returns)
+
+    @classmethod
+    def compare_series(
+        cls, category: str, a: "Sequence[array[float]]", b: "Sequence[array[float]]"
+    ) -> dict[str, Any]:
+        """The differences in CR, SR, MDD and AV between the means of the repeats by day, with
+        intervals from a bootstrap that draws the same days for both.
+        """
+        days = len(a[0])
+        if any(len(one) != days for one in (*a, *b)) or not days:
+            return {}
+        sides = [[fmean(day) for day in zip(*repeats, strict=True)] for repeats in (b, a)]
+        found = Bootstrap(days + 1, year_days(category)).differences(*sides)
+        return {
+            name: one
+            and {
+                "difference": round(one.value, DIGITS),
+                "interval": one.interval and [round(end, DIGITS) for end in one.interval],
+            }
+            for name, one in found.items()
+        }
 
     @classmethod
     def costly(cls, metrics: SuiteMetrics) -> dict[str, Any]:

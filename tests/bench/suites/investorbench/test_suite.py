@@ -92,6 +92,25 @@ def test_repeats_are_a_median_and_a_range(market: Path, tmp_path: Path) -> None:
         assert low < row["CR"] < high
 
 
+def test_two_agents_are_compared_by_the_same_days(market: Path, tmp_path: Path) -> None:
+    for name in ("momentum", "random"):
+        run(market, tmp_path / name, "--agent", name)
+    sides = (str(tmp_path / "momentum"), str(tmp_path / "random"))
+    found = json.loads(finbench("compare", *sides, "--json").stdout)
+    rows = [
+        json.loads(finbench("score", side, "--json").stdout)["breakdown"]["id"] for side in sides
+    ]
+    for task, figures in found["days"].items():
+        difference = rows[1][task]["CR"] - rows[0][task]["CR"]
+        assert figures["CR"]["difference"] == pytest.approx(difference, abs=2e-6)
+        low, high = figures["CR"]["interval"]
+        assert low <= difference <= high
+    same = json.loads(finbench("compare", sides[0], sides[0], "--json").stdout)
+    assert {one["CR"]["difference"] for one in same["days"].values()} == {0}
+    shown = finbench("compare", *sides)
+    assert "the same ones for both" in shown.stdout
+
+
 def test_an_agent_that_stops_early_has_no_figures(market: Path, tmp_path: Path) -> None:
     metrics = run(market, tmp_path / "run", "--agent", "momentum", "--max-rounds", "5")
     assert (metrics["episodes"], metrics["passed"]) == (3, 0)
