@@ -80,7 +80,9 @@ class Agent(Protocol):
 
     A user's own agent is a class with this protocol whose constructor takes no arguments; it is
     named `module:Class`. If it has a number `output_chars`, the answers to its calls are texts of
-    at most so many characters, shortened to what the task's question needs (`Reply.text`).
+    at most so many characters, shortened to what the task's question needs (`Reply.text`). If
+    `goes_on` is true, it can begin in the middle of an environment: an interrupted episode then
+    goes on where it stood, with an empty history.
     """
 
     name: str

@@ -59,6 +59,7 @@ class FinMemAgent:
     """Observes, recalls, decides."""
 
     name = "finmem"
+    goes_on = True
 
     def __init__(
         self, model: ModelClient, *, character: str = CHARACTER, memories: int = 5

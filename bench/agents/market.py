@@ -28,6 +28,8 @@ class MarketError(Exception):
 class MarketAgent:
     """Trades each day as `choose` says."""
 
+    goes_on = True
+
     def __init__(self, name: str, choose: Choice, *, observes_each_day: bool = True) -> None:
         self.name = name
         self._choose = choose

@@ -101,6 +101,7 @@ def compare(
     }
     differences = [[o and o[1] - o[0] for o in column] for column in outcomes.values()]
     intervals = dict(zip(outcomes, bootstrap(differences, resamples, seed), strict=True))
+    days = _days(a, pairs)
     return {
         "tasks": {
             "common": len(pairs),
@@ -117,7 +118,7 @@ def compare(
             name: _figures([o for o in outcomes[name] if o], intervals[name], test=measure.test)
             for name, (measure, _) in readings.items()
         },
-        "days": _days(a, pairs),
+        **({"days": days} if days else {}),
         "flips": list(_flips(a, pairs, net)),
         "resamples": resamples,
         "seed": seed,

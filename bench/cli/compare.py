@@ -167,7 +167,7 @@ def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) ->
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
     _show_settings(console, result["settings"])
     _show_metrics(console, result["metrics"], shares)
-    _show_days(console, result["days"])
+    _show_days(console, result.get("days", {}))
     _show_flips(console, result["flips"])
 
 

@@ -138,6 +138,12 @@ def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
             f"{about.failed_saves} times metrics.json or run.json could not be saved meanwhile; "
             "now all is on disk"
         )
+    if gone_on := about.content.get("gone_on"):
+        lines.append(
+            f"{gone_on['episodes']} interrupted episodes went on where they stood, after "
+            f"{gone_on['calls']} decisions; {gone_on['begun_again']} began again, because their "
+            "agent can't begin in the middle"
+        )
     if about.snapshot:
         lines.append(f"snapshot: {about.snapshot} ({about.mode})")
     if about.digest:

@@ -30,7 +30,7 @@ from bench.runs.about import RunDirectoryError, RunInfo
 from bench.runs.digest import digest_of
 from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
-from bench.runs.resume import COMPARABLE, differences, settle
+from bench.runs.resume import COMPARABLE, Moves, differences, settle
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite, SuiteError
 from cache.files import own_file, replaced_file, taken
@@ -98,6 +98,7 @@ class RunDirectory:
         self.finished: set[str] = set()
         self.unsaved: str | None = None
         self.failed_saves = 0
+        self.moves: Moves = {}
         self._streams: list[Stream] = []
         self._saving = asyncio.Lock()
         self.calls: Stream
@@ -117,7 +118,8 @@ class RunDirectory:
         """Create `path`, or with `resume` go on with the run in it, until the context ends. The
         metrics are those of `suite`.
 
-        `finished` names the episodes that need not be run any more. With `failed_too` the episodes
+        `finished` names the episodes that need not be run any more, and `moves` has what was played
+        in the sessions of the others. With `failed_too` the episodes
         that failed only because of a quota or the gateway are run again. Raises
         `RunDirectoryError` where `path` already holds something else or another process writes to
         it, `TraceError` where it can't be written.
@@ -184,8 +186,9 @@ class RunDirectory:
             interrupted = before.updated({"ended": INTERRUPTED})
             _replace(self.path / "run.json", _json(interrupted.content))
             is_judged = before.judge not in ("", "none")
-            settled = settle(self.path, failed_too=failed_too, is_judged=is_judged)
-            self.finished = settled.finished
+            moving = self.metrics.suite.moving_tools
+            settled = settle(self.path, failed_too=failed_too, is_judged=is_judged, moving=moving)
+            self.finished, self.moves = settled.finished, settled.moves
         except (OSError, JsonLinesError) as error:
             why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error

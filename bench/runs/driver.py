@@ -89,7 +89,8 @@ class Driver:
     `first_errors` has the first error text of each ending that is an error. Under `judge` it has
     the first error of the judge or of a request to its model. A judgement takes at most `judge_s`
     seconds; of `judged` judgements `failed_judgements` failed. The agent sees the answers of the
-    tools `withheld`, but no record holds them.
+    tools `withheld`, but no record holds them. `gone_on` has, by interrupted episode, how many
+    calls it did not need to decide on again.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Driver:
         self.most_in_flight = 0
         self.done = 0
         self.first_errors: dict[str, str] = {}
+        self.gone_on: dict[str, int] = {}
         self._suite = suite
         self._agent = agent
         self._client = client
@@ -227,8 +229,10 @@ class Driver:
                 if self._offer is not None:
                     episode.tools = tuple(await self._offer(task))
                     record.candidate_tools = [tool.name for tool in episode.tools]
-                async with self._environment(task, record) as environment:
-                    await self._play(episode, record, rounds, limit, environment)
+                async with self._environment(task, record) as session:
+                    if session is not None:
+                        await self._go_on(session, task, record, rounds)
+                    await self._play(episode, record, rounds, limit, session)
         except TraceError:
             raise
         except ModelError as error:
@@ -369,6 +373,26 @@ class Driver:
                     async with asyncio.timeout(CLOSING_S):
                         reply = await self._client.call(environment.closing, named, context)
                         answered(closing, reply)
+
+    async def _go_on(
+        self, session: "_Session", task: Task, record: EpisodeRecord, rounds: list[Observed]
+    ) -> None:
+        """Bring the session of an episode that was interrupted to where it stood, if the agent can
+        go on from there. Raises `SessionError` where a call that worked then does not now.
+        """
+        played = self._run.moves.get(record.episode)
+        if not played or not getattr(self._agent, "goes_on", False):
+            return
+        for tool, arguments in type(self._suite).moves(played, task):
+            call = session.named_in(ToolCall(tool, arguments))
+            made = pending(ToolCall(tool, arguments), len(rounds) + 1)
+            record.tool_calls.append(made)
+            context = CallContext(episode=record.episode, step=made.step)
+            reply = answered(made, await self._client.call(call.tool, call.arguments, context))
+            if not reply.ok:
+                raise SessionError(f"the episode can't go on: {reply.message or reply.code}")
+            rounds.append((1, {}))
+            self.gone_on[record.episode] = len(rounds)
 
     def _context(self, task: Task, episode: str, step: int) -> CallContext:
         """The context of a round's calls. If their answers are bounded, they are shortened to the

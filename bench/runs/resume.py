@@ -10,6 +10,7 @@ it can.
 
 import os
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -58,25 +59,42 @@ class _Call:
     episode: str | None
 
 
+@dataclass(slots=True)
+class _Played:
+    episode: str | None
+    tool: str
+    arguments: dict[str, Any]
+    ok: bool
+
+
 _Record = TypeVar("_Record", _Call, _Episode)
 
 _EPISODE: TypeAdapter[_Episode] = TypeAdapter(_Episode)
 _CALL: TypeAdapter[_Call] = TypeAdapter(_Call)
+_PLAYED: TypeAdapter[_Played] = TypeAdapter(_Played)
+
+Moves = dict[str, list[tuple[str, dict[str, Any]]]]
+"""By unfinished episode, tool and arguments of the calls that made the state of its session."""
 
 
 @dataclass(slots=True)
 class Settled:
-    """The names of finished episodes, and how many records were moved away."""
+    """The names of finished episodes, what was played in the sessions of the others, and how many
+    records were moved away.
+    """
 
     finished: set[str] = field(default_factory=set)
+    moves: Moves = field(default_factory=dict)
     abandoned: int = 0
 
 
-def settle(path: Path, *, failed_too: bool, is_judged: bool = False) -> Settled:
+def settle(
+    path: Path, *, failed_too: bool, is_judged: bool = False, moving: Collection[str] = ()
+) -> Settled:
     """Move away the records that finished episodes do not need; where the run `is_judged`, they
     have a judgement. With `failed_too` also move the episodes that failed only because of a quota,
-    the gateway or the model's endpoint. Raises `OSError`, and `JsonLinesError` where a file can't
-    be read.
+    the gateway or the model's endpoint. `moving` are the tools whose calls change the state of a
+    session. Raises `OSError`, and `JsonLinesError` where a file can't be read.
     """
     settled = Settled()
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
@@ -87,6 +105,10 @@ def settle(path: Path, *, failed_too: bool, is_judged: bool = False) -> Settled:
             continue
         if made[record.episode] >= recorded and not (failed_too and _is_infrastructure(record)):
             settled.finished.add(record.episode)
+    if moving:
+        for call, _ in records(calls, _PLAYED):
+            if call.ok and call.tool in moving and call.episode not in {None, *settled.finished}:
+                settled.moves.setdefault(str(call.episode), []).append((call.tool, call.arguments))
     settled.abandoned += _keep(calls, _CALL, settled.finished)
     settled.abandoned += _keep(episodes, _EPISODE, settled.finished)
     return settled

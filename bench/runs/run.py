@@ -145,6 +145,12 @@ async def run(
             "failed_judgements": driver.failed_judgements,
             "driver": vitals.result(),
         }
+        if directory.moves:
+            figures["gone_on"] = {
+                "episodes": len(driver.gone_on),
+                "calls": sum(driver.gone_on.values()),
+                "begun_again": 0 if getattr(agent, "goes_on", False) else len(directory.moves),
+            }
         if isinstance(client, HttpClient):
             figures["gateway_calls"] = {
                 "made": client.made,

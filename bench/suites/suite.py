@@ -7,7 +7,7 @@ tasks. A user's own suite is a subclass in the user's file, named `module:Class`
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -225,6 +225,8 @@ class Suite(ABC):
     """Limits of an episode by their name in `bench.runs.driver.Limits`, where it needs others than
     the default ones.
     """
+    moving_tools: ClassVar[Collection[str]] = ()
+    """The tools whose calls change the state of an environment's session."""
     dataset: Path | None = None
     """The file or folder from which the tasks were read, if it was given."""
 
@@ -303,6 +305,17 @@ class Suite(ABC):
     def environment(cls, task: Task) -> Environment | None:  # noqa: ARG003
         """The session in which an episode of a task takes place, if any."""
         return None
+
+    @classmethod
+    def moves(
+        cls,
+        played: Sequence[tuple[str, dict[str, Any]]],
+        task: Task,  # noqa: ARG003
+    ) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Which calls of `moving_tools` of an interrupted episode are made again when it goes on.
+        The agent goes on after them.
+        """
+        return played
 
     @property
     def gateway_settings(self) -> Mapping[str, Any]:

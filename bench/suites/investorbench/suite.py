@@ -1,6 +1,7 @@
 """The suite InvestorBench (arXiv 2412.18174): an agent in a recorded market, day by day."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -14,7 +15,7 @@ from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.charts import InvestorCharts
 from bench.suites.investorbench.decisions import DecisionError, read_decisions
-from bench.suites.investorbench.episode import played, year_days
+from bench.suites.investorbench.episode import TRADE, played, year_days
 from bench.suites.investorbench.metrics import InvestorMetrics
 from bench.suites.suite import (
     Charts,
@@ -99,6 +100,7 @@ class InvestorBench(Suite):
     )
     groups: ClassVar[Mapping[str, str]] = {"id": "Task"}
     tabled = "id"
+    moving_tools = (TRADE,)
     limits: ClassVar[Mapping[str, float]] = {"rounds": 5_000, "calls": 10_000, "wall_s": 86_400.0}
 
     @classmethod
@@ -119,6 +121,15 @@ class InvestorBench(Suite):
                 yield _task([market], kind)
             if len(of_kind) > 1:
                 yield _task(of_kind, f"{kind} portfolio")
+
+    @classmethod
+    def moves(
+        cls, played: Sequence[tuple[str, dict[str, Any]]], task: Task
+    ) -> Sequence[tuple[str, dict[str, Any]]]:
+        """The trades of days on which each asset has one."""
+        assets = task.id.count("+") + 1
+        by_day = Counter(str(arguments.get("date")) for _, arguments in played)
+        return [one for one in played if by_day[str(one[1].get("date"))] == assets]
 
     @property
     def gateway_settings(self) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """The suite InvestorBench: its tasks, its baselines in the market, recorded decisions."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,57 @@ def test_decisions_that_are_none_name_the_line(
     without = finbench("score", str(file), "--suite", "investorbench")
     assert without.returncode == 2
     assert "--dataset" in without.stderr
+
+
+def interrupted(folder: Path, calls: int) -> None:
+    """Make a run's files what a kill would have left after so many calls of each episode."""
+    kept, seen = [], Counter[str]()
+    for line in (folder / "calls.jsonl").read_text().splitlines():
+        episode = json.loads(line)["episode"]
+        seen[episode] += 1
+        if seen[episode] <= calls:
+            kept.append(line)
+    (folder / "calls.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    (folder / "episodes.jsonl").write_text("")
+    (folder / "metrics.json").unlink()
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 11, 14, 22])
+def test_a_killed_run_goes_on_from_the_last_finished_day(
+    market: Path, tmp_path: Path, calls: int
+) -> None:
+    whole = run(market, tmp_path / "run", "--agent", "momentum")
+    interrupted(tmp_path / "run", calls)
+    found = run(market, tmp_path / "run", "--agent", "momentum", "--resume")
+    for name in ("episodes", "passed", "CR", "SR", "MDD", "AV", "breakdown"):
+        assert found[name] == whole[name]
+    about = json.loads((tmp_path / "run/run.json").read_text())
+    assert about.get("gone_on", {}).get("begun_again", 0) == 0
+    for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines():
+        episode = json.loads(line)
+        trades = [c for c in episode["tool_calls"] if c["tool_name"] == "market_trade"]
+        assert [c["ok"] for c in trades] == [True] * len(trades)
+        assert len(trades) == DAYS * len(episode["id"].split("+")), "each day counts once"
+        observed = [c for c in episode["tool_calls"] if c["tool_name"] == "market_observe"]
+        assert (len(observed) < DAYS) == (calls > 5), "finished days are not decided again"
+
+
+def test_an_agent_that_can_not_begin_in_the_middle_begins_again(
+    market: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "from bench.agents.market import MarketAgent\n"
+        "class Holder(MarketAgent):\n"
+        "    goes_on = False\n"
+        "    def __init__(self):\n"
+        "        super().__init__('holder', lambda asset, name: 'buy')\n"
+    )
+    command = (
+        *("run", "investorbench", "--dataset", str(market), "--upstream", "simulated"),
+        *("--out", "run", "--agent", "own:Holder"),
+    )
+    assert finbench_in(tmp_path, *command).returncode == 0
+    interrupted(tmp_path / "run", 12)
+    again = finbench_in(tmp_path, *command, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert "3 began again, because their agent can't begin in the middle" in again.stdout
