@@ -30,7 +30,7 @@ _FULL_WIDTH = str.maketrans(
 _HAS_FULL_WIDTH = re.compile("[！-～　]")
 
 _BRACE = re.compile(r"boxed\s*+\{|\\[{}]|[{}]")
-_BETWEEN_BOXES = re.compile(r"[\s$]*+[;；][\s$]*+\\?+")
+_BETWEEN_BOXES = re.compile(r"(?:[\s$*&]|([,;、和])|\\[\\\[\]()])*+\\?+")
 _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm|normal)?|math(?:rm|bf|it|sf|tt)|mbox|bm|boldsymbol|operatorname)\s*+"
     r"\{([^{}]*+)\}"
@@ -88,8 +88,9 @@ def without_style(text: str) -> str:
 
 
 def _boxed(text: str) -> str | None:
-    r"""What the last complete `\boxed{}` holds, empty ones apart. Boxes with nothing but a
-    semicolon between them are one answer of several parts.
+    r"""What the last complete `\boxed{}` holds, empty ones apart. Boxes with nothing but blanks and
+    marks between them are given together: separated by semicolons if a comma or the like is
+    between them, else by line ends.
     """
     open_at: list[tuple[int, int] | None] = []
     boxes: list[tuple[int, int, int]] = []  # begins, its content begins, its content ends
@@ -104,14 +105,21 @@ def _boxed(text: str) -> str | None:
             open_at.append(None)
         elif match[0][0] == "b":
             open_at.append((match.start(), match.end()))
-    parts: list[str] = []
+    found: list[str] = []
     follows: int | None = None
     for begin, start, end in reversed(boxes):
-        if follows is not None and not _BETWEEN_BOXES.fullmatch(text, end + 1, follows):
-            break
-        parts.append(_unwrapped(text[start:end]))
+        if follows is not None:
+            between = _BETWEEN_BOXES.fullmatch(text, end + 1, follows)
+            if between is None:
+                break
+            found.append(";" if between[1] else "\n")
+        found.append(_unwrapped(_in_one_line(text[start:end])))
         follows = begin
-    return ";".join(reversed(parts)) if parts else None
+    return "".join(reversed(found)) or None
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
 
 
 def _unwrapped(content: str) -> str:
@@ -139,7 +147,7 @@ def _tagged(text: str) -> str | None:
     """What the last complete `<answer>` tag holds."""
     end = text.rfind("</answer>")
     start = text.rfind("<answer>", 0, max(end, 0))
-    return text[start + len("<answer>") : end].strip() if start >= 0 else None
+    return _in_one_line(text[start + len("<answer>") : end].strip()) if start >= 0 else None
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -196,7 +204,10 @@ def _word(text: str) -> str:
     after the last 答案 or the like, else the first that stands alone, else the first that is no
     part of another word, such as 是否 or 但是.
     """
-    for part in _forms(text):
+    for form in _forms(text):
+        part = form.rpartition("\n")[2]  # the last of several boxes
+        if len({_first(_LONE, word) for word in part.split(";") if _LONE.fullmatch(word)}) > 1:
+            return ""
         if found := _first(_LONE, part) or _first(_ANYWHERE, part):
             return found
     for bold in reversed(_BOLD.findall(text)):

@@ -66,13 +66,19 @@ def _one_of(words: tuple[str, ...]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
-_DECIMAL = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+,\d\d|\d+(?:\.\d*)?|\.\d+)"
+_BLANKS = " \u00a0\u2009\u202f"
+_DECIMAL = (
+    rf"(?:\d{{1,3}}(?:,\d{{3}}|[{_BLANKS}]\d{{3}}(?!\d))+(?:\.\d*)?"
+    r"|\d+,\d\d|\d+(?:\.\d*)?|\.\d+)"
+)
+_SEPARATOR = re.compile(f"[,{_BLANKS}]")
 _NUMBER = re.compile(
-    rf"""(?P<hundredths>百分之)? (?P<sign>[+-]?) \s* (?:{_one_of(_CURRENCIES)})? \s* (?P<inner>-?)
+    rf"""(?:即[约为是]?\s*)? (?P<minus>负)? (?P<hundredths>百分之)?
+    (?P<sign>[+-]?) \s* (?:{_one_of(_CURRENCIES)})? \s* (?P<inner>-?)
     (?:(?P<whole>\d+) \s+ (?=\d+\s*/))? (?P<digits>{_DECIMAL})
     (?: \s* (?:e|\*\s*10\s*\^\s*) (?P<exponent>[+-]?\d{{1,3}}) | \s*/\s*(?P<divisor>{_DECIMAL}) )?
-    \s* (?P<scale>{_one_of(tuple(_SCALES))})?
-    \s* (?:{_one_of(_UNITS)})? (?: \s*/\s*(?:{_one_of(_UNITS)}) )?""",
+    \s* (?P<opened>\()? \s* (?P<scale>{_one_of(tuple(_SCALES))})?
+    \s* (?:{_one_of(_UNITS)})? (?: \s*/\s*(?:{_one_of(_UNITS)}) )? (?(opened)\s*\))""",
     re.VERBOSE | re.IGNORECASE,
 )
 _FRACTION = re.compile(r"(\d+)?\s*\\[dt]?frac\s*\{([\d.]+)\}\s*\{([\d.]+)\}")
@@ -199,17 +205,17 @@ def _number(text: str) -> _Number | None:
     value *= float(f"1e{match['exponent'] or 0}")
     if not isfinite(value):
         return None
-    if match["sign"] == "-" or match["inner"]:
+    if match["minus"] or match["sign"] == "-" or match["inner"]:
         value = -value
     scale = 0.01 if match["hundredths"] else _SCALES.get((match["scale"] or "").lower())
     return _Number(value, scale)
 
 
 def _decimal(digits: str) -> float:
-    """69,07 has a decimal comma; 1,002,967.29 has thousands separators."""
+    """69,07 has a decimal comma; 1,002,967.29 and 1 002 967.29 have thousands separators."""
     if re.fullmatch(r"\d+,\d\d", digits):
         return float(digits.replace(",", "."))
-    return float(digits.replace(",", ""))
+    return float(_SEPARATOR.sub("", digits))
 
 
 def _is_formula(text: str) -> bool:

@@ -17,6 +17,8 @@ from bench.suites.finova.mathematics import Comparisons, equal_at_once
 Gold = str | Sequence[str]
 
 _PARTS = re.compile("[;；]")
+_PLACE = re.compile(r"[;,、\s]*+(?:([①-⑨])|\(([1-9])\))")
+_THOUSANDS_OR_COMMA = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\\{])[,、]")
 _LETTERS = re.compile(r"[A-E](?:[\s;,、和与及&.。]*[A-E])*+[\s.。)]*", re.IGNORECASE)
 _OPTION = re.compile(
     r"\W*+(?:(?:故|因此|所以|应该?|本题|正确)?(?:选项|选择|选)(?:为|是)?"
@@ -34,7 +36,7 @@ def is_right(task: str, gold: Gold, extracted: str) -> bool | Comparisons:
       content, or content around it. A gold slot that is not predicted does no harm.
     - `tool_planning`: every gold tool is predicted.
     - `compliance`, `expression`: the same word.
-    - `reasoning`: the same letters, in any order; or as many parts, each mathematically equal.
+    - `reasoning`: the same letters, in any order; or as many values, each mathematically equal.
     """
     match task:
         case "intent_recognition":
@@ -87,9 +89,15 @@ def _one_form(item: Item) -> Item:
 
 
 def _is_answer(gold: str, given: str) -> bool | Comparisons:
-    if _LETTERS.fullmatch(gold):
-        return _letters(gold) == _letters(given)
-    golds, givens = _PARTS.split(gold), _PARTS.split(given)
+    letters = _letters(gold) if _LETTERS.fullmatch(gold) else set()
+    golds = _PARTS.split(gold)
+    expected = len(letters) or len(golds)
+    lines = given.split("\n")
+    if len(lines) != expected or ";" in given:
+        lines = lines[-1:]  # the last of several boxes
+    if letters:
+        return letters == _letters("\n".join(lines))
+    givens = lines if len(lines) > 1 else _parts(lines[0], expected)
     if len(golds) != len(givens):
         return False
     pairs = tuple(zip(golds, givens, strict=True))
@@ -98,6 +106,24 @@ def _is_answer(gold: str, given: str) -> bool | Comparisons:
         return False
     open_ones = tuple(pair for pair, equal in zip(pairs, known, strict=True) if equal is None)
     return Comparisons(open_ones) if open_ones else True
+
+
+def _parts(given: str, expected: int) -> list[str]:
+    """The values that an answer gives: what ①, ② or (1), (2) count, else what semicolons separate.
+    Commas separate values if several are expected. One that may separate thousands does not.
+    """
+    if expected > 1:
+        marks = list(_PLACE.finditer(given))
+        places = [int(mark[2]) if mark[2] else ord(mark[1]) - ord("①") + 1 for mark in marks]
+        if places == list(range(1, expected + 1)) and marks[0].start() == 0:
+            ends = [*(mark.start() for mark in marks[1:]), len(given)]
+            return [given[mark.end() : end] for mark, end in zip(marks, ends, strict=True)]
+    parts = _PARTS.split(given)
+    if expected > 1 == len(parts):
+        commas = [at for at in _THOUSANDS_OR_COMMA.finditer(given) if len(at[0]) == 1]
+        starts, ends = [0, *(at.end() for at in commas)], [*(at.start() for at in commas), len(given)]
+        return [given[start:end] for start, end in zip(starts, ends, strict=True)]
+    return parts
 
 
 def _letters(text: str) -> set[str]:
