@@ -64,7 +64,11 @@ async def _market(settings: GatewaySettings, folder: Path) -> AsyncIterator[Adap
     """Raises `SettingsError` if the folder holds no market."""
     try:
         opened = MarketAdapter.open(
-            folder, most=settings.market_sessions, idle_s=settings.market_idle_s
+            folder,
+            most=settings.market_sessions,
+            idle_s=settings.market_idle_s,
+            worker=settings.worker,
+            shared=settings.shared_folder,
         )
         async with opened as market:
             yield market

@@ -178,6 +178,8 @@ class GatewaySettings(BaseSettings):
     simulated_faults: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
 
     _sharing: int = PrivateAttr(1)
+    _worker: int = PrivateAttr(0)
+    _shared_folder: Path | None = PrivateAttr(None)
 
     @field_validator("rapidapi_keys", "api_keys", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
@@ -261,8 +263,19 @@ class GatewaySettings(BaseSettings):
         """How many processes share the limits; these settings belong to one of them."""
         return self._sharing
 
-    def share(self, workers: int) -> "GatewaySettings":
-        """The settings of one of `workers` processes that serve together.
+    @property
+    def worker(self) -> int:
+        """The number of this process among those that serve together."""
+        return self._worker
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """A folder of the processes that serve together, if there are several."""
+        return self._shared_folder
+
+    def share(self, workers: int, worker: int = 0, folder: Path | None = None) -> "GatewaySettings":
+        """The settings of one of `workers` processes that serve together, the one of number
+        `worker`. They share the `folder`.
 
         Limits that each process applies by itself are divided, rounded up. The disk tier and the
         quotas in the ledger are shared by all. Rates, which manifests set too, are divided by
@@ -276,7 +289,8 @@ class GatewaySettings(BaseSettings):
             for host, own in self.hosts.items()
         }
         share = self.model_copy(update=parts)
-        share._sharing = workers
+        share._sharing, share._worker = workers, worker
+        share._shared_folder = folder if workers > 1 else None
         return share
 
     @classmethod

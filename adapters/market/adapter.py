@@ -20,6 +20,7 @@ from anyio import to_thread
 
 from adapters.fault import UpstreamFault
 from adapters.market.bm25 import Bm25
+from adapters.market.peers import Peers
 from adapters.market.prices import Market, read_markets
 from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
 from adapters.normalise import Answer
@@ -44,6 +45,7 @@ class MarketAdapter:
     def __init__(
         self, markets: Mapping[str, Market], *, most: int, idle_s: float, worker: int = 0
     ) -> None:
+        self._peers: Peers | None = None
         self._markets = markets
         self._most = most
         self._idle_s = idle_s
@@ -56,14 +58,28 @@ class MarketAdapter:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, folder: Path, *, most: int, idle_s: float, worker: int = 0
+        cls,
+        folder: Path,
+        *,
+        most: int,
+        idle_s: float,
+        worker: int = 0,
+        shared: Path | None = None,
     ) -> AsyncIterator["MarketAdapter"]:
-        """Raises `MarketError` if the folder's markets can't be read."""
+        """`worker` is the number of this process among those that share the folder `shared`. Raises
+        `MarketError` if the folder's markets can't be read, and `OSError` if the other workers
+        can't be listened to.
+        """
         markets = await to_thread.run_sync(read_markets, folder)
         await to_thread.run_sync(
             Bm25(), "words", ["words"]
         )  # loads a dictionary, which takes 0.2 s
-        yield cls(markets, most=most, idle_s=idle_s, worker=worker)
+        market = cls(markets, most=most, idle_s=idle_s, worker=worker)
+        if shared is None:
+            yield market
+            return
+        async with Peers.open(shared, worker, market._answer) as market._peers:
+            yield market
 
     @property
     def sessions(self) -> int:
@@ -73,20 +89,28 @@ class MarketAdapter:
         self,
         manifest: Manifest,
         arguments: Mapping[str, Scalar],
-        timeout_s: float,  # noqa: ARG002 - nothing here waits for others
+        timeout_s: float,
         client: str = "",
     ) -> Answer:
         """Answer one call of a session's owner. Raises `UpstreamFault`."""
         operation = cast("MarketBinding", manifest.binding).operation
-        if operation == "recall":
-            session = self._session(arguments, client)
-            async with session.recalling:
-                found = await to_thread.run_sync(_recall, session, arguments, limiter=self._threads)
-        else:
-            answer: Callable[[Mapping[str, Scalar], str], dict[str, Any]]
+        call = {**arguments, "operation": operation}
+        found = SESSION_ID.fullmatch(str(arguments.get("session", "")))
+        if self._peers is not None and found and int(found["worker"]) != self._worker:
+            return Answer(await self._peers.ask(int(found["worker"]), call, client, timeout_s))
+        return Answer(await self._answer(call, client))
+
+    async def _answer(self, call: Mapping[str, Any], client: str) -> bytes:
+        """Answer a call from the sessions of this process. Raises `UpstreamFault`."""
+        operation = call["operation"]
+        if operation != "recall":
+            answer: Callable[[Mapping[str, Any], str], dict[str, Any]]
             answer = getattr(self, f"_{operation}")
-            found = answer(arguments, client)
-        return Answer(orjson.dumps(found))
+            return orjson.dumps(answer(call, client))
+        session = self._session(call, client)
+        async with session.recalling:
+            found = await to_thread.run_sync(_recall, session, call, limiter=self._threads)
+        return orjson.dumps(found)
 
     def _open(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
         course = course_of(

@@ -121,11 +121,9 @@ def serve(
     _check_host(host, read)
     if workers > 1 and read.mode == "record":
         raise click.UsageError("one process records a snapshot: --mode record has no --workers")
-    if workers > 1 and read.market is not None:
-        raise click.UsageError("the sessions of a market live in one process: leave out --workers")
     if workers > 1 and not given.is_supervised:
         _supervise(given, read)
-    run(lambda: _serve(given, read.share(workers)))
+    run(lambda: _serve(given, read.share(workers, worker_index, metrics_folder)))
 
 
 def _supervise(given: _Given, settings: "GatewaySettings") -> None:

@@ -121,7 +121,10 @@ def _parts(given: str, expected: int) -> list[str]:
     parts = _PARTS.split(given)
     if expected > 1 == len(parts):
         commas = [at for at in _THOUSANDS_OR_COMMA.finditer(given) if len(at[0]) == 1]
-        starts, ends = [0, *(at.end() for at in commas)], [*(at.start() for at in commas), len(given)]
+        starts, ends = (
+            [0, *(at.end() for at in commas)],
+            [*(at.start() for at in commas), len(given)],
+        )
         return [given[start:end] for start, end in zip(starts, ends, strict=True)]
     return parts
 
