@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,8 @@ _agent = together(
         default="scripted",
         show_default=True,
         callback=beside,
-        help="scripted, replay, llm, fatr, or `module:Name`.",
+        help="scripted, replay, llm, fatr; in markets buy-and-hold, random, momentum, finmem; or "
+        "`module:Name`.",
     ),
     click.option(
         "--agent-option",
@@ -63,8 +64,10 @@ _agent = together(
         type=click.Path(exists=True, path_type=Path),
         help="replay: the run directory or trace file to play.",
     ),
-    click.option("--model", metavar="NAME", help="llm, fatr: the model."),
-    click.option("--base-url", metavar="URL", help="llm, fatr: an OpenAI-compatible endpoint."),
+    click.option("--model", metavar="NAME", help="llm, fatr, finmem: the model."),
+    click.option(
+        "--base-url", metavar="URL", help="llm, fatr, finmem: an OpenAI-compatible endpoint."
+    ),
     click.option("--temperature", type=Number(min=0)),
     click.option("--max-tokens", type=whole(1), help="Limit for one answer of the model."),
     click.option("--stream", is_flag=True, help="Stream the model's answers."),
@@ -107,6 +110,14 @@ _limits = together(
 @_limits
 @click.option("--gateway", default="embedded", show_default=True, help="`embedded` or a URL.")
 @click.option("--episodes", type=whole(1), help="Default: one per task.")
+@click.option(
+    "--environment",
+    "environment",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="investorbench: an argument of market_open, such as cost_bp=5 or test_to=2021-01-29; "
+    "repeatable.",
+)
 @click.option("--concurrency", type=whole(1), default=100, show_default=True)
 @click.option("--starts-per-s", type=Number(min=0.1), default=10_000.0, show_default=True)
 @click.option("--out", type=OutPath(), help="Run directory.")
@@ -166,6 +177,9 @@ def run_suite(
     limits = Limits(
         **own, tokens=options.pop("max_episode_tokens"), output_chars=chars, output_tokens=tokens
     )
+    environment = _pairs("--environment", options.pop("environment"))
+    if environment and all(loaded.environment(task) is None for task in loaded.tasks):
+        raise click.UsageError(f"--environment: the suite {suite} has no environment")
     top_k = options.pop("top_k")
     if top_k is not None and loaded.offers_tools:
         raise click.UsageError(f"--top-k: the suite {suite} says which tools are offered")
@@ -181,6 +195,7 @@ def run_suite(
         limits=limits,
         starts_per_s=options.pop("starts_per_s"),
         top_k=top_k,
+        environment=environment,
     )
     said = sorted(f"--{name.replace('_', '-')}" for name, v in options.items() if v is not None)
     if gateway != "embedded" and said:
@@ -196,6 +211,26 @@ def run_suite(
         lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json),
         interrupted=ending,
     )
+
+
+def _pairs(
+    option: str, given: Sequence[str], texts: Collection[str] = frozenset()
+) -> dict[str, Any]:
+    """Values by name from texts `NAME=VALUE`. A value is text for the names `texts`, else JSON, or
+    text if it is none.
+    """
+    import orjson
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, is_one, value = text.partition("=")
+        if not is_one:
+            raise click.UsageError(f"{option} wants NAME=VALUE, not {text!r}")
+        try:
+            found[name] = value if name in texts else orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found[name] = value
+    return found
 
 
 _RATES = ("no_call", "wrong_tool", "bad_arguments")
@@ -256,25 +291,12 @@ def _agent_settings(
 
 
 def _own_options(kind: "AnyAgentType", given: Sequence[str]) -> dict[str, Any]:
-    """Options from texts `NAME=VALUE`. A value is text for an option that is a text, else JSON, or
-    text if it is none.
-    """
+    """An agent's options from texts `NAME=VALUE`; one that is a text takes its value as it is."""
     from typing import get_type_hints
 
-    import orjson
-
     hints = get_type_hints(kind.options)
-
-    found: dict[str, Any] = {}
-    for text in given:
-        name, is_one, value = text.partition("=")
-        if not is_one:
-            raise click.UsageError(f"--agent-option wants NAME=VALUE, not {text!r}")
-        try:
-            found[name] = value if hints.get(name) is str else orjson.loads(value)
-        except orjson.JSONDecodeError:
-            found[name] = value
-    return found
+    texts = frozenset(name for name, hint in hints.items() if hint is str)
+    return _pairs("--agent-option", given, texts)
 
 
 async def _run(

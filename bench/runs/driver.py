@@ -12,9 +12,19 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 import anyio
 import orjson
@@ -90,7 +100,8 @@ class Driver:
     the first error of the judge or of a request to its model. A judgement takes at most `judge_s`
     seconds; of `judged` judgements `failed_judgements` failed. The agent sees the answers of the
     tools `withheld`, but no record holds them. `gone_on` has, by interrupted episode, how many
-    calls it did not need to decide on again.
+    calls it did not need to decide on again. `environment` are further arguments with which the
+    environments of episodes are opened.
     """
 
     def __init__(
@@ -107,12 +118,14 @@ class Driver:
         judge: Judge | None = None,
         judge_s: float = JUDGE_S,
         withheld: Collection[str] = (),
+        environment: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.in_flight = 0
         self.most_in_flight = 0
         self.done = 0
         self.first_errors: dict[str, str] = {}
         self.gone_on: dict[str, int] = {}
+        self._opened_with = environment
         self._suite = suite
         self._agent = agent
         self._client = client
@@ -355,7 +368,8 @@ class Driver:
             yield None
             return
         context = CallContext(episode=record.episode, step=0)
-        call = ToolCall(environment.opening, dict(environment.arguments))
+        arguments = {**environment.arguments, **self._opened_with}
+        call = ToolCall(environment.opening, arguments)
         made = pending(call, 0)
         record.tool_calls.append(made)
         reply = await self._client.call(call.tool, call.arguments, context)

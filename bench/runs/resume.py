@@ -29,7 +29,7 @@ COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
     "agent_options",
     *("model", "base_url", "temperature", "max_tokens", "stream", "inject", "hard_filter"),
-    *("judge", "judge_repeats", "top_k", "embeddings", "limits"),
+    *("judge", "judge_repeats", "top_k", "embeddings", "limits", "environment"),
     *("catalog_revision", "finport", "upstream", "mode", "snapshot"),
     *("simulated_seed", "simulated_latency_s", "simulated_failure_rate", "simulated_hang_rate"),
 )

@@ -5,7 +5,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -41,7 +41,8 @@ walks through everything in flight: 0.2 s with 10,000 episodes.
 class RunPlan:
     """What to run. `gateway` is `embedded` or the URL of a running gateway. `top_k` is how many
     tools are retrieved for each task and offered to its agent; 0 offers the task's labelled tools,
-    None offers none.
+    None offers none. `environment` are arguments with which the environments of episodes are
+    opened, beside the suite's own.
     """
 
     suite: Suite
@@ -53,6 +54,7 @@ class RunPlan:
     limits: Limits = field(default_factory=Limits)
     starts_per_s: float = 10_000.0
     top_k: int | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
     def about(self, catalog: Catalog) -> dict[str, Any]:
         """The first fields of `run.json`, which must be equal in a comparable run."""
@@ -64,6 +66,7 @@ class RunPlan:
             **self.judge.about(),
             "top_k": self.top_k,
             "limits": asdict(self.limits),
+            **({"environment": dict(self.environment)} if self.environment else {}),
             "gateway": self.gateway,
             "episodes": self.episodes,
             "concurrency": self.concurrency,
@@ -126,6 +129,7 @@ async def run(
                 offer=offer,
                 judge=judge,
                 judge_s=plan.judge.wall_s,
+                environment=plan.environment,
                 withheld={tool.name for tool in catalog.select(intent="transactional")},
             )
             started = time.perf_counter()

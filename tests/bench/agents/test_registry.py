@@ -274,8 +274,8 @@ WITH_MODEL = ("--agent", "llm", "--model", "m", "--base-url", "http://127.0.0.1:
     ("options", "told"),
     [
         ((*WITH_MODEL, "--think-s", "1"), "--think-s is for --agent scripted only"),
-        (("--temperature", "1"), "--temperature is for --agent llm or fatr only"),
-        (("--stream",), "--stream is for --agent llm or fatr only"),
+        (("--temperature", "1"), "--temperature is for --agent llm or fatr or finmem only"),
+        (("--stream",), "--stream is for --agent llm or fatr or finmem only"),
         ((*WITH_MODEL, "--hard-filter"), "--hard-filter is for --agent fatr only"),
         (("--model", "m"), "--model and --base-url are for"),
         (("--judge-repeats", "2"), "are for a judge with a model"),

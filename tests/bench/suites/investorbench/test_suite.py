@@ -93,6 +93,25 @@ def test_repeats_are_a_median_and_a_range(market: Path, tmp_path: Path) -> None:
         assert low < row["CR"] < high
 
 
+def test_costs_and_days_are_arguments_of_the_environment(market: Path, tmp_path: Path) -> None:
+    free = run(market, tmp_path / "free", "--agent", "random")
+    costly = run(market, tmp_path / "costly", "--agent", "random", "--environment", "cost_bp=50")
+    for task, row in costly["breakdown"]["id"].items():
+        paid = row["turnover"] * (DAYS - 1) * 50e-4
+        assert row["CR"] == pytest.approx(free["breakdown"]["id"][task]["CR"] - paid, abs=1e-5)
+    short = ("--environment", f"test_to={day(4)}")
+    assert run(market, tmp_path / "short", "--agent", "random", *short)["passed"] == 3
+    line = (tmp_path / "short/episodes.jsonl").read_text().splitlines()[0]
+    trades = [c for c in json.loads(line)["tool_calls"] if c["tool_name"] == "market_trade"]
+    assert json.loads(trades[-1]["output"])["date"] == day(4)
+    wrong = finbench(
+        *("run", "starter", "--upstream", "simulated", "--environment", "cost_bp=5"),
+        *("--out", str(tmp_path / "none")),
+    )
+    assert wrong.returncode == 2
+    assert "the suite starter has no environment" in wrong.stderr
+
+
 def test_two_agents_are_compared_by_the_same_days(market: Path, tmp_path: Path) -> None:
     for name in ("momentum", "random"):
         run(market, tmp_path / name, "--agent", name)
