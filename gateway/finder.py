@@ -40,6 +40,17 @@ def embedder_limits(per_minute: int | None = None) -> EndpointLimits:
     return EndpointLimits("embedder", wait_s=WAIT_S, per_minute=per_minute)
 
 
+def embedder_of(settings: GatewaySettings) -> Embedder | None:
+    """The embedder that the settings name, if any."""
+    model = settings.embeddings_model
+    if model is None:
+        return None
+    if settings.embeddings_url is None:
+        return LocalEmbedder(model)
+    key = settings.embeddings_key
+    return EndpointEmbedder(settings.embeddings_url, model, key.get_secret_value() if key else None)
+
+
 class ToolFinder:
     """Search over one catalogue, for one event loop. Without `limits` it waits for its embedder."""
 
@@ -62,14 +73,8 @@ class ToolFinder:
         cls, catalog: Catalog, settings: GatewaySettings, limits: EndpointLimits | None = None
     ) -> "ToolFinder":
         """A finder with the embedder that the settings name, if any."""
-        model = settings.embeddings_model
-        if model is None:
-            return cls(catalog)
-        if settings.embeddings_url is None:
-            return cls(catalog, LocalEmbedder(model), limits)
-        key = settings.embeddings_key
-        secret = key.get_secret_value() if key else None
-        return cls(catalog, EndpointEmbedder(settings.embeddings_url, model, secret), limits)
+        embedder = embedder_of(settings)
+        return cls(catalog, embedder, limits if embedder is not None else None)
 
     async def aclose(self) -> None:
         if self._making is not None:

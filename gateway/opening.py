@@ -15,6 +15,7 @@ from adapters.market.prices import MarketError
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
 from gateway.answers import Answers
 from gateway.fetcher import Fetcher
+from gateway.finder import embedder_of
 from gateway.kept import KeptAnswers
 from gateway.settings import GatewaySettings, SettingsError
 from gateway.upstreams.hosts import Hosts, plans_of
@@ -69,6 +70,7 @@ async def _market(settings: GatewaySettings, folder: Path) -> AsyncIterator[Adap
             idle_s=settings.market_idle_s,
             worker=settings.worker,
             shared=settings.shared_folder,
+            embedder=embedder_of(settings),
         )
         async with opened as market:
             yield market

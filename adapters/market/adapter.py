@@ -5,6 +5,8 @@ A session belongs to one client, as the gateway names it. To all others its id i
 number and in age; what they hold of their own is the reasons given, which are bounded in bytes.
 """
 
+import asyncio
+import logging
 import re
 import time
 from collections import OrderedDict
@@ -18,16 +20,23 @@ import anyio
 import orjson
 from anyio import to_thread
 
+from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
 from adapters.market.bm25 import Bm25
 from adapters.market.peers import Peers
 from adapters.market.prices import Market, read_markets
 from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
+from adapters.market.similarity import Embeddings
 from adapters.normalise import Answer
 from manifests import Manifest, MarketBinding, Scalar
 
+log = logging.getLogger("finport")
+
 REASON_BYTES = 256 * 2**20
 """How much the reasons of all sessions may hold together."""
+
+EMBEDDING_S = 10.0
+"""Seconds that an embedder has for a question and the memories that are new to it."""
 
 RECALLS = 2
 """How many sessions recall at once, each in a thread."""
@@ -43,9 +52,16 @@ class MarketAdapter:
     """
 
     def __init__(
-        self, markets: Mapping[str, Market], *, most: int, idle_s: float, worker: int = 0
+        self,
+        markets: Mapping[str, Market],
+        *,
+        most: int,
+        idle_s: float,
+        worker: int = 0,
+        embedder: Embedder | None = None,
     ) -> None:
         self._peers: Peers | None = None
+        self._embeddings = None if embedder is None else Embeddings(embedder)
         self._markets = markets
         self._most = most
         self._idle_s = idle_s
@@ -65,16 +81,17 @@ class MarketAdapter:
         idle_s: float,
         worker: int = 0,
         shared: Path | None = None,
+        embedder: Embedder | None = None,
     ) -> AsyncIterator["MarketAdapter"]:
         """`worker` is the number of this process among those that share the folder `shared`. Raises
         `MarketError` if the folder's markets can't be read, and `OSError` if the other workers
-        can't be listened to.
+        can't be listened to. With an `embedder`, memories are searched by embeddings.
         """
         markets = await to_thread.run_sync(read_markets, folder)
         await to_thread.run_sync(
             Bm25(), "words", ["words"]
         )  # loads a dictionary, which takes 0.2 s
-        market = cls(markets, most=most, idle_s=idle_s, worker=worker)
+        market = cls(markets, most=most, idle_s=idle_s, worker=worker, embedder=embedder)
         if shared is None:
             yield market
             return
@@ -109,8 +126,25 @@ class MarketAdapter:
             return orjson.dumps(answer(call, client))
         session = self._session(call, client)
         async with session.recalling:
-            found = await to_thread.run_sync(_recall, session, call, limiter=self._threads)
+            near = await self._similarities(session, call)
+            found = await to_thread.run_sync(_recall, session, call, near, limiter=self._threads)
         return orjson.dumps(found)
+
+    async def _similarities(
+        self, session: Session, call: Mapping[str, Any]
+    ) -> Mapping[str, float] | None:
+        """Those of the embedder; None without one, or where it fails: BM25 then takes its place."""
+        if self._embeddings is None:
+            return None
+        texts = await to_thread.run_sync(
+            session.remembered, _text(call, "symbol"), limiter=self._threads
+        )
+        try:
+            async with asyncio.timeout(EMBEDDING_S):
+                return await self._embeddings.similarities(_text(call, "question"), texts)
+        except (UpstreamFault, TimeoutError) as fault:
+            log.warning("memories are searched without embeddings: %s", fault)
+            return None
 
     def _open(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
         course = course_of(
@@ -200,12 +234,15 @@ class MarketAdapter:
         return [self._markets[name] for name in names]
 
 
-def _recall(session: Session, arguments: Mapping[str, Scalar]) -> dict[str, Any]:
+def _recall(
+    session: Session, arguments: Mapping[str, Any], near: Mapping[str, float] | None
+) -> dict[str, Any]:
     return session.recall(
         _text(arguments, "symbol"),
         _text(arguments, "question"),
         int(arguments["limit"]),
         int(arguments["chars"]),
+        near,
     )
 
 

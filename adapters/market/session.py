@@ -17,7 +17,7 @@ import orjson
 
 from adapters.fault import UpstreamFault
 from adapters.market.bm25 import Bm25
-from adapters.market.memory import TEXT_CHARS, Evidence, LayeredMemory
+from adapters.market.memory import TEXT_CHARS, Evidence, LayeredMemory, Similarity
 from adapters.market.prices import (
     Market,
     MarketDay,
@@ -173,9 +173,24 @@ class Session:
             "is_over": self.is_over,
         }
 
-    def recall(self, symbol: str, question: str, limit: int, chars: int) -> dict[str, Any]:
-        """What an asset's memory has on a question, by layer. Raises `UpstreamFault`. It may take
-        0.4 s, so it runs in a thread; `recalling` keeps it to one at a time.
+    def remembered(self, symbol: str) -> list[str]:
+        """The texts of an asset's memory. It runs in a thread, as `recall`."""
+        _, market, ended = self.day, self._market(symbol), len(self._ended)
+        of = self._memories.setdefault(market.symbol, _Remembered())
+        self._catch_up(of, market, ended)
+        return [one.text for one in of.memory.memories]
+
+    def recall(
+        self,
+        symbol: str,
+        question: str,
+        limit: int,
+        chars: int,
+        similarities: Mapping[str, float] | None = None,
+    ) -> dict[str, Any]:
+        """What an asset's memory has on a question, by layer, with the `similarities` of the texts
+        that it holds, or BM25. Raises `UpstreamFault`. It may take 0.4 s, so it runs in a thread;
+        `recalling` keeps it to one at a time.
         """
         day, market, ended = self.day, self._market(symbol), len(self._ended)
         if not 1 <= limit <= MOST_ASSETS:
@@ -184,10 +199,15 @@ class Session:
             raise misused(f"chars must be from 50 to 10000, not {chars}")
         of = self._memories.setdefault(market.symbol, _Remembered())
         self._catch_up(of, market, ended)
-        found = of.memory.recall(question, of.similarity, top=limit)
+        similarity: Similarity = of.similarity
+        if similarities is not None:
+            near = similarities  # of texts that came since, none is known
+            similarity = lambda _, texts: [near.get(text, 0.0) for text in texts]  # noqa: E731
+        found = of.memory.recall(question, similarity, top=limit)
         return {
             "date": day.isoformat(),
             "symbol": market.symbol,
+            "similarity": "BM25" if similarities is None else "embeddings",
             "held": Counter(one.layer for one in of.memory.memories),
             "memories": {
                 layer: [

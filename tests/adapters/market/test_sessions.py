@@ -11,6 +11,7 @@ import pytest
 from gateway import ErrorCode, Gateway
 from gateway.trace import JsonLines
 from tests.support.markets import DATES, DAYS, act, day, market_gateway, opened, write_market
+from tests.support.upstreams import embeddings, upstream
 
 pytestmark = pytest.mark.anyio
 
@@ -239,3 +240,31 @@ async def test_sessions_side_by_side_are_as_alone(tmp_path: Path) -> None:
         alone = [await course(gateway, shift) for shift in range(5)]
         together = await asyncio.gather(*(course(gateway, shift) for shift in range(5)))
         assert [*together] == alone
+
+
+async def test_memories_are_searched_by_embeddings_where_an_embedder_is_set(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_market(tmp_path / "m")
+    asked: dict[str, Any] = {"question": "AAA news", "limit": 20}
+    async with upstream(embeddings) as url:
+        options: dict[str, Any] = {
+            "embeddings_url": url,
+            "embeddings_model": "words",
+            "embeddings_key": "k",
+        }
+        async with market_gateway(folder, tmp_path / "a", **options) as gateway:
+            session = await opened(gateway)
+            await play(gateway, session, 9)
+            found = [(await act(gateway, "recall", session=session, **asked)).value for _ in "ab"]
+    assert found[0] == found[1]
+    assert found[0]["similarity"] == "embeddings"
+    options["embeddings_url"] = "http://127.0.0.1:1"
+    async with market_gateway(folder, tmp_path / "b", **options) as gateway:
+        session = await opened(gateway)
+        await play(gateway, session, 9)
+        alone = (await act(gateway, "recall", session=session, **asked)).value
+    assert alone["similarity"] == "BM25"
+    assert "searched without embeddings" in caplog.text
+    assert alone["held"] == found[0]["held"]
+    assert alone["memories"] != found[0]["memories"]
