@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from bench.suites.finova.listed import Item, lists_in, objects_in, read_list
+from bench.suites.finova.listed import Item, is_slot, lists_in, objects_in, read_list
 
 KINDS: Final = (
     *("intent_recognition", "slot_filling", "tool_planning"),
@@ -35,6 +35,10 @@ _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm|normal)?|math(?:rm|bf|it|sf|tt)|mbox|bm|boldsymbol|operatorname)\s*+"
     r"\{([^{}]*+)\}"
 )
+_BOX = re.compile(r"boxed\s*+\{")
+_INTENT = re.compile(r"[^\W\d_]++-[^\W\d_]++")
+_DASH = re.compile(r"(?<=\w)[^\S\n]*+[-‐‑–—−][^\S\n]*+(?=\w)")
+
 _FENCED = re.compile(r"```[A-Za-z]*+")
 _BOLD = re.compile(r"\*\*([^*\n]++)\*\*")
 _MARKED = re.compile(r"(?:答案|结论|结果|判断|回答|输出|\b[Aa]nswer)(?:应该|应)?\s*+")
@@ -72,9 +76,12 @@ def extracted(task: str, text: str) -> str:
         case "reasoning":
             return _stated(text)
         case "slot_filling":
-            return _list(text, _is_slot)
+            return _list(text, is_slot)
+        case "intent_recognition":
+            text = _DASH.sub("-", text)
+            return _list(text, _is_name) or _bare_intents(text) or "[]"
         case _:
-            return _list(text, _is_name) or ("[]" if task == "intent_recognition" else "")
+            return _list(text, _is_name)
 
 
 def plain(text: str) -> str:
@@ -166,7 +173,7 @@ def _forms(text: str) -> Iterator[str]:
 
 
 def _list(text: str, is_item: Callable[[Item], bool]) -> str:
-    """The list as JSON, else the text of a box or tag as it is, else ""."""
+    """The list as JSON, else the text of a box, a tag or a wrong list as it is, else ""."""
     marked = list(_forms(text))
     for part in marked:
         if (found := _last_list(part, is_item, bare=True)) is not None:
@@ -178,23 +185,47 @@ def _list(text: str, is_item: Callable[[Item], bool]) -> str:
 
 
 def _last_list(text: str, is_item: Callable[[Item], bool], *, bare: bool) -> str | None:
-    text = text.replace("\\{", "{").replace("\\}", "}").replace("\\_", "_")
+    """The last list of right items as JSON. If a list after it, or else the whole text, holds what
+    is no such item, that as it is.
+    """
+    text = text.replace("\\{", "{").replace("\\}", "}").replace("\\_", "_").strip()
     if bare and text[:1] + text[-1:] == "【】" and "[" not in text:
         text = f"[{text[1:-1]}]"
     for part in lists_in(text):
         items = read_list(part, bare=bare)
-        if items is not None and all(map(is_item, items)):
+        if items is None:
+            continue
+        if all(map(is_item, items)):
             return orjson.dumps(items).decode()
-    loose = [item for item in objects_in(text) if is_item(item)] if is_item is _is_slot else []
-    return orjson.dumps(loose).decode() if loose else None
+        if len(part) == len(text) or any(isinstance(item, dict) for item in items):
+            return part
+    if is_item is is_slot and (loose := objects_in(_BOX.sub("", text))):
+        return orjson.dumps(loose).decode()
+    return _without_brackets(text, is_item) if bare and is_item is _is_name else None
+
+
+def _without_brackets(text: str, is_item: Callable[[Item], bool]) -> str | None:
+    """The items of the last line, without brackets or quotation marks, as JSON."""
+    line = text.strip().rpartition("\n")[2].replace(";", ",")
+    items = read_list(f"[{line}]", bare=True)
+    return orjson.dumps(items).decode() if items and all(map(is_item, items)) else None
+
+
+def _bare_intents(text: str) -> str | None:
+    """The last list of intents without quotation marks, else the last line if it names intents."""
+    for part in lists_in(text):
+        items = read_list(part, bare=True)
+        if items and all(map(_is_intent, items)):
+            return orjson.dumps(items).decode()
+    return _without_brackets(text.strip("`\n "), _is_intent)
+
+
+def _is_intent(item: Item) -> bool:
+    return isinstance(item, str) and _INTENT.fullmatch(item) is not None
 
 
 def _is_name(item: Item) -> bool:
     return isinstance(item, str)
-
-
-def _is_slot(item: Item) -> bool:
-    return isinstance(item, dict) and {"type", "content"} <= item.keys()
 
 
 def _word(text: str) -> str:

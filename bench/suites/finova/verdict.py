@@ -8,17 +8,18 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from bench.suites.finova.extraction import plain
-from bench.suites.finova.listed import Item, read_list
+from bench.suites.finova.listed import Item, is_slot, read_list
 from bench.suites.finova.mathematics import Comparisons, equal_at_once
 
 Gold = str | Sequence[str]
+Slot = tuple[str, str]
 
 _PARTS = re.compile("[;；]")
 _PLACE = re.compile(r"[;,、\s]*+(?:([①-⑨])|\(([1-9])\))")
-_THOUSANDS_OR_COMMA = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\\{])[,、]")
+_COMMA = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\\{])[,、]")
+"""A number with thousands separators, or another comma."""
 _LETTERS = re.compile(r"[A-E](?:[\s;,、和与及&.。]*[A-E])*+[\s.。)]*", re.IGNORECASE)
 _OPTION = re.compile(
     r"\W*+(?:(?:故|因此|所以|应该?|本题|正确)?(?:选项|选择|选)(?:为|是)?"
@@ -33,7 +34,8 @@ def is_right(task: str, gold: Gold, extracted: str) -> bool | Comparisons:
 
     - `intent_recognition`: both lists have the same items, in any order.
     - `slot_filling`: both are empty, or each predicted slot has the type of a gold one and its
-      content, or content around it. A gold slot that is not predicted does no harm.
+      content, or content around it. A gold slot that is not predicted does no harm. Further fields
+      of a slot do not count; a list with an item that is no slot is wrong.
     - `tool_planning`: every gold tool is predicted.
     - `compliance`, `expression`: the same word.
     - `reasoning`: the same letters, in any order; or as many values, each mathematically equal.
@@ -45,7 +47,7 @@ def is_right(task: str, gold: Gold, extracted: str) -> bool | Comparisons:
         case "tool_planning":
             return set(_names(extracted) or ()) >= set(_names(gold) or ())
         case "slot_filling":
-            return _slots_match(_items(gold) or [], _items(extracted) if extracted else [])
+            return _slots_match(_slots(gold) or [], _slots(extracted) if extracted else [])
         case "compliance" | "expression":
             return extracted == gold
         case "reasoning":
@@ -54,7 +56,7 @@ def is_right(task: str, gold: Gold, extracted: str) -> bool | Comparisons:
             raise ValueError(f"{task!r} is no task of Finova")
 
 
-def _slots_match(gold: list[Item], predicted: list[Item] | None) -> bool:
+def _slots_match(gold: list[Slot], predicted: list[Slot] | None) -> bool:
     if predicted is None:
         return False
     if not gold or not predicted:
@@ -62,8 +64,16 @@ def _slots_match(gold: list[Item], predicted: list[Item] | None) -> bool:
     return all(any(_is_slot(one, other) for other in gold) for one in predicted)
 
 
-def _is_slot(predicted: Any, gold: Any) -> bool:
-    return predicted["type"] == gold["type"] and gold["content"] in predicted["content"]
+def _is_slot(predicted: Slot, gold: Slot) -> bool:
+    return predicted[0] == gold[0] and gold[1] in predicted[1]
+
+
+def _slots(answer: Gold) -> list[Slot] | None:
+    """Type and content of each slot; None if an item is no slot."""
+    items = _items(answer)
+    if items is None or not all(map(is_slot, items)):
+        return None
+    return [(item["type"], item["content"]) for item in items if isinstance(item, dict)]
 
 
 def _names(answer: Gold) -> list[str] | None:
@@ -83,6 +93,8 @@ def _items(answer: Gold) -> list[Item] | None:
 
 def _one_form(item: Item) -> Item:
     """The item with one form of each character: a full-width digit is one of ASCII."""
+    if item is None:
+        return None
     if isinstance(item, str):
         return unicodedata.normalize("NFKC", item).strip()
     return {key: unicodedata.normalize("NFKC", value).strip() for key, value in item.items()}
@@ -120,12 +132,7 @@ def _parts(given: str, expected: int) -> list[str]:
             return [given[mark.end() : end] for mark, end in zip(marks, ends, strict=True)]
     parts = _PARTS.split(given)
     if expected > 1 == len(parts):
-        commas = [at for at in _THOUSANDS_OR_COMMA.finditer(given) if len(at[0]) == 1]
-        starts, ends = (
-            [0, *(at.end() for at in commas)],
-            [*(at.start() for at in commas), len(given)],
-        )
-        return [given[start:end] for start, end in zip(starts, ends, strict=True)]
+        return _COMMA.sub(lambda at: ";" if len(at[0]) == 1 else at[0], given).split(";")
     return parts
 
 
