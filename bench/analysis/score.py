@@ -15,7 +15,7 @@ from bench.judges.judging import Judging
 from bench.record import EpisodeRecord
 from bench.runs.metrics import RunMetrics
 from bench.runs.output import made_from
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, Traced
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 
@@ -28,13 +28,13 @@ CALLS_AT_ONCE = 256  # this many take 1 ms; then the event loop runs other tasks
 class Gold:
     """A suite's labels and gold answers, for traces that lack them.
 
-    A task is found by its id if the question is the same, else by its question, since ids in other
-    files may count differently. `filled` counts the episodes whose task was found.
+    A task of `suite` is found by its id if the question is the same, else by its question, since
+    ids in other files may count differently. `filled` counts the episodes whose task was found.
     """
 
     def __init__(self, suite: Suite) -> None:
         self.filled = 0
-        self._suite = suite
+        self.suite = suite
         self._by_id = {task.id: task for task in suite.tasks}
         self._by_question = {task.question.strip(): task for task in suite.tasks}
 
@@ -50,12 +50,12 @@ class Gold:
         record.question = record.question or task.question
         record.ground_truth = record.ground_truth or task.answer
         record.category = record.category or task.category
-        record.source_dataset = record.source_dataset or task.source_dataset or self._suite.name
+        record.source_dataset = record.source_dataset or task.source_dataset or self.suite.name
         record.difficulty = record.difficulty or task.difficulty
         if not record.labelled_tools:
             record.labelled_tools = [call.name for call in task.tools]
         if record.labelled_tools == [call.name for call in task.tools]:
-            record.labelled_arguments = record.labelled_arguments or self._suite.arguments_of(task)
+            record.labelled_arguments = record.labelled_arguments or self.suite.arguments_of(task)
 
 
 class Episodes:
@@ -63,14 +63,14 @@ class Episodes:
     recorded rather than guessed.
     """
 
-    def __init__(self, suite: type[Suite], file: Path) -> None:
+    def __init__(self, traces: Iterator[Traced]) -> None:
+        """`traces` are from `Suite.traces`; where no tasks are known, from `read_traces`."""
         self.typed = True
-        self._suite = suite
-        self._file = file
+        self._traces = traces
 
     def __iter__(self) -> Iterator[EpisodeRecord]:
         """Raises `TraceFormatError`."""
-        for traced in self._suite.read_traces(self._file):
+        for traced in self._traces:
             self.typed &= traced.typed
             yield traced.record
 

@@ -218,7 +218,11 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
             else None
             for file in (order.out, order.items)
         ]
-        episodes = None if order.is_run else Episodes(order.suite, order.path)
+        episodes = None
+        if not order.is_run:
+            gold = order.gold
+            read = order.suite.read_traces if gold is None else gold.suite.traces
+            episodes = Episodes(read(order.path))
         metrics = await score_records(
             order.suite,
             Run.open(order.path).records() if episodes is None else episodes,

@@ -383,6 +383,12 @@ class Suite(ABC):
         """The episodes in a trace file of another project. Raises `TraceFormatError`."""
         raise TraceFormatError(f"{file}: {cls.title} is scored from run directories only")
 
+    def traces(self, file: Path) -> Iterator[Traced]:
+        """The episodes in a trace file about this suite's tasks. Raises `TraceFormatError`, also
+        where the format says which task is meant and there is none.
+        """
+        return self.read_traces(file)
+
 
 def measure(suite: type[Suite], record: EpisodeRecord) -> Measured:
     """What `Suite.measured` says of an episode. Raises `SuiteError` for whatever that raises."""

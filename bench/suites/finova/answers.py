@@ -5,7 +5,7 @@ one task are repeats, and all of them count.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import orjson
@@ -27,8 +27,10 @@ class _Answer(BaseModel):
     answer: str | None
 
 
-def read_answers(file: Path) -> Iterator[Traced]:
-    """An episode for each answer. Raises `TraceFormatError`."""
+def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterator[Traced]:
+    """An episode for each answer. `counts` has the number of tasks of each kind, if it is known.
+    Raises `TraceFormatError`.
+    """
     seen: Counter[str] = Counter()
     try:
         for value, line in values(file, orjson.loads):
@@ -38,6 +40,10 @@ def read_answers(file: Path) -> Iterator[Traced]:
                 raise line.error(first_problem(error)) from error
             if answer.task not in KINDS:
                 raise line.error(f"task: {answer.task!r} is none of {', '.join(KINDS)}")
+            if counts is not None and answer.index >= (count := counts.get(answer.task, 0)):
+                which = f" (0 to {count - 1})" if count else ""
+                text = f"{answer.index} is no task of {answer.task}, which has {count} tasks{which}"
+                raise line.error(f"index: {text}")
             task = id_of(answer.task, answer.index)
             yield Traced(_episode(task, answer, seen[task]), typed=True)
             seen[task] += 1

@@ -3,6 +3,7 @@
 A prompt is the whole message, as published: no tools and no system message.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -108,6 +109,9 @@ class Finova(Suite):
     @classmethod
     def read_traces(cls, file: Path) -> Iterator[Traced]:
         return read_answers(file)
+
+    def traces(self, file: Path) -> Iterator[Traced]:
+        return read_answers(file, Counter(task.category for task in self.tasks))
 
 
 assert set(_TEXTS) == set(KINDS)  # noqa: S101

@@ -160,6 +160,8 @@ def test_wrong_options_and_unreadable_files_are_told() -> None:
     assert (nowhere.exit_code, "Not a directory" in nowhere.stderr) == (1, True)
     taken = run("good.jsonl", "--out", "trace.jsonl")
     assert (taken.exit_code, "exists already; --force" in taken.stderr) == (1, True)
+    taken = run("good.jsonl", "--items", "trace.jsonl")
+    assert (taken.exit_code, "exists already; --force" in taken.stderr) == (1, True)
     own = run("good.jsonl", "--out", "good.jsonl", "--force")
     assert (own.exit_code, "a file of the run itself" in own.stderr) == (1, True)
     assert run("good.jsonl", "--out", "trace.jsonl", "--force").exit_code == 0

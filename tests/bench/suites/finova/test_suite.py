@@ -121,12 +121,18 @@ def test_a_line_that_is_no_answer_is_named(line: Any, said: str) -> None:
     assert said in done.stderr
 
 
-def test_an_answer_to_no_task_is_not_judged_and_that_is_said() -> None:
-    answers(answer("reasoning", 99, "1"), answer("reasoning", 0, "\\boxed{1}"))
-    _, metrics = scored()
-    assert (metrics["unjudged"], metrics["failed_judgements"], metrics["reasoning"]) == (1, 1, 0)
-    shown = finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", SAMPLE).stdout
-    assert "the dataset has no task reasoning_99" in shown
+def test_an_index_beyond_the_tasks_is_named(tmp_path: Path) -> None:
+    answers(answer("reasoning", 3, "\\boxed{1}"), answer("reasoning", 4, "1"))
+    done, _ = scored()
+    assert done.returncode == 1
+    said = "answers.jsonl:2: index: 4 is no task of reasoning, which has 4 tasks (0 to 3)"
+    assert said in done.stderr
+    item = {"prompt": "1 + 1?", "ground_truth": "2", "from": ""}
+    (tmp_path / "reasoning.json").write_bytes(orjson.dumps([item]))
+    answers(answer("reasoning", 0, "2"), answer("expression", 0, "是"))
+    done = finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", str(tmp_path))
+    assert done.returncode == 1
+    assert "answers.jsonl:2: index: 0 is no task of expression, which has 0 tasks" in done.stderr
 
 
 def test_a_dataset_that_is_no_folder_of_tasks_is_named(tmp_path: Path) -> None:
