@@ -74,17 +74,23 @@ class Run:
             self.tasks.setdefault(record.id, (record.category, _short(record.question)))
 
 
+class NothingInCommonError(Exception):
+    """Two runs have no repeat of a task in common; the text says what each has."""
+
+
 def compare(
     a: Run, b: Run, *, only: Sequence[str] = (), resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Any]:
     """The result of `finbench compare` as plain data. Differences are B minus A. `only` names the
-    measures to compare, by default all.
+    measures to compare, by default all. Raises `NothingInCommonError`.
     """
     pairs = {
         task: [(rows[n], b.rows[task][n]) for n in sorted(rows.keys() & b.rows[task].keys())]
         for task, rows in a.rows.items()
         if task in b.rows and rows.keys() & b.rows[task].keys()
     }
+    if not pairs:
+        raise NothingInCommonError(_apart(a, b))
     net = {
         task: [pair for pair in both if not any(row.infrastructure for row in pair)]
         for task, both in pairs.items()
@@ -134,6 +140,14 @@ def _days(a: Run, pairs: Pairs) -> dict[str, Any]:
             sides = [x for x, _ in known], [y for _, y in known]
             found[task] = a.suite.compare_series(a.tasks[task][0], *sides)
     return found
+
+
+def _apart(a: Run, b: Run) -> str:
+    have = " and ".join(
+        f"{run.files.path} has {len(run.rows)} tasks of {run.about.suite}" for run in (a, b)
+    )
+    what = "repeat of a task" if a.rows.keys() & b.rows.keys() else "task"
+    return f"no {what} is in both runs: {have}"
 
 
 def _outcome(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float, float] | None:

@@ -61,7 +61,7 @@ def compare(
     for run_dir in (run_a, run_b):
         if not run_dir.is_dir():
             raise click.UsageError(f"{run_dir} is no run directory")
-    from bench.analysis.compare import Run
+    from bench.analysis.compare import NothingInCommonError, Run
     from bench.analysis.compare import compare as compared
     from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.runs.directory import RunDirectoryError
@@ -77,7 +77,10 @@ def compare(
         warn_of_changes(run)
         warn_of_suite(run, suite)
     _check_names(metrics, [measure.name for measure in a.measures])
-    result = compared(a, b, only=metrics, resamples=resamples, seed=seed)
+    try:
+        result = compared(a, b, only=metrics, resamples=resamples, seed=seed)
+    except NothingInCommonError as error:
+        raise click.UsageError(str(error)) from error
     if as_json:
         echo_json({"a": str(run_a), "b": str(run_b), **result})
     else:

@@ -93,6 +93,18 @@ def test_a_run_is_like_itself(tmp_path: Path) -> None:
     }
 
 
+def test_runs_without_a_common_task_are_refused(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", [episode(n, call()) for n in (1, 2)])
+    for name, other, said in (
+        ("b", [episode(3, call())], f"no task is in both runs: {a} has 2 tasks of known and "),
+        ("c", [episode(1, call(), repeat=4)], "no repeat of a task is in both runs: "),
+        ("d", [], "has 0 tasks of known"),
+    ):
+        done = finbench(a, write_run(tmp_path / name, other), "--json")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert said in " ".join(done.stderr.split())
+
+
 def test_a_flip_through_infrastructure_is_told_apart(tmp_path: Path) -> None:
     after = known()
     after[1] = failing(1, "quota_exhausted", "quota")
