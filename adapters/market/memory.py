@@ -27,20 +27,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, inf, isfinite
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Annotated, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
 from adapters.market.prices import Position, is_unicode, sign
-from manifests.problem import first_problem
 
 LayerName = Literal["short", "mid", "long", "reflection"]
 
@@ -96,20 +87,16 @@ HISTORY = 10_000
 """The steps whose counts are kept: 40 years."""
 
 
-class MemoryFormatError(Exception):
-    """A saved memory can't be restored; the text says why."""
-
-
 @dataclass(slots=True)
 class Memory:
     """One text. `day` is when it was added; `age` counts steps since then, or since it moved up."""
 
-    id: PositiveInt
+    id: int
     layer: LayerName
     text: str
     day: datetime.date
-    importance: FiniteFloat
-    age: NonNegativeInt = 0
+    importance: float
+    age: int = 0
 
     @property
     def recency(self) -> float:
@@ -145,15 +132,15 @@ class StepCounts:
     """
 
     day: datetime.date | None = None
-    added: NonNegativeInt = 0
-    promoted: NonNegativeInt = 0
-    demoted: NonNegativeInt = 0
-    removed: NonNegativeInt = 0
-    dropped: NonNegativeInt = 0
-    short: NonNegativeInt = 0
-    mid: NonNegativeInt = 0
-    long: NonNegativeInt = 0
-    reflection: NonNegativeInt = 0
+    added: int = 0
+    promoted: int = 0
+    demoted: int = 0
+    removed: int = 0
+    dropped: int = 0
+    short: int = 0
+    mid: int = 0
+    long: int = 0
+    reflection: int = 0
 
 
 class LayeredMemory:
@@ -253,36 +240,6 @@ class LayeredMemory:
         self._history.append(counts)
         return replace(counts)
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON, from which `from_json` restores the same memory."""
-        saved = _Saved(
-            most=self._most,
-            next_id=self._next_id,
-            memories=list(self._memories.values()),
-            now=self._now,
-            history=list(self._history),
-        )
-        return saved.model_dump(mode="json")
-
-    @classmethod
-    def from_json(cls, value: object) -> Self:
-        """Raises `MemoryFormatError`."""
-        saved = _restored(_Saved, value)
-        made = cls(most=saved.most)
-        made._next_id, made._now = saved.next_id, saved.now
-        made._history.extend(saved.history)
-        for memory in saved.memories:
-            if memory.id in made._memories:
-                raise MemoryFormatError(f"not a saved memory: the id {memory.id} is there twice")
-            if memory.id >= saved.next_id:
-                text = f"the id {memory.id} is not below next_id, which is {saved.next_id}"
-                raise MemoryFormatError(f"not a saved memory: {text}")
-            made._memories[memory.id] = memory
-        for layer in LAYERS:
-            if len(made._of(layer)) > saved.most:
-                raise MemoryFormatError(f"not a saved memory: {layer} has over {saved.most}")
-        return made
-
     def _of(self, layer: LayerName) -> list[Memory]:
         return [memory for memory in self._memories.values() if memory.layer == layer]
 
@@ -331,47 +288,13 @@ class Evidence:
         )
         return tuple(self._days[0].ids), reward
 
-    def to_json(self) -> list[dict[str, Any]]:
-        return [day.model_dump(mode="json") for day in self._days]
 
-    @classmethod
-    def from_json(cls, value: object) -> Self:
-        """Raises `MemoryFormatError`."""
-        made = cls()
-        made._days.extend(_restored(_SavedEvidence, {"days": value}).days)
-        return made
-
-
-class _Model(BaseModel):
+class _EvidenceDay(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-
-class _Saved(_Model):
-    most: PositiveInt
-    next_id: PositiveInt
-    memories: list[Memory]
-    now: StepCounts
-    history: Annotated[list[StepCounts], Field(max_length=HISTORY)]
-
-
-class _EvidenceDay(_Model):
     price: float
     position: Position
     ids: Annotated[list[int], Field(max_length=MOST)]
-
-
-class _SavedEvidence(_Model):
-    days: Annotated[list[_EvidenceDay], Field(max_length=REWARD_DAYS + 1)]
-
-
-_Kind = TypeVar("_Kind", bound=BaseModel)
-
-
-def _restored(kind: type[_Kind], value: object) -> _Kind:
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        raise MemoryFormatError(f"not a saved memory: {first_problem(error)}") from error
 
 
 def _is_faded(memory: Memory) -> bool:

@@ -1,11 +1,12 @@
 """What an episode earned, read from its recorded trades.
 
-The answer of each trade names day, price and position, so the figures need no dataset. The return
-of several assets is the mean of theirs: the portfolio holds equal amounts, made equal every day.
+The answer of each trade names day, price and position, so the figures need no dataset. A portfolio
+of several assets holds equal amounts, made equal every day, as InvestorBench's authors compute it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import exp, log
 from statistics import fmean
 from typing import Any
 
@@ -100,7 +101,7 @@ def played(record: EpisodeRecord) -> Played | None:
         for asset in assets
     ]
     held = [day_returns([trade.price for trade in asset], [1] * len(asset)) for asset in assets]
-    returns = tuple(_means(earned))
+    returns = tuple(_together(earned))
     days = list(zip(*earned, strict=True))
     invested = [any(one.position for one in day) for day in days]
     whole = max(len(days), 1)
@@ -108,7 +109,7 @@ def played(record: EpisodeRecord) -> Played | None:
     return Played(
         tuple(trade.date for trade in assets[0]),
         returns,
-        tuple(_means(held)),
+        tuple(_together(held)),
         year_days(record.category),
         won / sum(invested) if any(invested) else None,
         sum(fmean(one.change for one in day) for day in days) / whole,
@@ -116,8 +117,9 @@ def played(record: EpisodeRecord) -> Played | None:
     )
 
 
-def _means(assets: Sequence[Sequence[DayReturn]]) -> Iterable[float]:
-    return (fmean(one.earned for one in day) for day in zip(*assets, strict=True))
+def _together(assets: Sequence[Sequence[DayReturn]]) -> Iterable[float]:
+    """The log return of equal amounts in all assets, by day: their mean growth."""
+    return (log(fmean(exp(one.earned) for one in day)) for day in zip(*assets, strict=True))
 
 
 def _trade(output: object) -> Trade | None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum, isfinite, log, sqrt
-from statistics import fmean
 
 from adapters.market.prices import POSITIONS, Position
 
@@ -135,80 +134,6 @@ def figures(
     return Figures(found.cr, found.sr, found.mdd, found.av, days, counts.returns, *counts.shares())
 
 
-def buy_and_hold(
-    prices: Sequence[float],
-    *,
-    year_days: int,
-    cost_bp: float = 0.0,
-    leave_last_out: bool = False,
-) -> Figures:
-    """The figures of a position of 1 on every day. Raises as `figures`."""
-    positions: list[Position] = [1] * len(prices)
-    return figures(
-        prices, positions, year_days=year_days, cost_bp=cost_bp, leave_last_out=leave_last_out
-    )
-
-
-def equal_weight(prices: Sequence[Sequence[float]]) -> list[float]:
-    """The value of a portfolio that holds equal amounts of all assets, from 1 on the first day.
-
-    `prices` has each asset's prices on the same days. The amounts are made equal again on every
-    day, without cost, as by InvestorBench's authors; `buy_and_hold` of the values gives its
-    figures. Raises `ValueError` if there are no assets, or if they differ in their number of days.
-    """
-    if not prices or len(lengths := {len(asset) for asset in prices}) > 1 or lengths == {0}:
-        raise ValueError("equal weights want prices of at least one asset, all on the same days")
-    for asset in prices:
-        for price in asset:
-            _check(price, 0)
-    values = [1.0]
-    for moves in zip(*map(pairwise, prices), strict=True):
-        values.append(values[-1] * fmean(later / earlier for earlier, later in moves))
-    return values
-
-
-class ReturnStream:
-    """The same figures, day by day, in constant memory; they agree with `figures` but for rounding
-    in the last digits.
-    """
-
-    def __init__(self, *, year_days: int, cost_bp: float = 0.0) -> None:
-        self._year_days = year_days
-        self._cost = _cost(cost_bp)
-        self._days = 0
-        self._price = 0.0
-        self._position: Position = 0
-        self._before: Position = 0
-        self._settled = _Tally()
-        self._last: DayReturn | None = None
-
-    def add(self, price: float, position: Position) -> float | None:
-        """Add a day: its price, and the position that is taken at it. Returns what the position of
-        the day before earned; None on the first day. Raises `ValueError` as `day_returns` does.
-        """
-        _check(price, position)
-        self._days += 1
-        if self._days > 1:
-            if self._last is not None:
-                self._settled.add(self._last)
-            self._last = _day_return((self._price, price), self._before, self._position, self._cost)
-        self._price, self._before, self._position = price, self._position, position
-        return None if self._last is None else self._last.earned
-
-    def figures(self, *, leave_last_out: bool = False) -> Figures:
-        """The figures so far. Raises `ValueError` as the function `figures` does."""
-        days = self._days - leave_last_out
-        if days < 1:
-            raise ValueError("there are no prices")
-        tally = self._settled
-        if not leave_last_out and self._last is not None:
-            tally = tally.copy()
-            tally.add(self._last)
-        variance, drawdown, counts = tally.variance, tally.drawdown.most, tally.counts
-        found = _measured(tally.total, variance, drawdown, days, self._year_days)
-        return Figures(*found, days, counts.returns, *counts.shares())
-
-
 class _Drawdown:
     """How deep the product of 1 + r fell below its highest value before, at most. Keeping their
     ratio instead of both never overflows.
@@ -246,38 +171,6 @@ class _Counts:
         win_rate = self.won / self.held if self.held else None
         whole = max(self.returns, 1)
         return win_rate, self.changed / whole, self.held / whole
-
-
-class _Tally:
-    """Returns, added one by one. Their variance is Welford's (Technometrics 4(3), 1962), which
-    stays exact where the mean is large.
-    """
-
-    __slots__ = ("counts", "drawdown", "mean", "squares", "total")
-
-    def __init__(self) -> None:
-        self.counts = _Counts()
-        self.drawdown = _Drawdown()
-        self.total = self.mean = self.squares = 0.0
-
-    def add(self, day: DayReturn) -> None:
-        self.counts.add(day)
-        self.drawdown.add(day.earned)
-        self.total += day.earned
-        off = day.earned - self.mean
-        self.mean += off / self.counts.returns
-        self.squares += off * (day.earned - self.mean)
-
-    @property
-    def variance(self) -> float | None:
-        return self.squares / (self.counts.returns - 1) if self.counts.returns > 1 else None
-
-    def copy(self) -> "_Tally":
-        made, counts = _Tally(), self.counts
-        made.counts = _Counts(counts.returns, counts.held, counts.won, counts.changed)
-        made.drawdown = _Drawdown(self.drawdown.most, self.drawdown.of_peak)
-        made.total, made.mean, made.squares = self.total, self.mean, self.squares
-        return made
 
 
 def _measured(

@@ -1,6 +1,5 @@
 """The layered memory: decay, moves between layers and feedback, with numbers worked out by hand."""
 
-import json
 from collections.abc import Sequence
 from datetime import date, timedelta
 from math import exp
@@ -18,10 +17,9 @@ from adapters.market.memory import (
     LayeredMemory,
     LayerName,
     Memory,
-    MemoryFormatError,
     StepCounts,
 )
-from adapters.market.prices import POSITIONS, Position
+from adapters.market.prices import POSITIONS
 
 FIRST = date(2020, 7, 1)
 NAMES: tuple[LayerName, ...] = get_args(LayerName)
@@ -228,18 +226,6 @@ def act(memory: LayeredMemory, actions: list[tuple[str, Any]]) -> LayeredMemory:
     return memory
 
 
-@given(ACTIONS, ACTIONS)
-def test_a_memory_goes_on_after_json_as_if_nothing_had_been(
-    before: list[tuple[str, Any]], after: list[tuple[str, Any]]
-) -> None:
-    memory = act(LayeredMemory(most=4), before)
-    again = LayeredMemory.from_json(json.loads(json.dumps(memory.to_json())))
-    assert again.memories == memory.memories
-    assert act(again, after).to_json() == act(memory, after).to_json()
-    assert again.recall("text", Bm25()) == memory.recall("text", Bm25())
-    assert again.history == memory.history
-
-
 @given(ACTIONS)
 def test_nothing_is_lost_uncounted_and_no_layer_overflows(actions: list[tuple[str, Any]]) -> None:
     memory = act(LayeredMemory(most=4), [*actions, ("step", None)])
@@ -252,35 +238,6 @@ def test_nothing_is_lost_uncounted_and_no_layer_overflows(actions: list[tuple[st
             assert found.importance >= least[found.layer]
     last = memory.history[-1]
     assert max(last.short, last.mid, last.long, last.reflection) <= 4
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"next_id": 1},
-        {"most": 0},
-        {"memories": [{"id": 1}]},
-        {"history": 3},
-        {"more": 1},
-        {"memories": "twice"},
-        {"most": 1},
-    ],
-)
-def test_what_is_no_saved_memory_is_not_restored(changed: dict[str, Any]) -> None:
-    memory = LayeredMemory()
-    memory.add("short", "a", FIRST)
-    memory.add("short", "b", FIRST)
-    saved = memory.to_json()
-    if changed == {"memories": "twice"}:
-        changed = {"memories": saved["memories"][:1] * 2}
-    with pytest.raises(MemoryFormatError, match="not a saved memory: "):
-        LayeredMemory.from_json(saved | changed)
-    with pytest.raises(MemoryFormatError, match="the id 2 is not below next_id, which is 2"):
-        LayeredMemory.from_json(saved | {"next_id": 2})
-    for field, value in (("importance", float("inf")), ("age", -1), ("layer", "deep")):
-        bad = saved | {"memories": [saved["memories"][0] | {field: value}]}
-        with pytest.raises(MemoryFormatError, match=field):
-            LayeredMemory.from_json(bad)
 
 
 def test_the_reward_of_three_days_goes_to_what_the_first_position_rested_on() -> None:
@@ -302,24 +259,6 @@ DAYS = st.lists(
     ),
     max_size=8,
 )
-
-
-@given(DAYS, DAYS)
-def test_evidence_goes_on_after_json(
-    before: list[tuple[float, Position, list[int]]], after: list[tuple[float, Position, list[int]]]
-) -> None:
-    evidence = Evidence()
-    for day in before:
-        evidence.add(*day)
-    again = Evidence.from_json(json.loads(json.dumps(evidence.to_json())))
-    assert [again.add(*day) for day in after] == [evidence.add(*day) for day in after]
-
-
-def test_what_is_no_saved_evidence_is_not_restored() -> None:
-    bad: object
-    for bad in (None, [{}], [{"price": 1, "position": 3, "ids": []}]):
-        with pytest.raises(MemoryFormatError):
-            Evidence.from_json(bad)
 
 
 def test_layers_have_the_published_constants() -> None:

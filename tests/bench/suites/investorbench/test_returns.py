@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from adapters.market.prices import POSITIONS, Position, read_markets
 from bench.suites.investorbench.returns import (
     Figures,
-    ReturnStream,
-    buy_and_hold,
     day_returns,
-    equal_weight,
     figures,
     measures,
 )
@@ -58,6 +55,10 @@ def agree(found: tuple[float | None, ...], expected: tuple[float | None, ...]) -
         else isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
         for one, other in zip(found, expected, strict=True)
     )
+
+
+def buy_and_hold(prices: list[float], **options: Any) -> Figures:
+    return figures(prices, [1] * len(prices), **options)
 
 
 def test_figures_by_hand() -> None:
@@ -135,43 +136,7 @@ def test_bad_input_is_rejected(prices: list[float], positions: list[Any], said: 
     with pytest.raises(ValueError, match=said):
         figures(prices, positions, year_days=252)
     with pytest.raises(ValueError, match="basis points"):
-        ReturnStream(year_days=252, cost_bp=-1)
-
-
-def test_equal_weights_are_made_equal_every_day() -> None:
-    # the first day doubles one of two, the second halves it: 1.5, then 1.5 * 0.75
-    assert equal_weight([[10, 20, 10], [7, 7, 7]]) == pytest.approx([1, 1.5, 1.125])
-    wrong: list[list[list[float]]] = [[], [[], []], [[1.0, 2.0], [1.0]]]
-    for bad in wrong:
-        with pytest.raises(ValueError, match="equal weights want prices"):
-            equal_weight(bad)
-
-
-@given(DAYS, st.floats(0, 500), st.booleans())
-def test_day_by_day_gives_the_same_figures(
-    days: list[tuple[float, Position]], cost_bp: float, leave_last_out: bool
-) -> None:
-    prices, positions = [price for price, _ in days], [position for _, position in days]
-    stream = ReturnStream(year_days=252, cost_bp=cost_bp)
-    earned = [stream.add(price, position) for price, position in days]
-    expected = day_returns(prices, positions, cost_bp=cost_bp)
-    assert earned == [None, *(day.earned for day in expected)]
-    if leave_last_out and len(days) == 1:
-        with pytest.raises(ValueError, match="no prices"):
-            stream.figures(leave_last_out=True)
-        return
-    batch = figures(
-        prices, positions, year_days=252, cost_bp=cost_bp, leave_last_out=leave_last_out
-    )
-    for _ in range(2):  # asking changes nothing
-        found = stream.figures(leave_last_out=leave_last_out)
-        assert agree(values(found), values(batch))
-        assert (found.days, found.returns) == (batch.days, batch.returns)
-        assert (found.win_rate, found.turnover, found.exposure) == (
-            batch.win_rate,
-            batch.turnover,
-            batch.exposure,
-        )
+        figures([1.0, 2.0], [1, 1], year_days=252, cost_bp=-1)
 
 
 @given(DAYS, st.floats(0, 500))
@@ -264,12 +229,8 @@ def test_random_positions_in_the_published_assets(
         year_days = 365 if symbol in ("BTC", "ETH") else 252
         positions = rng.choices(POSITIONS, k=len(prices))
         expected = independent(prices, list(positions), year_days)
-        stream = ReturnStream(year_days=year_days)
-        for price, position in zip(prices, positions, strict=True):
-            stream.add(price, position)
         wanted = tuple(expected[name] for name in NAMES)
         assert agree(values(figures(prices, positions, year_days=year_days)), wanted)
-        assert agree(values(stream.figures()), wanted)
 
 
 def test_measures_of_given_returns() -> None:
