@@ -9,6 +9,8 @@ from hashlib import sha256
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+_PIECES = re.compile(r".{1,24}", re.DOTALL)
+
 
 def environment() -> Environment:
     """Templates in which nothing but the project's own files is markup."""
@@ -20,8 +22,11 @@ def environment() -> Environment:
 
 
 def breakable(name: str) -> Markup:
-    """A name with the places marked where a line may break."""
-    return Markup("<wbr>").join(re.split(r"(?<=[_./-])", name))
+    """A name with the places marked where a line may break: after a mark, and within a part that
+    is too long for a line.
+    """
+    parts = re.split(r"(?<=[_./-])", name)
+    return Markup("<wbr>").join(piece for part in parts for piece in _PIECES.findall(part))
 
 
 def policy(css: str, script: str | None = None) -> str:

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from playwright.async_api import Page, async_playwright, expect
 
 from bench.cli.main import main
+from bench.html import breakable
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.report import report as report_module
 from bench.report.facts import Facts
@@ -377,6 +378,14 @@ def test_memory_does_not_grow_with_the_run() -> None:
 expect.set_options(timeout=PATIENCE_S * 1e3)
 
 
+def test_names_break_after_marks_and_within_a_word_only_if_it_is_very_long() -> None:
+    assert breakable("www.policyuncertainty.com/a_b") == (
+        "www.<wbr>policyuncertainty.<wbr>com/<wbr>a_<wbr>b"
+    )
+    assert breakable("<b>" + "x" * 30) == f"&lt;b&gt;{'x' * 21}<wbr>{'x' * 9}"
+    assert breakable("") == ""
+
+
 @pytest.mark.anyio
 async def test_in_a_browser(run: Path) -> None:
     """Read by keyboard, filtered, in both colour schemes, as wide as a phone."""
@@ -398,6 +407,9 @@ async def test_in_a_browser(run: Path) -> None:
         await expect(tab).to_have_title("fintoolbench by llm · Finport run report")
         await read_episodes(tab)
         assert await tab.evaluate("document.documentElement.scrollWidth") == 360
+        captions = "[...document.querySelectorAll('.scroll caption')]"
+        ends = await tab.evaluate(f"{captions}.map((c) => c.getBoundingClientRect().right)")
+        assert max(ends) <= 360, "a table that is wider scrolls below its caption"
         await tab.evaluate(AXE.read_text(encoding="utf-8"))
         for scheme, rules in (("light", ""), ("dark", "runOnly: ['color-contrast']")):
             await tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
