@@ -274,14 +274,16 @@ async def test_the_second_signal_ends_all_at_once(tmp_path: Path) -> None:
 async def test_the_second_signal_ends_a_worker_whose_event_loop_is_stalled(tmp_path: Path) -> None:
     told = stalling(tmp_path / "stalling")
     async with server(tmp_path, "--workers", "2", **told) as served:
-        workers = children(served.process.pid)
-        os.kill(min(workers), signal.SIGUSR1)
+        stalled, other = children(served.process.pid)
+        os.kill(stalled, signal.SIGUSR1)
         await until((tmp_path / "stalling" / "stalled").exists)
         served.tell(signal.SIGTERM)
-        await until(lambda: not is_listening(served.port))
+        await until(lambda: not is_there(other))
+        assert is_there(stalled)
         served.tell(signal.SIGTERM)
-        assert (await served.ended())[0] == 1
-        assert not any(map(is_there, workers))
+        said = "finport: second signal to end: calls under way are lost\n"
+        assert await served.ended() == (1, said)
+        assert not is_there(stalled)
 
 
 async def test_workers_that_cannot_start_end_the_server_with_the_reason_once(
