@@ -17,8 +17,8 @@ Gold = str | Sequence[str]
 Slot = tuple[str, str]
 
 _PARTS = re.compile("[;；]")
-_PLACE = re.compile(r"[;,、\s]*+(?:([①-⑨])|\(([1-9])\))")
-_COMMA = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\\{])[,、]")
+_PLACE = re.compile(r"([①-⑨])|\(([1-9])\)")
+_COMMA = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3}(?!\d))++|(?<![\\{])[,、]")
 """A number with thousands separators, or another comma."""
 _LETTERS = re.compile(r"[A-E](?:[\s;,、和与及&.。]*[A-E])*+[\s.。)]*", re.IGNORECASE)
 _OPTION = re.compile(
@@ -129,7 +129,10 @@ def _parts(given: str, expected: int) -> list[str]:
         places = [int(mark[2]) if mark[2] else ord(mark[1]) - ord("①") + 1 for mark in marks]
         if places == list(range(1, expected + 1)) and marks[0].start() == 0:
             ends = [*(mark.start() for mark in marks[1:]), len(given)]
-            return [given[mark.end() : end] for mark, end in zip(marks, ends, strict=True)]
+            return [
+                given[mark.end() : end].strip(" ;,、")
+                for mark, end in zip(marks, ends, strict=True)
+            ]
     parts = _PARTS.split(given)
     if expected > 1 == len(parts):
         return _COMMA.sub(lambda at: ";" if len(at[0]) == 1 else at[0], given).split(";")
