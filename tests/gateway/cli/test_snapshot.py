@@ -24,15 +24,26 @@ def calls(path: Path, numbers: list[int]) -> Path:
     return path
 
 
-def record(out: str, of: Path, *options: str) -> dict[str, Any]:
-    done = finport_process(
-        *("snapshot", "record", "--out", out, "--calls", str(of), "--upstream", "simulated"),
-        *("--json", *options),
-        cache=Path(f"cache-of-{out}"),
-    )
+def recording(out: str, of: Path) -> tuple[str, ...]:
+    """The command that records these calls."""
+    simulated = ("--upstream", "simulated", "--json")
+    return ("snapshot", "record", "--out", out, "--calls", str(of), *simulated)
+
+
+def record_by_process(out: str, of: Path) -> dict[str, Any]:
+    """The summary of a recording by a process of its own."""
+    return summary(finport_process(*recording(out, of), cache=Path(f"cache-of-{out}")))
+
+
+def record(out: str, of: Path) -> dict[str, Any]:
+    """The same without the start of a process."""
+    return summary(finport(*recording(out, of), cache=Path(f"cache-of-{out}")))
+
+
+def summary(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
-    summary: dict[str, Any] = json.loads(done.stdout)
-    return summary
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 @pytest.mark.parametrize("answers", [200, pytest.param(5_000, marks=pytest.mark.soak)])
@@ -44,13 +55,12 @@ def test_the_same_answers_by_two_processes_in_different_order_are_one_snapshot(
     random.Random(5).shuffle(numbers)
     shuffled = calls(tmp_path / "shuffled.jsonl", numbers)
     with ThreadPoolExecutor(2) as both:
-        one, other = both.map(record, ("one", "other"), (ordered, shuffled))
+        one, other = both.map(record_by_process, ("one", "other"), (ordered, shuffled))
     assert one["id"] == other["id"]
     assert one["statuses"] == other["statuses"] == {"ok": answers}
 
-    halves = [calls(tmp_path / f"half-{h}", numbers[h::2]) for h in (0, 1)]
-    with ThreadPoolExecutor(2) as both:
-        list(both.map(record, ("first", "second"), halves))
+    for half, out in enumerate(("first", "second")):
+        record(out, calls(tmp_path / f"half-{half}", numbers[half::2]))
     done = finport("snapshot", "merge", "second", "first", "--out", "merged", "--json")
     assert json.loads(done.stdout)["id"] == one["id"]
 
