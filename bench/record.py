@@ -20,6 +20,10 @@ Figure = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Time = Annotated[float, Field(ge=0, le=LAST_SECOND, allow_inf_nan=False)]
 
 
+DRIVER = -1
+"""The step of the calls by which the driver opens and closes the session of an episode."""
+
+
 class Ending(StrEnum):
     """How an episode ended: by the agent's decision, at a limit, or by a fault."""
 
@@ -43,12 +47,11 @@ class Ending(StrEnum):
 class ToolCallRecord:
     """One call as the agent saw it.
 
-    `step` counts rounds from 1; the driver's own calls, which open and close the episode's session,
-    have 0. `output` is the result, shortened to `OUTPUT_CHARS`, or
-    `{"error": message}`. `ok`, `code` and `fault` are the typed outcome; `source` is the answer's
-    provenance. `call_id` finds the call in `calls.jsonl`; it is empty for a call that the driver
-    refused to make. `observed` is what the agent read in place of the whole output. `at` is Unix
-    time at the start.
+    `step` counts rounds from 1; it is `DRIVER` for calls of the driver itself. `output` is the
+    result, shortened to `OUTPUT_CHARS`, or `{"error": message}`. `ok`, `code` and `fault` are the
+    typed outcome; `source` is the answer's provenance. `call_id` finds the call in `calls.jsonl`;
+    it is empty for a call that the driver refused to make. `observed` is what the agent read in
+    place of the whole output. `at` is Unix time at the start.
     """
 
     step: Whole
@@ -176,6 +179,11 @@ class EpisodeRecord:
     @property
     def tokens(self) -> int:
         return sum(call.input_tokens + call.output_tokens for call in self.model_calls)
+
+    @property
+    def agent_calls(self) -> list[ToolCallRecord]:
+        """The calls of the agent, without those by which the driver opened and closed a session."""
+        return [call for call in self.tool_calls if call.step != DRIVER]
 
     @property
     def last_round(self) -> list[ToolCallRecord]:

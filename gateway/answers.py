@@ -71,6 +71,11 @@ class Answers:
         return " and ".join(sorted(made))
 
     @property
+    def market(self) -> str | None:
+        """A hash of the recorded market, if there is one."""
+        return self._fetcher.market
+
+    @property
     def failed(self) -> bool:
         """Whether a recording has failed; from then on no call is answered."""
         return self.recorder is not None and self.recorder.failure is not None

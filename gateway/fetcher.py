@@ -16,6 +16,7 @@ from anyio import to_thread
 
 from adapters.adapter import Adapter
 from adapters.akshare import Pool
+from adapters.market.adapter import MarketAdapter
 from cache import Clock, Entry, Flight, Flights, Kept, Recorder
 from cache.flight import Late
 from gateway.errors import CallError, ErrorCode
@@ -72,6 +73,12 @@ class Fetcher:
         """The state of the AkShare worker processes; empty if there are none."""
         pool = self._adapters.get("akshare")
         return pool.state() if isinstance(pool, Pool) else {}
+
+    @property
+    def market(self) -> str | None:
+        """A hash of the recorded market, if there is one."""
+        market = self._adapters.get("market")
+        return market.digest if isinstance(market, MarketAdapter) else None
 
     def shut(self) -> None:
         """Start no more executions."""

@@ -24,7 +24,7 @@ from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
 from adapters.market.bm25 import Bm25
 from adapters.market.peers import Peers
-from adapters.market.prices import Market, read_markets
+from adapters.market.prices import Market, digest_of, read_markets
 from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
 from adapters.market.similarity import Embeddings
 from adapters.normalise import Answer
@@ -48,7 +48,7 @@ SESSION_ID = re.compile(r"(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
 
 class MarketAdapter:
     """Sessions of one process. `most` is their largest number, of which one client has at most
-    half; one that was not used for `idle_s` seconds ends.
+    half; one that was not used for `idle_s` seconds ends. `digest` is a hash of the markets.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class MarketAdapter:
         self._peers: Peers | None = None
         self._embeddings = None if embedder is None else Embeddings(embedder)
         self._markets = markets
+        self.digest = digest_of(markets.values())
         self._most = most
         self._idle_s = idle_s
         self._worker = worker
@@ -209,7 +210,7 @@ class MarketAdapter:
         half = max(self._most // 2, 1)
         if self._held.get(client, 0) >= half:
             text = f"a client has at most {half} sessions at once; close one"
-            raise UpstreamFault("full", text, retryable=True, retry_after_s=1.0)
+            raise UpstreamFault("quota_exhausted", text)
         if len(self._sessions) >= self._most:
             text = f"there are {self._most} sessions already; one that is not used ends"
             raise UpstreamFault("full", text, retryable=True, retry_after_s=1.0)
@@ -222,16 +223,16 @@ class MarketAdapter:
             del self._held[session.owner]
 
     def _chosen(self, symbols: str) -> list[Market]:
-        names = [name.strip().upper() for name in symbols.split(",") if name.strip()]
+        names = [name.strip() for name in symbols.split(",") if name.strip()]
         if not 1 <= len(names) <= MOST_ASSETS:
             raise misused(f"a session has 1 to {MOST_ASSETS} assets, not {len(names)}")
         for place, name in enumerate(names):
-            if name not in self._markets:
+            if name.upper() not in self._markets:
                 known = ", ".join(sorted(self._markets)[:50])
                 raise misused(f"{name[:40]!r} is no asset of this market; there are {known}")
-            if name in names[:place]:
-                raise misused(f"{name} is named twice")
-        return [self._markets[name] for name in names]
+            if name.upper() in (one.upper() for one in names[:place]):
+                raise misused(f"{name.upper()} is named twice")
+        return [self._markets[name.upper()] for name in names]
 
 
 def _recall(

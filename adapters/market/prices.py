@@ -7,10 +7,12 @@ What it tells about a day depends on no later day.
 
 import datetime
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -37,6 +39,7 @@ OBJECT: type[tuple[Any, ...]] = tuple
 """What JSON objects are parsed to: their pairs, so that a repeated name is not lost."""
 
 _SATURDAY = 5
+_SYMBOL = re.compile(r"[A-Z0-9.^=_-]{1,32}")
 
 
 class MarketError(Exception):
@@ -205,12 +208,25 @@ def read_markets(folder: Path) -> dict[str, Market]:
     found: dict[str, Market] = {}
     for file in sorted(folder.glob("*.json")):
         market = Market.read(file)
+        if not _SYMBOL.fullmatch(market.symbol):
+            text = "letters, digits and . - ^ = _, at most 32"
+            raise MarketError(f"{file}: {market.symbol[:40]!r} is no symbol; it has {text}")
         if market.symbol in found:
             raise MarketError(f"{file}: another file is of {market.symbol} as well")
         found[market.symbol] = market
     if not found:
         raise MarketError(f"{folder} has no .json file; each is of one symbol, such as btc.json")
     return found
+
+
+def digest_of(markets: Iterable[Market]) -> str:
+    """16 hex digits: a hash of all that the markets hold, in whatever order."""
+    digest = blake2b(digest_size=8)
+    for market in sorted(markets, key=lambda one: one.symbol):
+        digest.update(market.symbol.encode())
+        for record in market.records:
+            digest.update(repr(record).encode("utf-8", "replace"))
+    return digest.hexdigest()
 
 
 def common_days(markets: Iterable[Market], window: Window) -> tuple[datetime.date, ...]:

@@ -18,7 +18,7 @@ from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType
 from bench.json_lines import JsonLinesError, line_at, values
 from bench.models.client import ModelError
-from bench.record import Ending
+from bench.record import DRIVER, Ending
 from bench.suites.traces import as_text
 from gateway import ErrorCode
 from gateway.bind import REDACTED
@@ -123,7 +123,8 @@ def script_of(record: Mapping[str, Any]) -> Script:
     calls = record.get("tool_calls") or []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
         raise _NoEpisode("tool_calls is no list of objects")
-    rounds = groupby(sorted(calls, key=_step), key=_step)
+    own = [call for call in calls if _step(call) != DRIVER]
+    rounds = groupby(sorted(own, key=_step), key=_step)
     turns = [Turn(calls=tuple(_call(call) for call in made)) for _, made in rounds]
     answer = as_text(record.get("execution_result") or record.get("answer"))
     ending = _ending(record, answer)

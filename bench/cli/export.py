@@ -192,6 +192,9 @@ def _training_data(
     except SelectionError as error:
         raise click.UsageError(str(error)) from error
     catalog = catalog_in(manifests)
+    market = catalog.with_market()
+    if any(run.about.catalog_revision == market.revision for run in runs):
+        catalog = market
     _warn_of_catalog(runs, catalog.revision)
     written = write(runs, out, kind, selection, catalog, force=force)
     lines = written.lines

@@ -54,7 +54,7 @@ class Conversations:
 
     def completion(self, record: EpisodeRecord) -> list[Message]:
         """The messages after the question, the last of which is the answer."""
-        by_step = sorted(record.tool_calls, key=lambda call: call.step)
+        by_step = sorted(record.agent_calls, key=lambda call: call.step)
         rounds = [list(made) for _, made in groupby(by_step, lambda call: call.step)]
         messages: list[Message] = []
         before = 0
@@ -107,7 +107,7 @@ def is_recorded(record: EpisodeRecord) -> bool:
         WITHHELD in (call.output, call.observed)
         or (not call.ok and call.parameters.keys() in _EXCERPTS)
         or _is_redacted(call.parameters)
-        for call in record.tool_calls
+        for call in record.agent_calls
     )
 
 

@@ -114,13 +114,13 @@ def _entry(
         return "not_recorded"
     if (tools := told.tools(record.candidate_tools)) is None:
         return "not_in_catalog"
-    offered = {call.tool_name for call in record.tool_calls} <= {*record.candidate_tools}
+    offered = {call.tool_name for call in record.agent_calls} <= {*record.candidate_tools}
     if selection.form == "sft" and not (is_answer and offered):
         return "not_offered" if is_answer else "refusal"
     return Entry(
         *place,
         score,
-        len(record.tool_calls),
+        len(record.agent_calls),
         _hash(told.completion(record)),
         _hash([told.prompt(record), tools]),
         is_answer and offered,

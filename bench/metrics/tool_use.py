@@ -25,7 +25,7 @@ class ToolUse:
         self.hit_all = 0
 
     def add(self, record: EpisodeRecord) -> None:
-        names = [call.tool_name for call in record.tool_calls]
+        names = [call.tool_name for call in record.agent_calls]
         called = set(names)
         self.calls[len(names)] += 1
         self.distinct[len(called)] += 1

@@ -123,7 +123,8 @@ def _figures(facts: Facts) -> dict[str, Markup | None]:
     drawn = [
         metric
         for metric in facts.suite.metrics
-        if metric.is_main or any(metric.name in row for row in published.values())
+        if metric.is_bounded
+        and (metric.is_main or any(metric.name in row for row in published.values()))
     ]
     sources = {name: facts.by_source[name] for name in (*SOURCES, OTHER, FAILED)}
     timeline = facts.timeline

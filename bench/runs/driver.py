@@ -36,7 +36,7 @@ from bench.client import Reply, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
 from bench.own import words_of
-from bench.record import Ending, EpisodeRecord, ToolCallRecord, storable
+from bench.record import DRIVER, Ending, EpisodeRecord, ToolCallRecord, storable
 from bench.runs.directory import RunDirectory
 from bench.runs.episode import (
     NAME_CHARS,
@@ -367,10 +367,10 @@ class Driver:
         if environment is None:
             yield None
             return
-        context = CallContext(episode=record.episode, step=0)
+        context = CallContext(episode=record.episode, step=DRIVER)
         arguments = {**environment.arguments, **self._opened_with}
         call = ToolCall(environment.opening, arguments)
-        made = pending(call, 0)
+        made = pending(call, DRIVER)
         record.tool_calls.append(made)
         reply = await self._client.call(call.tool, call.arguments, context)
         answered(made, reply)
@@ -380,7 +380,7 @@ class Driver:
             yield session
         finally:
             if not self._is_told_to_end():
-                closing = pending(ToolCall(environment.closing, {}), 0)
+                closing = pending(ToolCall(environment.closing, {}), DRIVER)
                 record.tool_calls.append(closing)
                 named = {SESSION: session.id}
                 with contextlib.suppress(TimeoutError):
@@ -438,10 +438,12 @@ class SessionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """The open session of an episode, and the tools to whose calls its id is added."""
+    """The open session of an episode, to whose tools' calls its id is added. The tools that open
+    and close it are the driver's alone: an agent could open another one on a later day.
+    """
 
     id: str
-    tools: tuple[str, ...]
+    environment: Environment
 
     @classmethod
     def of(cls, reply: Reply, environment: Environment) -> "_Session":
@@ -453,10 +455,14 @@ class _Session:
             found = None
         if not isinstance(found, str):
             raise SessionError(f"{environment.opening} gave no session")
-        return cls(found, environment.tools)
+        return cls(found, environment)
 
     def named_in(self, call: ToolCall) -> ToolCall:
-        if call.tool not in self.tools or call.problem is not None:
+        if call.problem is not None:
+            return call
+        if call.tool in (self.environment.opening, self.environment.closing):
+            return replace(call, problem="the driver opens and closes the session of an episode")
+        if call.tool not in self.environment.tools:
             return call
         return replace(call, arguments={**call.arguments, SESSION: self.id})
 

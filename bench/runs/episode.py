@@ -168,11 +168,9 @@ def _note_requests(noted: object, record: EpisodeRecord) -> str | None:
 
 
 def _note_observed(rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecord) -> str | None:
-    """Record the texts; returns what is wrong, if anything. Rounds count from 1: the calls of step
-    0 are the driver's own.
-    """
+    """Record the texts; returns what is wrong, if anything."""
     first, room, wrong = 0, LONGEST_TEXT, None
-    calls = [call for call in record.tool_calls if call.step]
+    calls = record.agent_calls
     for replies, observed in rounds:
         for place, text in observed.items():
             if place not in range(replies) or not isinstance(text, str):

@@ -113,7 +113,7 @@ async def run(
         )
         directory = await parts.enter_async_context(opened)
         async with _client(plan, settings, catalog, directory) as client:
-            directory.about = directory.about.updated(await _upstream(client, settings))
+            directory.about = directory.about.updated(await _upstream(client, settings, plan.suite))
             offer = await offer_of(plan, settings, catalog)
             directory.check_comparable()
             await directory.save()
@@ -213,11 +213,20 @@ def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
     return found
 
 
-async def _upstream(client: ToolClient, settings: GatewaySettings) -> dict[str, Any]:
-    """Where the answers of a run come from, for `run.json`."""
+async def _upstream(client: ToolClient, settings: GatewaySettings, suite: Suite) -> dict[str, Any]:
+    """Where the answers of a run come from, for `run.json`. Raises `SuiteError` for a gateway whose
+    tools are not those of the suite.
+    """
     if isinstance(client, HttpClient):
         health = await client.health()
-        return {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
+        for name, wanted in suite.gateway_health.items():
+            if (found := health.get(name)) != wanted:
+                text = f"the gateway's {name} is {found}, that of the dataset is {wanted}"
+                raise SuiteError(f"{suite.name}: {text}")
+        said = {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
+        return said | ({"upstream": "recorded"} if "market" in suite.gateway_health else {})
+    if "market" in suite.gateway_settings:
+        return {"upstream": "recorded", "mode": settings.mode}
     about: dict[str, Any] = {"upstream": settings.upstream, "mode": settings.mode}
     if isinstance(client, EmbeddedClient):
         about["upstream"] = client.gateway.answers.upstream

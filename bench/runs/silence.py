@@ -21,6 +21,9 @@ def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> I
     if [*usage["endings"]] == [Ending.AGENT_ERROR]:
         count = usage["endings"][Ending.AGENT_ERROR]
         yield _failure("agent", count, errors.get(Ending.AGENT_ERROR))
+    if [*usage["endings"]] == [Ending.ENVIRONMENT_ERROR]:
+        count = usage["endings"][Ending.ENVIRONMENT_ERROR]
+        yield _failure("environment", count, errors.get(Ending.ENVIRONMENT_ERROR))
     yield from of_judge(about.judged, about.failed_judgements, errors.get(JUDGE))
     url = plan.agent.model.base_url if plan.agent.model else None
     yield from of_model("agent", url, usage, errors.get(Ending.MODEL_ERROR))

@@ -322,6 +322,11 @@ class Suite(ABC):
         """Settings that a gateway needs for the suite's tools."""
         return {}
 
+    @property
+    def gateway_health(self) -> Mapping[str, Any]:
+        """What the health of a gateway elsewhere must say, so that its tools are the suite's."""
+        return {}
+
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:  # noqa: ARG003
         """The kind of answer that an episode's task asks for, as in its judgement."""

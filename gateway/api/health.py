@@ -67,6 +67,7 @@ class Health:
                 "upstream": gateway.answers.upstream,
                 "mode": gateway.settings.mode,
                 "snapshot": gateway.snapshot_id,
+                "market": gateway.answers.market,
                 "tools": len(gateway.catalog),
                 "workers": {"wanted": self._workers, "alive": health.pop("alive")},
                 **health,

@@ -3,12 +3,19 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Final
 
-from adapters.market.prices import Market, MarketError, Window, read_markets
+from adapters.market.prices import (
+    Market,
+    MarketError,
+    Window,
+    common_days,
+    digest_of,
+    read_markets,
+)
+from adapters.market.session import MOST_ASSETS
 from bench.metrics.interval import DIGITS
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
@@ -101,7 +108,11 @@ class InvestorBench(Suite):
     groups: ClassVar[Mapping[str, str]] = {"id": "Task"}
     tabled = "id"
     moving_tools = (TRADE,)
-    limits: ClassVar[Mapping[str, float]] = {"rounds": 5_000, "calls": 10_000, "wall_s": 86_400.0}
+    limits: ClassVar[Mapping[str, float]] = {
+        "rounds": 100_000,
+        "calls": 200_000,
+        "wall_s": 86_400.0,
+    }
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
@@ -119,7 +130,7 @@ class InvestorBench(Suite):
         for kind, of_kind in kinds.items():
             for market in of_kind:
                 yield _task([market], kind)
-            if len(of_kind) > 1:
+            if 1 < len(of_kind) <= MOST_ASSETS and _have_days(of_kind):
                 yield _task(of_kind, f"{kind} portfolio")
 
     @classmethod
@@ -135,13 +146,18 @@ class InvestorBench(Suite):
     def gateway_settings(self) -> Mapping[str, Any]:
         return {"market": self.dataset}
 
+    @property
+    def gateway_health(self) -> Mapping[str, Any]:
+        assert self.dataset is not None  # noqa: S101 - the tasks were read from it
+        return {"market": digest_of(read_markets(self.dataset).values())}
+
     @classmethod
     def offered(cls, task: Task) -> Sequence[str]:  # noqa: ARG003
         return TOOLS
 
     @classmethod
     def environment(cls, task: Task) -> Environment:
-        return Environment("market_open", "market_close", TOOLS, task.tools[0].arguments)
+        return Environment("market_open", "market_close", TOOLS, opening(task))
 
     @classmethod
     def new_metrics(cls) -> InvestorMetrics:
@@ -230,10 +246,6 @@ def _task(markets: Sequence[Market], kind: str) -> Task:
         "test_from": test.start.isoformat(),
         "test_to": test.end.isoformat(),
     }
-    digest = blake2b(digest_size=8)
-    for market in markets:
-        for record in market.records:
-            digest.update(repr(record).encode("utf-8", "replace"))
     question = QUESTION.format(
         symbols=" and ".join(symbols), first=first, test=test.start, last=test.end
     )
@@ -245,9 +257,20 @@ def _task(markets: Sequence[Market], kind: str) -> Task:
             "tools": [
                 {"name": "market_open", "arguments": {"symbols": ",".join(symbols), **dates}}
             ],
-            "source_dataset": f"investorbench {digest.hexdigest()}",
+            "source_dataset": f"investorbench {digest_of(markets)}",
         }
     )
+
+
+def opening(task: Task) -> dict[str, Any]:
+    """The arguments with which the sessions of a task are opened."""
+    return dict(task.tools[0].arguments)
+
+
+def _have_days(markets: Sequence[Market]) -> bool:
+    """Whether the markets have days in common, without which nobody can trade them together."""
+    first, test = _days(markets)
+    return first <= test.end and bool(common_days(markets, Window(first, test.end)))
 
 
 def _days(markets: Sequence[Market]) -> tuple[Any, Window]:

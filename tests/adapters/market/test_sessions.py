@@ -134,7 +134,7 @@ async def test_sessions_are_of_their_client_and_bounded(tmp_path: Path) -> None:
         assert (await act(gateway, "open", mine, symbols="AAA", **DATES)).ok
         full = await act(gateway, "open", mine, symbols="AAA", **DATES)
         assert full.error is not None
-        assert (full.error.code, full.error.retryable) == (ErrorCode.OVERLOADED, True)
+        assert (full.error.code, full.error.retryable) == (ErrorCode.QUOTA_EXHAUSTED, False)
         assert "a client has at most 2 sessions" in full.error.message
         assert (await act(gateway, "close", mine, session=first)).ok
         assert (await act(gateway, "open", mine, symbols="AAA", **DATES)).ok

@@ -1,7 +1,12 @@
 """The suite InvestorBench: its tasks, its baselines in the market, recorded decisions."""
 
 import json
+import os
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
 from math import log, prod
 from pathlib import Path
 from typing import Any
@@ -9,8 +14,9 @@ from typing import Any
 import pytest
 
 from bench.suites import load_suite
+from bench.suites.suite import SuiteError
 from tests.support.checkout import INVESTORBENCH
-from tests.support.commands import finbench, finbench_in
+from tests.support.commands import FINPORT, finbench, finbench_in
 from tests.support.markets import DAYS, day, write_market
 
 needs_data = pytest.mark.skipif(not INVESTORBENCH.exists(), reason="../shared has no InvestorBench")
@@ -29,6 +35,22 @@ def run(market: Path, out: Path, *options: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+@contextmanager
+def served_market(market: Path, folder: Path) -> Iterator[str]:
+    """A gateway process with that market; gives its URL."""
+    env = os.environ | {"FINPORT_CACHE_DIR": str(folder / "cache"), "FINPORT_UPSTREAM": "simulated"}
+    command = [*FINPORT, "serve", "--port", "0", "--market", str(market), "--until-stdin-closes"]
+    process = subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
 
 
 def prices(market: Path, symbol: str) -> list[float]:
@@ -79,14 +101,69 @@ def test_an_episode_is_recorded_without_its_session(market: Path, tmp_path: Path
         ]
     episode = json.loads((tmp_path / "one/episodes.jsonl").read_text().splitlines()[0])
     tools = [(call["tool_name"], call["step"]) for call in episode["tool_calls"]]
-    assert tools[0] == ("market_open", 0)
-    assert tools[-1] == ("market_close", 0)
+    assert tools[0] == ("market_open", -1)
+    assert tools[-1] == ("market_close", -1)
     assert all(call["ok"] for call in episode["tool_calls"])
     scored = json.loads(finbench("score", str(tmp_path / "one"), "--json").stdout)
     assert {name: scored[name] for name in ("CR", "SR", "MDD", "AV")} == {
         name: first[name] for name in ("CR", "SR", "MDD", "AV")
     }
     assert set(scored["task_intervals"]) == {"AAA", "BBB", "AAA+BBB"}
+
+
+def test_an_agent_opens_no_session_of_its_own(market: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from finport import ToolCall, Turn\n"
+        "class Cheat:\n"
+        "    name = 'cheat'\n"
+        "    async def act(self, episode):\n"
+        "        if not episode.history:\n"
+        "            later = dict(symbols='AAA', test_from='2024-01-09', test_to='2024-01-12')\n"
+        "            calls = (ToolCall('market_open', later), ToolCall('market_close', {}))\n"
+        "            return Turn(calls=calls)\n"
+        "        return Turn(answer='done')\n"
+    )
+    command = ("run", "investorbench", "--dataset", str(market), "--upstream", "simulated")
+    done = finbench_in(tmp_path, *command, "--out", "run", "--agent", "own:Cheat", "--json")
+    assert done.returncode == 0, done.stderr
+    for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines():
+        calls = json.loads(line)["tool_calls"]
+        assert [call["ok"] for call in calls] == [True, False, False, True]
+        assert "the driver opens and closes the session" in calls[1]["output"]["error"]
+        assert '"session\\":\\"0-' not in line
+    assert json.loads(done.stdout)["tool_use"]["not_offered"]["calls"] == 6
+
+
+def test_another_market_behind_the_gateway_is_refused(market: Path, tmp_path: Path) -> None:
+    other = write_market(tmp_path / "other", seed=3)
+    with served_market(other, tmp_path) as url:
+        command = ("run", "investorbench", "--dataset", str(market), "--agent", "momentum")
+        done = finbench_in(tmp_path, *command, "--out", "run", "--gateway", url)
+        assert done.returncode == 2, done.stderr
+        assert "the gateway's market is" in done.stderr
+        same = ("run", "investorbench", "--dataset", str(other), "--agent", "momentum")
+        done = finbench_in(tmp_path, *same, "--out", "same", "--gateway", url, "--json")
+        assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["passed"] == 3
+    assert json.loads((tmp_path / "same/run.json").read_text())["upstream"] == "recorded"
+
+
+def test_markets_that_can_not_be_traded_together_have_no_joint_task(tmp_path: Path) -> None:
+    folder = write_market(tmp_path / "market", ("AAA",))
+    write_market(folder, ("BBB",), first=date(2024, 3, 1))
+    suite = load_suite("investorbench", folder)
+    assert [task.id for task in suite.tasks] == ["AAA", "BBB"]
+    (folder / "a,b.json").write_text((folder / "aaa.json").read_text())
+    with pytest.raises(SuiteError, match="'A,B' is no symbol"):
+        load_suite("investorbench", folder)
+
+
+def test_runs_become_training_data(market: Path, tmp_path: Path) -> None:
+    run(market, tmp_path / "run", "--agent", "momentum")
+    given = ("--format", "sft", "--min-score", "-9", "--out", str(tmp_path / "training"))
+    done = finbench("export", str(tmp_path / "run"), *given)
+    assert done.returncode == 0, done.stderr
+    assert "catalogue" not in done.stderr
 
 
 def test_repeats_are_a_median_and_a_range(market: Path, tmp_path: Path) -> None:
@@ -163,7 +240,8 @@ def test_a_market_that_can_not_be_opened_ends_its_episodes(market: Path, tmp_pat
         *("run", "own:Elsewhere", "--dataset", str(market), "--upstream", "simulated"),
         *("--out", str(tmp_path / "run"), "--agent", "momentum", "--json"),
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, "a run that gave nothing"
+    assert "the environment failed in all 3 episodes; the first: environment: 'ZZZ'" in done.stderr
     metrics = json.loads(done.stdout)
     assert metrics["usage"]["endings"] == {"environment_error": 3}
     assert metrics["failed_by_infrastructure"] == 3
