@@ -30,7 +30,7 @@ from tests.support.waiting import PATIENCE_S
 # A shell starts what it puts behind itself with Ctrl-C ignored, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-for profile, examples in (("finport", 100), ("soak", 2_000)):
+for profile, examples in (("finport", 60), ("soak", 2_000)):
     hypothesis_settings.register_profile(
         profile,
         deadline=None,
