@@ -2,8 +2,8 @@
 
 Several workers serve together, and a client's next request may reach any of them. Each listens on a
 Unix socket in the folder that they share, which only the operator's own processes can enter. A
-connection carries one call: a line of JSON, answered by a line that says whether it worked, and the
-answer.
+connection carries one call: a line of JSON, answered by a line with the fault, if any, and the size
+of the answer, and by the answer.
 """
 
 import asyncio
@@ -73,12 +73,17 @@ class Peers:
                     said = await reader.read()
                 finally:
                     writer.close()
-        except OSError:  # TimeoutError is one
-            raise UpstreamFault("gone", "the worker that held this session has ended") from None
+        except TimeoutError:
+            text = f"the worker that holds this session did not answer within {timeout_s:.3g} s"
+            raise UpstreamFault("timeout", text) from None
+        except OSError:
+            raise _ended() from None
         head, _, body = said.partition(b"\n")
-        fault = orjson.loads(head)
+        fault, size = orjson.loads(head) if head else (None, -1)
         if fault is not None:
             raise UpstreamFault(**fault)
+        if len(body) != size:  # it ended while it wrote
+            raise _ended()
         return body
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -86,10 +91,10 @@ class Peers:
             async with asyncio.timeout(READ_S):
                 asked = orjson.loads(await reader.readline())
             try:
-                answer = b"null\n" + await self._answer(asked["call"], asked["client"])
+                answer = await self._answer(asked["call"], asked["client"])
+                writer.write(orjson.dumps([None, len(answer)]) + b"\n" + answer)
             except UpstreamFault as fault:
-                answer = orjson.dumps(fault.arguments) + b"\n"
-            writer.write(answer)
+                writer.write(orjson.dumps([fault.arguments, 0]) + b"\n")
             await writer.drain()
         except (OSError, ValueError):  # the other worker went away, or was no worker
             pass
@@ -98,3 +103,7 @@ class Peers:
 
     def _path(self, worker: int) -> Path:
         return self._folder / f"market-{worker}.sock"
+
+
+def _ended() -> UpstreamFault:
+    return UpstreamFault("gone", "the worker that held this session has ended")
