@@ -23,6 +23,7 @@ from anyio import to_thread
 from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
 from adapters.market.bm25 import Bm25
+from adapters.market.memory import Similarity
 from adapters.market.peers import Peers
 from adapters.market.prices import Market, digest_of, read_markets
 from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
@@ -42,6 +43,7 @@ RECALLS = 2
 """How many sessions recall at once, each in a thread."""
 
 MOST_COST_BP = 10_000.0
+"""The highest cost of a change of position, in basis points: all of it."""
 
 SESSION_ID = re.compile(r"(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
 
@@ -54,16 +56,19 @@ class MarketAdapter:
     def __init__(
         self,
         markets: Mapping[str, Market],
+        similarity: Similarity,
         *,
+        digest: str,
         most: int,
         idle_s: float,
         worker: int = 0,
         embedder: Embedder | None = None,
     ) -> None:
+        self.digest = digest
+        self._markets = markets
+        self._similarity = similarity
         self._peers: Peers | None = None
         self._embeddings = None if embedder is None else Embeddings(embedder)
-        self._markets = markets
-        self.digest = digest_of(markets.values())
         self._most = most
         self._idle_s = idle_s
         self._worker = worker
@@ -89,19 +94,23 @@ class MarketAdapter:
         can't be listened to. With an `embedder`, memories are searched by embeddings.
         """
         markets = await to_thread.run_sync(read_markets, folder)
-        await to_thread.run_sync(
-            Bm25(), "words", ["words"]
-        )  # loads a dictionary, which takes 0.2 s
-        market = cls(markets, most=most, idle_s=idle_s, worker=worker, embedder=embedder)
+        digest = await to_thread.run_sync(digest_of, markets.values())
+        similarity = Bm25()
+        await to_thread.run_sync(similarity, "words", ["words"])  # it loads a dictionary in 0.2 s
+        market = cls(
+            markets,
+            similarity,
+            digest=digest,
+            most=most,
+            idle_s=idle_s,
+            worker=worker,
+            embedder=embedder,
+        )
         if shared is None:
             yield market
             return
         async with Peers.open(shared, worker, market._answer) as market._peers:
             yield market
-
-    @property
-    def sessions(self) -> int:
-        return len(self._sessions)
 
     async def fetch(
         self,
@@ -160,7 +169,8 @@ class MarketAdapter:
         if not 0 <= cost_bp <= MOST_COST_BP:
             raise misused(f"cost_bp must be from 0 to {MOST_COST_BP:g}, not {cost_bp:g}")
         self._make_room(client)
-        session, name = Session(course, client), f"{self._worker}-{token_hex(16)}"
+        name = f"{self._worker}-{token_hex(16)}"
+        session = Session(course, client, self._similarity)
         self._sessions[name] = session
         self._held[client] = self._held.get(client, 0) + 1
         session.used_at = time.monotonic()

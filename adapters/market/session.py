@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 import orjson
 
 from adapters.fault import UpstreamFault
-from adapters.market.bm25 import Bm25
 from adapters.market.memory import TEXT_CHARS, Evidence, LayeredMemory, Similarity
 from adapters.market.prices import (
     Market,
@@ -37,6 +36,12 @@ MOST_ASSETS = 20
 
 REASON_CHARS = 1_000
 """The longest reason for a decision."""
+
+QUESTION_CHARS = 4_000
+"""The longest question to a memory."""
+
+MOST_RECALLED = 20
+"""The most memories of a layer that are recalled."""
 
 MOST_MEMORIES = 100
 """The most memories that a decision may rest on."""
@@ -85,7 +90,6 @@ class _Remembered:
 
     memory: LayeredMemory = field(default_factory=LayeredMemory)
     evidence: Evidence = field(default_factory=Evidence)
-    similarity: Bm25 = field(default_factory=Bm25)
     ended: int = 0
     has_news: bool = False
 
@@ -93,9 +97,13 @@ class _Remembered:
 class Session:
     """The state of one session. It belongs to the client `owner`."""
 
-    def __init__(self, course: Course, owner: str) -> None:
+    def __init__(self, course: Course, owner: str, similarity: Similarity) -> None:
+        """`similarity` is used where a recall is given none of its own; sessions share it, so that
+        they don't each keep the words of the same texts.
+        """
         self.course = course
         self.owner = owner
+        self._similarity = similarity
         self.used_at = 0.0
         self.reason_bytes = 0
         self.recalling = asyncio.Lock()
@@ -193,13 +201,15 @@ class Session:
         `recalling` keeps it to one at a time.
         """
         day, market, ended = self.day, self._market(symbol), len(self._ended)
-        if not 1 <= limit <= MOST_ASSETS:
-            raise misused(f"limit must be from 1 to {MOST_ASSETS}, not {limit}")
+        if len(question) > QUESTION_CHARS:
+            raise misused(f"a question has at most {QUESTION_CHARS} characters")
+        if not 1 <= limit <= MOST_RECALLED:
+            raise misused(f"limit must be from 1 to {MOST_RECALLED}, not {limit}")
         if not 50 <= chars <= 10_000:
             raise misused(f"chars must be from 50 to 10000, not {chars}")
         of = self._memories.setdefault(market.symbol, _Remembered())
         self._catch_up(of, market, ended)
-        similarity: Similarity = of.similarity
+        similarity = self._similarity
         if similarities is not None:
             near = similarities  # of texts that came since, none is known
             similarity = lambda _, texts: [near.get(text, 0.0) for text in texts]  # noqa: E731

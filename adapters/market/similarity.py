@@ -17,7 +17,7 @@ TEXT_CHARS = 2_000
 """How much of a text is embedded."""
 
 KEPT_BYTES = 128 * 2**20
-"""How many bytes of vectors are kept."""
+"""How many bytes of texts and their vectors are kept."""
 
 
 class Embeddings:
@@ -44,10 +44,13 @@ class Embeddings:
         if text in self._kept:
             return
         self._kept[text] = vector
-        self._bytes += len(vector) * vector.itemsize
+        self._bytes += _size(text, vector)
         while self._bytes > KEPT_BYTES:
-            _, oldest = self._kept.popitem(last=False)
-            self._bytes -= len(oldest) * oldest.itemsize
+            self._bytes -= _size(*self._kept.popitem(last=False))
+
+
+def _size(text: str, vector: "array[float]") -> int:
+    return len(text.encode()) + len(vector) * vector.itemsize
 
 
 def _unit(vector: Sequence[float]) -> "array[float]":

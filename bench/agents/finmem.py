@@ -47,14 +47,6 @@ Answer with one JSON object and nothing else:
 CHARACTER = "careful when prices fall, bolder when they rise"
 
 
-@dataclass(slots=True)
-class _Day:
-    """What is known on a day, by asset; `recalled` is set once the memory was asked."""
-
-    seen: dict[str, Any]
-    recalled: list[Any] | None = None
-
-
 class FinMemAgent:
     """Observes, recalls, decides."""
 
@@ -77,14 +69,14 @@ class FinMemAgent:
         tool = last.turn.calls[0].tool
         episode.history[:] = [last]
         if tool == OBSERVE:
-            episode.memory = _Day(answers[0])
+            episode.memory = answers[0]
             return Turn(calls=tuple(map(self._recalling, answers[0]["assets"])))
-        day: _Day = episode.memory
+        seen = episode.memory
         if tool == RECALL:
             decided = await asyncio.gather(
                 *(
-                    self._decide(episode, day.seen["date"], asset, recalled)
-                    for asset, recalled in zip(day.seen["assets"], answers, strict=True)
+                    self._decide(episode, seen["date"], asset, recalled)
+                    for asset, recalled in zip(seen["assets"], answers, strict=True)
                 )
             )
             return Turn(calls=tuple(decided))

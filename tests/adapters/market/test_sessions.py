@@ -81,6 +81,7 @@ async def test_a_session_ends_after_its_last_day(tmp_path: Path) -> None:
         ("trade", {"date": day(0), "action": "buy", "reason": "a" * 1001}, "at most 1000"),
         ("observe", {"symbol": "BBB"}, "no asset of this session"),
         ("recall", {"question": "q", "limit": 0}, "from 1 to 20"),
+        ("recall", {"question": "q" * 4_001}, "at most 4000 characters"),
         ("recall", {"question": "q", "chars": 5}, "from 50 to 10000"),
     ],
 )
