@@ -3,10 +3,10 @@ and over tasks the mean.
 """
 
 from array import array
-from collections import Counter
+from bisect import insort
 from collections.abc import Mapping
-from dataclasses import dataclass
-from statistics import fmean, median, median_low
+from dataclasses import dataclass, field
+from statistics import fmean, median_low
 from typing import Any
 
 from bench.metrics.interval import DIGITS
@@ -29,13 +29,49 @@ class _Repeat:
     year_days: int
 
 
+@dataclass(slots=True)
+class _Task:
+    """The repeats of a task. `figures` are sorted, so that medians are at hand."""
+
+    repeats: list[_Repeat] = field(default_factory=list)
+    figures: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in NAMES})
+    left_out: int = 0
+
+    def add(self, repeat: _Repeat) -> None:
+        if len(self.repeats) == MOST_REPEATS:
+            self.left_out += 1
+            return
+        self.repeats.append(repeat)
+        for name, value in repeat.figures.items():
+            if value is not None:
+                insort(self.figures[name], value)
+
+    def medians(self) -> dict[str, float | None]:
+        return {name: _median(values) for name, values in self.figures.items()}
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "episodes": len(self.repeats) + self.left_out,
+            **self.medians(),
+            "held_CR": _rounded(sum(self.repeats[0].held)),
+            "ranges": {
+                name: [_rounded(values[0]), _rounded(values[-1])] if values else None
+                for name, values in self.figures.items()
+            },
+        }
+
+    def middle(self) -> _Repeat:
+        """The repeat with the median cumulative return, the lower one of two."""
+        wanted = median_low(sum(repeat.returns) for repeat in self.repeats)
+        return next(repeat for repeat in self.repeats if sum(repeat.returns) == wanted)
+
+
 class InvestorMetrics:
     """The metrics of the suite; a figure that a repeat lacks does not count in its median."""
 
     def __init__(self) -> None:
         self._episodes = self._unfinished = self._infrastructure = 0
-        self._tasks: dict[str, list[_Repeat]] = {}
-        self._left_out: Counter[str] = Counter()
+        self._tasks: dict[str, _Task] = {}
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:  # noqa: ARG002
         self._episodes += 1
@@ -51,26 +87,20 @@ class InvestorMetrics:
             len(found.days),
             found.year_days,
         )
-        self._keep(record.id, repeat)
-
-    def _keep(self, task: str, repeat: _Repeat) -> None:
-        repeats = self._tasks.setdefault(task, [])
-        if len(repeats) < MOST_REPEATS:
-            repeats.append(repeat)
-        else:
-            self._left_out[task] += 1
+        self._tasks.setdefault(record.id, _Task()).add(repeat)
 
     def merge(self, other: "InvestorMetrics") -> None:
         self._episodes += other._episodes
         self._unfinished += other._unfinished
         self._infrastructure += other._infrastructure
-        self._left_out.update(other._left_out)
-        for task, repeats in other._tasks.items():
-            for repeat in repeats:
-                self._keep(task, repeat)
+        for name, theirs in other._tasks.items():
+            task = self._tasks.setdefault(name, _Task())
+            task.left_out += theirs.left_out
+            for repeat in theirs.repeats:
+                task.add(repeat)
 
     def rates(self) -> dict[str, Any]:
-        tasks = [_medians(repeats) for repeats in self._tasks.values()]
+        tasks = [task.medians() for task in self._tasks.values()]
         return {
             "episodes": self._episodes,
             "passed": self._episodes - self._unfinished,
@@ -80,15 +110,7 @@ class InvestorMetrics:
         }
 
     def details(self) -> dict[str, Any]:
-        tasks = {}
-        for task, repeats in sorted(self._tasks.items()):
-            ranges = {name: _range(repeats, name) for name in NAMES}
-            tasks[task] = {
-                "episodes": len(repeats) + self._left_out[task],
-                **_medians(repeats),
-                "held_CR": _rounded(sum(repeats[0].held)),
-                "ranges": ranges,
-            }
+        tasks = {name: task.result() for name, task in sorted(self._tasks.items())}
         return {"breakdown": {"id": tasks}}
 
     def intervals(self) -> dict[str, dict[str, list[float] | None]]:
@@ -96,41 +118,26 @@ class InvestorMetrics:
         about 0.1 s a task.
         """
         by_task = {}
-        for task, repeats in sorted(self._tasks.items()):
-            middle = _middle(repeats)
+        for name, task in sorted(self._tasks.items()):
+            middle = task.middle()
             found = Bootstrap(middle.days, middle.year_days).intervals(middle.returns)
-            by_task[task] = {
-                name: None if ends is None else [_rounded(end) for end in ends]
-                for name, ends in found.items()
+            by_task[name] = {
+                figure: None if ends is None else [_rounded(end) for end in ends]
+                for figure, ends in found.items()
             }
         return by_task
 
     def counts(self) -> Mapping[str, str]:
-        repeats = sum(map(len, self._tasks.values()))
+        repeats = sum(len(task.repeats) for task in self._tasks.values())
         return dict.fromkeys(NAMES, f"{len(self._tasks)} tasks, {repeats:,} repeats")
 
 
-def _medians(repeats: list[_Repeat]) -> dict[str, float | None]:
-    found = {}
-    for name in NAMES:
-        values = _values(repeats, name)
-        found[name] = _rounded(median(values)) if values else None
-    return found
-
-
-def _range(repeats: list[_Repeat], name: str) -> list[float | None] | None:
-    values = _values(repeats, name)
-    return [_rounded(min(values)), _rounded(max(values))] if values else None
-
-
-def _values(repeats: list[_Repeat], name: str) -> list[float]:
-    return [value for repeat in repeats if (value := repeat.figures[name]) is not None]
-
-
-def _middle(repeats: list[_Repeat]) -> _Repeat:
-    """The repeat with the median cumulative return, the lower one of two."""
-    wanted = median_low(sum(repeat.returns) for repeat in repeats)
-    return next(repeat for repeat in repeats if sum(repeat.returns) == wanted)
+def _median(values: list[float]) -> float | None:
+    """The median of sorted values."""
+    if not values:
+        return None
+    half = len(values) // 2
+    return _rounded(fmean(values[(len(values) - 1) // 2 : half + 1]))
 
 
 def _mean(values: list[float | None]) -> float | None:
