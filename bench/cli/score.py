@@ -100,6 +100,8 @@ def score(
         kind = suite_in(path, suite) if is_run else suite_of_run("", suite)
         if not is_run:
             _score_rows(kind, path, dataset, as_json, with_intervals=intervals)
+        if intervals:
+            raise click.UsageError("--intervals is for recorded decisions; a run has its own")
         gold = Gold(load_suite(suite, dataset)) if suite is not None else None
     except SuiteError as error:
         raise click.UsageError(str(error)) from error

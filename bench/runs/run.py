@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
+
 from bench.agents.registry import AgentSettings, open_agent
 from bench.client import EmbeddedClient, HttpClient, ToolClient
 from bench.environment import GATEWAY_KEY
@@ -35,6 +37,10 @@ YOUNG = 200_000
 """How many new objects trigger a search for reference cycles. Episodes make no cycles, and a search
 walks through everything in flight: 0.2 s with 10,000 episodes.
 """
+
+
+RECORDED = "recorded"
+"""The upstream of a run whose suite has recorded answers, whatever that of its gateway is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +225,15 @@ async def _upstream(client: ToolClient, settings: GatewaySettings, suite: Suite)
     """
     if isinstance(client, HttpClient):
         health = await client.health()
-        for name, wanted in suite.gateway_health.items():
+        expected = await to_thread.run_sync(lambda: suite.gateway_health)
+        for name, wanted in expected.items():
             if (found := health.get(name)) != wanted:
                 text = f"the gateway's {name} is {found}, that of the dataset is {wanted}"
                 raise SuiteError(f"{suite.name}: {text}")
         said = {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
-        return said | ({"upstream": "recorded"} if "market" in suite.gateway_health else {})
-    if "market" in suite.gateway_settings:
-        return {"upstream": "recorded", "mode": settings.mode}
+        return said | ({"upstream": RECORDED} if suite.is_recorded else {})
+    if suite.is_recorded:
+        return {"upstream": RECORDED, "mode": settings.mode}
     about: dict[str, Any] = {"upstream": settings.upstream, "mode": settings.mode}
     if isinstance(client, EmbeddedClient):
         about["upstream"] = client.gateway.answers.upstream

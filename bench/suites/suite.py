@@ -225,6 +225,8 @@ class Suite(ABC):
     """Limits of an episode by their name in `bench.runs.driver.Limits`, where it needs others than
     the default ones.
     """
+    is_recorded: ClassVar[bool] = False
+    """Whether the answers of its tools are recorded ones, whatever upstream a gateway has."""
     moving_tools: ClassVar[Collection[str]] = ()
     """The tools whose calls change the state of an environment's session."""
     dataset: Path | None = None
@@ -324,7 +326,9 @@ class Suite(ABC):
 
     @property
     def gateway_health(self) -> Mapping[str, Any]:
-        """What the health of a gateway elsewhere must say, so that its tools are the suite's."""
+        """What the health of a gateway elsewhere must say, so that its tools are the suite's. It
+        may read files.
+        """
         return {}
 
     @classmethod
@@ -367,7 +371,7 @@ class Suite(ABC):
 
     @classmethod
     def costly(cls, metrics: SuiteMetrics) -> dict[str, Any]:  # noqa: ARG003
-        """Further results that take long to compute, for `finbench score` and reports."""
+        """Further results that take long to compute, for `finbench score`."""
         return {}
 
     @classmethod

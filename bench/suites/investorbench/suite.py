@@ -107,6 +107,7 @@ class InvestorBench(Suite):
     )
     groups: ClassVar[Mapping[str, str]] = {"id": "Task"}
     tabled = "id"
+    is_recorded = True
     moving_tools = (TRADE,)
     limits: ClassVar[Mapping[str, float]] = {
         "rounds": 100_000,
