@@ -2,14 +2,15 @@
 
 A session belongs to one client, as the gateway names it. To all others its id is unknown. Ids are
 128 random bits behind the number of the worker that holds the session. Sessions are bounded in
-number and in age; what they hold of their own is the reasons given, which are bounded in bytes.
+number and in age; what they hold of their own is the reasons given and the memories named, which
+are bounded in bytes.
 """
 
 import asyncio
 import logging
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,7 +35,9 @@ from manifests import Manifest, MarketBinding, Scalar
 log = logging.getLogger("finport")
 
 REASON_BYTES = 256 * 2**20
-"""How much the reasons of all sessions may hold together."""
+"""How much the reasons of all sessions, and the memories named with them, may hold together. One
+client's have at most half of it.
+"""
 
 EMBEDDING_S = 10.0
 """Seconds that an embedder has for a question and the memories that are new to it."""
@@ -73,8 +76,8 @@ class MarketAdapter:
         self._idle_s = idle_s
         self._worker = worker
         self._sessions: OrderedDict[str, Session] = OrderedDict()
-        self._held: dict[str, int] = {}
-        self._reason_bytes = 0
+        self._held: Counter[str] = Counter()
+        self._reason_bytes: Counter[str] = Counter()
         self._threads = anyio.CapacityLimiter(RECALLS)
 
     @classmethod
@@ -172,7 +175,7 @@ class MarketAdapter:
         name = f"{self._worker}-{token_hex(16)}"
         session = Session(course, client, self._similarity)
         self._sessions[name] = session
-        self._held[client] = self._held.get(client, 0) + 1
+        self._held[client] += 1
         session.used_at = time.monotonic()
         return {"session": name, **session.about(), "cost_bp": cost_bp}
 
@@ -181,8 +184,8 @@ class MarketAdapter:
 
     def _trade(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
         session = self._session(arguments, client)
-        if arguments.get("reason") and self._reason_bytes >= REASON_BYTES:
-            raise UpstreamFault("full", "there is no room for further reasons; trade without one")
+        if arguments.get("reason") or arguments.get("memories"):
+            self._check_room(client)
         before = session.reason_bytes
         found = session.trade(
             _text(arguments, "date"),
@@ -191,8 +194,15 @@ class MarketAdapter:
             _text(arguments, "reason"),
             _text(arguments, "memories"),
         )
-        self._reason_bytes += session.reason_bytes - before
+        self._reason_bytes[client] += session.reason_bytes - before
         return found
+
+    def _check_room(self, client: str) -> None:
+        """Raises `UpstreamFault` if there is no room for another reason."""
+        used = self._reason_bytes
+        if used[client] >= REASON_BYTES // 2 or used.total() >= REASON_BYTES:
+            text = "there is no room for further reasons and memories; trade without them"
+            raise UpstreamFault("full", text)
 
     def _close(self, arguments: Mapping[str, Scalar], client: str) -> dict[str, Any]:
         session = self._session(arguments, client)
@@ -218,7 +228,7 @@ class MarketAdapter:
                 break
             self._end(name)
         half = max(self._most // 2, 1)
-        if self._held.get(client, 0) >= half:
+        if self._held[client] >= half:
             text = f"a client has at most {half} sessions at once; close one"
             raise UpstreamFault("quota_exhausted", text)
         if len(self._sessions) >= self._most:
@@ -227,10 +237,10 @@ class MarketAdapter:
 
     def _end(self, name: str) -> None:
         session = self._sessions.pop(name)
-        self._reason_bytes -= session.reason_bytes
+        self._reason_bytes[session.owner] -= session.reason_bytes
         self._held[session.owner] -= 1
         if not self._held[session.owner]:
-            del self._held[session.owner]
+            del self._held[session.owner], self._reason_bytes[session.owner]
 
     def _chosen(self, symbols: str) -> list[Market]:
         names = [name.strip() for name in symbols.split(",") if name.strip()]

@@ -37,6 +37,9 @@ MOST_ASSETS = 20
 REASON_CHARS = 1_000
 """The longest reason for a decision."""
 
+ID_BYTES = 36
+"""What an id takes in memory: a number and its place in a tuple."""
+
 QUESTION_CHARS = 4_000
 """The longest question to a memory."""
 
@@ -166,7 +169,7 @@ class Session:
             text = f"{market.symbol} has a decision for {day} already: {before.action}"
             raise misused(f"{text}; still to be decided: {rest}")
         self._today[market.symbol] = made
-        self.reason_bytes += len(made.reason.encode())
+        self.reason_bytes += len(made.reason.encode()) + ID_BYTES * len(made.memories)
         if len(self._today) == len(self.course.markets):
             self._ended.append(self._today)
             self._today = {}

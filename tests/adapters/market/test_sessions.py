@@ -141,6 +141,31 @@ async def test_sessions_are_of_their_client_and_bounded(tmp_path: Path) -> None:
         assert (await act(gateway, "open", mine, symbols="AAA", **DATES)).ok
 
 
+async def test_reasons_are_bounded_in_bytes_and_by_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapters.market.adapter.REASON_BYTES", 400)
+    async with market_gateway(write_market(tmp_path / "m"), tmp_path) as gateway:
+
+        async def trade(client: str, session: str, number: int, **more: str) -> ErrorCode | None:
+            given = {"session": session, "date": day(number), "action": "buy", **more}
+            result = await act(gateway, "trade", client, **given)
+            return None if result.error is None else result.error.code
+
+        opened_by = {
+            one: (await act(gateway, "open", one, symbols="AAA", **DATES)).value["session"]
+            for one in "ab"
+        }
+        assert await trade("a", opened_by["a"], 0, reason="r" * 190, memories="1") is None
+        assert await trade("a", opened_by["a"], 1, reason="r") is ErrorCode.OVERLOADED
+        assert await trade("a", opened_by["a"], 1, memories="1") is ErrorCode.OVERLOADED
+        assert await trade("b", opened_by["b"], 0, reason="r" * 90) is None, "half is for others"
+        assert await trade("a", opened_by["a"], 1) is None, "a trade needs no reason"
+        await act(gateway, "close", "a", session=opened_by["a"])
+        again = (await act(gateway, "open", "a", symbols="AAA", **DATES)).value["session"]
+        assert await trade("a", again, 0, reason="r") is None
+
+
 async def test_a_session_that_is_not_used_ends(tmp_path: Path) -> None:
     folder = write_market(tmp_path / "m")
     async with market_gateway(folder, tmp_path, market_idle_s=0.05, market_sessions=2) as gateway:
