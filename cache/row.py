@@ -89,6 +89,7 @@ class RowHead:
     tool: str
     status: str
     recorded_at: float
+    latency_ms: float
     upstream: str
     arguments: Mapping[str, Any]
 
@@ -105,6 +106,7 @@ class RowHead:
             call["tool"],
             call["status"],
             entry.recorded_at,
+            entry.latency_ms,
             entry.upstream,
             call["arguments"],
         )

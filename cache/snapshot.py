@@ -156,6 +156,13 @@ class Snapshot:
                 row = Row.decode(frame)
             yield row
 
+    def heads(self, tool: str) -> Iterator[RowHead]:
+        """What can be said of the rows of one tool without their data. Raises `SnapshotError`."""
+        for offset, frame in self._frames(tool):
+            with self._telling(offset):
+                head = RowHead.of(frame)
+            yield head
+
     def nearest(
         self, tool: str, arguments: Mapping[str, Any], limit: int = 3
     ) -> list[Mapping[str, Any]]:
@@ -224,11 +231,7 @@ class Snapshot:
             raise SnapshotError(f"{self.path}: {error or 'a row is torn'}") from None
 
     def _arguments_of(self, tool: str) -> list[Mapping[str, Any]]:
-        every = []
-        for offset, frame in islice(self._frames(tool), EXAMINED):
-            with self._telling(offset):
-                every.append(RowHead.of(frame).arguments)
-        return every
+        return [head.arguments for head in islice(self.heads(tool), EXAMINED)]
 
     @contextmanager
     def _telling(self, offset: int) -> Iterator[None]:

@@ -2,7 +2,8 @@
 share.
 """
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
@@ -18,11 +19,12 @@ another. INFO: nothing that worked is at risk.
 class Finding:
     """A change of `tool`. `column` names the column or the parameter that changed, if one did.
 
-    The id depends on check, tool and column alone, so it stays the same from one comparison to the
-    next.
+    A finding about all tools of a host has no tool. The id depends on check, tool or host, and
+    column alone, so it stays the same from one comparison to the next. `evidence` is what a page
+    draws of both sides.
     """
 
-    tool: str
+    tool: str | None
     check: str
     level: Level
     text: str
@@ -30,17 +32,17 @@ class Finding:
     column: str | None = None
     before: Any = None
     after: Any = None
+    evidence: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        named = "\0".join((self.check, self.tool, self.column or ""))
+        named = "\0".join((self.check, self.tool or f"host {self.host}", self.column or ""))
         object.__setattr__(self, "id", blake2b(named.encode(), digest_size=6).hexdigest())
 
     def to_json(self) -> dict[str, Any]:
         """The finding as `--json` prints it."""
-        values = asdict(self)
         order = ("id", "tool", "host", "check", "level", "column", "before", "after", "text")
-        return {name: values[name] for name in order}
+        return {name: getattr(self, name) for name in order}
 
 
 def reaches(level: str, limit: str) -> bool:

@@ -1,0 +1,1 @@
+"""What changed between recorded answers: two snapshots, or a series of them."""

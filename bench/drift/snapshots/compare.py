@@ -1,0 +1,197 @@
+"""Compares two snapshots tool by tool, in several processes where there is much to read."""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bench.drift.finding import LEVELS, Finding
+from bench.drift.snapshots.report import CHECKS
+from bench.drift.snapshots.rules import Rules
+from bench.drift.snapshots.statistics import middle, significant
+from bench.drift.snapshots.tool import SLOWER, SLOWER_MS, ToolResult, compare_tool
+from cache import Snapshot
+from gateway.upstreams.hosts import host_of
+from manifests import Catalog
+
+FALSE_RATE: Final = 0.01
+"""The share of all findings about distributions that may be chance."""
+
+ALONE_BYTES: Final = 16 * 2**20
+"""Two smaller snapshots are compared in this process."""
+
+LEAST_TOOLS: Final = 3
+"""Tools of a host from which a finding is about the host."""
+
+Tell = Callable[[int, int], None]
+
+
+class Tool(NamedTuple):
+    """What the comparison needs to know of a tool."""
+
+    name: str
+    host: str | None
+    timeliness: str
+
+
+@dataclass
+class Comparison:
+    """Two snapshots compared. `answered_before` and `answered_after` are the tools that answered
+    a call there.
+    """
+
+    before: Snapshot
+    after: Snapshot
+    findings: list[Finding]
+    counts: Counter[str] = field(default_factory=Counter)
+    answered_before: set[str] = field(default_factory=set)
+    answered_after: set[str] = field(default_factory=set)
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as `--json` prints it."""
+        return {
+            "before": about(self.before),
+            "after": about(self.after),
+            "calls": dict(self.counts),
+            "counts": counted(self.findings),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def about(snapshot: Snapshot) -> dict[str, Any]:
+    """What a comparison says of a snapshot; times are Unix seconds."""
+    summary = snapshot.summary
+    return {
+        "file": snapshot.path.name,
+        "id": snapshot.id,
+        "recorded_from": summary.recorded_from,
+        "recorded_to": summary.recorded_to,
+        "calls": summary.rows,
+        "tools": len(summary.tools),
+        "upstreams": [*summary.upstreams],
+    }
+
+
+def counted(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """How many findings there are of each level and check, the worst first."""
+    counts = Counter((finding.level, finding.check) for finding in findings)
+    return [
+        {"level": level, "check": check, "findings": counts[level, check]}
+        for level in LEVELS
+        for check in CHECKS
+        if counts[level, check]
+    ]
+
+
+def compare(
+    before: Path, after: Path, rules: Rules, catalog: Catalog, tell: Tell | None = None
+) -> Comparison:
+    """Compare the calls that both snapshots hold. `tell` hears how many tools are done, and of how
+    many. Raises `SnapshotError`.
+    """
+    with ExitStack() as parts:
+        first, second = (parts.enter_context(Snapshot(path)) for path in (before, after))
+        names = sorted(first.summary.tools.keys() | second.summary.tools.keys())
+        tools = [_about_tool(name, catalog) for name in names if not rules.leaves_out(name)]
+        results = []
+        alone = first.bytes + second.bytes < ALONE_BYTES or (os.cpu_count() or 1) == 1
+        found = _alone(first, second, tools) if alone else _shared(before, after, tools)
+        for done, result in enumerate(found, 1):
+            results.append(result)
+            if tell is not None:
+                tell(done, len(tools))
+        findings = rules.applied(_findings(results))
+        comparison = Comparison(first, second, findings)
+    for result in results:
+        for name in ("same", "changed", "only_before", "only_after", "not_measured"):
+            comparison.counts[name] += getattr(result, name)
+        if result.answered_before:
+            comparison.answered_before.add(result.report.tool)
+        if result.answered_after:
+            comparison.answered_after.add(result.report.tool)
+    return comparison
+
+
+def _about_tool(name: str, catalog: Catalog) -> Tool:
+    manifest = catalog.get(name)
+    if manifest is None:
+        return Tool(name, None, "static")
+    return Tool(name, host_of(manifest), manifest.timeliness)
+
+
+def _alone(before: Snapshot, after: Snapshot, tools: Iterable[Tool]) -> Iterator[ToolResult]:
+    for tool in tools:
+        yield compare_tool(before, after, *tool)
+
+
+def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolResult]:
+    """By several processes, each of which opens the snapshots once."""
+    with ProcessPoolExecutor(
+        os.cpu_count(),
+        mp_context=get_context("spawn"),
+        initializer=_open,
+        initargs=(before, after),
+    ) as pool:
+        try:
+            yield from pool.map(_compare_opened, tools, chunksize=4)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_opened: list[Snapshot] = []
+
+
+def _open(before: Path, after: Path) -> None:
+    _opened[:] = [Snapshot(before), Snapshot(after)]
+
+
+def _compare_opened(tool: Tool) -> ToolResult:
+    return compare_tool(_opened[0], _opened[1], *tool)
+
+
+def _findings(results: Sequence[ToolResult]) -> list[Finding]:
+    """All findings, the worst first, then by tool. Distributions are tested together."""
+    limit = significant([p for r in results for p in r.report.chances], FALSE_RATE)
+    found = [*_of_hosts(results)]
+    for result in results:
+        found += result.report.findings.values()
+        found += (finding for chance, finding in result.report.tested if chance <= limit)
+    order = {name: place for place, name in enumerate((*LEVELS, *CHECKS))}
+    found.sort(key=lambda f: (order[f.level], f.tool or "", order.get(f.check, 99), f.column or ""))
+    return found
+
+
+def _of_hosts(results: Iterable[ToolResult]) -> Iterator[Finding]:
+    """What all tools of a host have in common: they fail, or they are slower."""
+    hosts: defaultdict[str, list[ToolResult]] = defaultdict(list)
+    for result in results:
+        if result.report.host is not None and result.answered_before:
+            hosts[result.report.host].append(result)
+    for host, tools in hosts.items():
+        if len(tools) < LEAST_TOOLS:
+            continue
+        if all(("availability", None) in tool.report.findings for tool in tools) and not any(
+            tool.answered_after for tool in tools
+        ):
+            text = f"all {len(tools)} tools of {host} that answered fail now"
+            yield Finding(None, "availability", "ERR", text, host=host, before="ok", after="failed")
+            continue
+        pairs = [pair for tool in tools for pair in tool.latencies]
+        slower = sum(b >= SLOWER * a for a, b in pairs)
+        if len(pairs) < LEAST_TOOLS or slower < 0.8 * len(pairs):
+            continue
+        old, new = middle([a for a, _ in pairs]), middle([b for _, b in pairs])
+        if new >= SLOWER * old and new - old >= SLOWER_MS:
+            text = f"calls to {host} took {old:,.0f} ms and take {new:,.0f} ms"
+            yield Finding(
+                *(None, "latency", "WARN", text),
+                host=host,
+                before=round(old, 1),
+                after=round(new, 1),
+            )

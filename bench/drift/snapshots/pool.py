@@ -1,0 +1,113 @@
+"""What the compared calls of one tool say together, by place and field of their answers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bench.drift.snapshots.alignment import Alignment, align
+from bench.drift.snapshots.records import MISSING, Records
+
+MAX_CELLS: Final = 50_000
+"""The most cells of a field that are kept of each snapshot; those of further calls are left out."""
+
+MAX_EXAMPLES: Final = 3
+"""Compared calls that are kept whole, to find columns with another name."""
+
+
+@dataclass
+class FieldPool:
+    """One field over all compared calls. `before` and `after` hold all cells, of answers that have
+    the field's list of records. `pairs` holds the cells of records that belong together, `past`
+    those of them whose date is not the newest one before.
+
+    `calls` counts calls whose answers have the list of records in both snapshots; `calls_before`
+    and `calls_after` those in which a record has the field.
+    """
+
+    place: str
+    name: str
+    before: list[Any] = field(default_factory=list)
+    after: list[Any] = field(default_factory=list)
+    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    past: list[tuple[Any, Any]] = field(default_factory=list)
+    past_dates: list[float] = field(default_factory=list)
+    newer: list[Any] = field(default_factory=list)
+    """The cells of records whose date is after the newest one before."""
+    calls: int = 0
+    calls_before: int = 0
+    calls_after: int = 0
+    calls_lost: int = 0
+    dated: bool = False
+
+    @property
+    def path(self) -> str:
+        return ".".join(filter(None, (self.place, self.name)))
+
+
+@dataclass(slots=True)
+class Pair:
+    """The records at one place of two answers to one call."""
+
+    before: Records
+    after: Records
+    alignment: Alignment | None
+
+
+class Pool:
+    """Gathers the compared calls of one tool."""
+
+    def __init__(self) -> None:
+        self.fields: dict[tuple[str, str], FieldPool] = {}
+        self.pairs: dict[str, list[Pair]] = {}
+        self.calls = 0
+        self._cells = 0
+
+    def add(self, before: Mapping[str, Records], after: Mapping[str, Records]) -> Iterator[Pair]:
+        """Add the answers to one call; returns the places that both have."""
+        self.calls += 1
+        for place, a in before.items():
+            b = after.get(place)
+            if b is None or not (a.rows and b.rows):
+                continue
+            alignment = align(a, b)
+            pair = Pair(a, b, alignment)
+            kept = self.pairs.setdefault(place, [])
+            if len(kept) < MAX_EXAMPLES:
+                kept.append(pair)
+            for name in dict.fromkeys((*a.fields, *b.fields)):
+                self._add_field(name, pair)
+            yield pair
+
+    def _add_field(self, name: str, pair: Pair) -> None:
+        a, b, alignment = pair.before, pair.after, pair.alignment
+        pool = self.fields.get((a.place, name))
+        if pool is None:
+            pool = self.fields[a.place, name] = FieldPool(a.place, name)
+        before, after = a.fields.get(name), b.fields.get(name)
+        has_before = before is not None and _is_there(before)
+        has_after = after is not None and _is_there(after)
+        pool.calls += 1
+        pool.calls_before += has_before
+        pool.calls_after += has_after
+        pool.calls_lost += has_before and not has_after
+        if len(pool.before) < MAX_CELLS:
+            pool.before += before or [MISSING] * a.rows
+        if len(pool.after) < MAX_CELLS:
+            pool.after += after or [MISSING] * b.rows
+        if before is None or after is None or alignment is None or len(pool.pairs) > MAX_CELLS:
+            return
+        cells = [(before[i], after[j]) for i, j in alignment.pairs]
+        pool.pairs += cells
+        if alignment.dated and alignment.date is not None:
+            pool.dated = True
+            dates, later = a.dates[alignment.date], b.dates[alignment.date]
+            newest = max(dates)
+            for (i, _), cell in zip(alignment.pairs, cells, strict=True):
+                if dates[i] < newest:
+                    pool.past.append(cell)
+                    pool.past_dates.append(dates[i])
+            pool.newer += [after[n] for n, date in enumerate(later) if date > newest]
+
+
+def _is_there(cells: Sequence[Any]) -> bool:
+    return any(cell is not MISSING for cell in cells)

@@ -1,0 +1,260 @@
+"""An answer as lists of records, so that tables and documents are compared by the same rules.
+
+A table is one list of records at the place "". A document is one record at the place "", and each
+array in it is a list of records at its path, such as `data.items[]`. An object inside a record
+gives the fields `outer.inner`. An object whose keys are data (dates, numbers, codes) is a list of
+records at `path.*`, and the field `*` holds the keys.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from cache import Entry
+from cache.dates import date_of, is_time_name, span_of
+
+MISSING: Final = type("Missing", (), {"__repr__": lambda _: "missing"})()
+"""Stands in a column where a record does not have the field at all."""
+
+NULLS: Final = frozenset(
+    ["", "-", "--", "---", "—", "nan", "NaN", "None", "none", "null", "N/A", "n/a", "NA", "<NA>"]
+)
+"""Texts that upstreams write where a value is missing."""
+
+MAX_DEPTH, MAX_FIELDS, MAX_ROWS = 12, 1_000, 200_000
+
+KEY: Final = "*"
+_SAMPLE: Final = 200
+_DATA_KEY = re.compile(r"\d+(?:[-/.:T ]\d+)*Z?")
+_CODE_KEY = re.compile(r"[A-Z0-9][A-Z0-9.=^-]{1,11}")
+_CODES = 5
+_DIGITS, _LETTERS = re.compile("[0-9]+"), re.compile("[A-Za-z]+")
+
+
+@dataclass
+class Records:
+    """A list of `rows` records at one place of an answer. Each field has a cell for each record."""
+
+    place: str
+    rows: int
+    fields: dict[str, list[Any]] = field(default_factory=dict)
+
+    def path(self, name: str) -> str:
+        """The name of a field in the whole answer."""
+        return ".".join(filter(None, (self.place, name)))
+
+    @cached_property
+    def dates(self) -> dict[str, list[float]]:
+        """The fields whose cells are all dates, as numbers that can be compared in one field."""
+        found = ((name, _dates(name, cells)) for name, cells in self.fields.items())
+        return {name: dates for name, dates in found if dates is not None}
+
+
+def read(entry: Entry) -> dict[str, Records]:
+    """The records of an answer, by place. Fields, rows and depth beyond the bounds are left out."""
+    reader = _Reader()
+    if entry.columns is None:
+        value = orjson.loads(entry.data)
+        reader.add("", value if isinstance(value, list) else [value])
+        return reader.places
+    rows: list[Any] = []
+    for piece in entry.pieces():
+        rows += orjson.loads(piece)
+    reader.add("", rows)
+    table = reader.places.setdefault("", Records("", 0))
+    for name in entry.columns:  # those of an empty table, and those whose cells are all lists
+        if name not in table.fields and not any(f.startswith(f"{name}.") for f in table.fields):
+            table.fields[name] = [None] * table.rows
+    return reader.places
+
+
+def is_empty(places: Mapping[str, Records]) -> bool:
+    """Whether an answer holds no value."""
+    return not any(
+        not is_null(cell)
+        for records in places.values()
+        for cells in records.fields.values()
+        for cell in cells
+    )
+
+
+def is_null(cell: Any) -> bool:
+    """Whether a cell holds no value."""
+    return cell is None or cell is MISSING or (type(cell) is str and cell.strip() in NULLS)
+
+
+def numbers(cells: Iterable[Any]) -> list[float | None]:
+    """The number in each cell, also one that is written as text; None for a cell without one."""
+    return [number(cell) for cell in cells]
+
+
+def number(cell: Any) -> float | None:
+    """The number in a cell, or None."""
+    kind = type(cell)
+    if kind is float:
+        return cell if cell - cell == 0 else None
+    if kind is int:
+        return float(cell) if -1e300 < cell < 1e300 else None
+    if kind is not str or len(cell) > 40 or cell.strip() in NULLS:
+        return None
+    try:
+        value = float(cell.replace(",", "").removesuffix("%").removesuffix("％"))
+    except ValueError:
+        return None
+    return value if value - value == 0 else None
+
+
+def forms(cells: Sequence[Any]) -> dict[str, float]:
+    """The share of each form among the cells that are not null: `number`, `boolean`, `object`,
+    `array`, `text`, `number as text`, or a date as it is written (`date 9-9-9`).
+
+    Of a long column evenly spaced cells are read.
+    """
+    step = max(len(cells) // _SAMPLE, 1)
+    counts: dict[str, int] = {}
+    for cell in cells[::step]:
+        form = _form(cell)
+        if form is not None:
+            counts[form] = counts.get(form, 0) + 1
+    total = sum(counts.values())
+    return {form: count / total for form, count in counts.items()}
+
+
+def _form(cell: Any) -> str | None:
+    if is_null(cell):
+        return None
+    if type(cell) is not str:
+        return _JSON.get(type(cell), "object")
+    if len(cell) <= 40:
+        if number(cell) is not None and not cell.startswith("0"):  # 000001 is a code
+            is_day = len(cell) == 8 and cell[:2] in ("19", "20") and cell.isdecimal()
+            return "date 9" if is_day else "number as text"
+        if date_of(cell, named=False) is not None:
+            return f"date {_LETTERS.sub('a', _DIGITS.sub('9', cell))}"
+    return "text"
+
+
+_JSON: Final[Mapping[type, str]] = {
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    dict: "object",
+    list: "array",
+}
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.places: dict[str, Records] = {}
+        self._fields = self._rows = 0
+
+    def add(self, place: str, items: Sequence[Any], depth: int = 0) -> None:
+        items = items[: MAX_ROWS - self._rows]
+        if depth > MAX_DEPTH or self._fields >= MAX_FIELDS or not items:
+            return
+        self._rows += len(items)
+        records = self.places.setdefault(place, Records(place, 0))
+        for column in records.fields.values():
+            column.extend([MISSING] * len(items))
+        records.rows += len(items)
+        if type(items[0]) is list and all(type(item) is list for item in items):
+            items = [{f"[{n}]": cell for n, cell in enumerate(item[:64])} for item in items]
+        if all(type(item) is dict for item in items):
+            self._add_objects(records, "", items, depth)
+        else:
+            self._set(records, "", [c for c in items if type(c) not in (dict, list)])
+
+    def _add_objects(self, records: Records, prefix: str, items: Sequence[Any], depth: int) -> None:
+        names = dict.fromkeys(name for item in items if type(item) is dict for name in item)
+        for name in islice(names, MAX_FIELDS):
+            cells = [item.get(name, MISSING) if type(item) is dict else MISSING for item in items]
+            self._add_field(records, f"{prefix}{name}", cells, depth)
+
+    def _add_field(self, records: Records, name: str, cells: list[Any], depth: int) -> None:
+        kinds = {*map(type, cells)}
+        if depth < MAX_DEPTH and dict in kinds:
+            objects = [cell for cell in cells if type(cell) is dict]
+            if all(_holds_data(cell) for cell in objects):
+                keyed = [
+                    {KEY: key, **(value if type(value) is dict else {"": value})}
+                    for cell in objects
+                    for key, value in cell.items()
+                ]
+                self.add(f"{records.path(name)}.{KEY}", keyed, depth + 1)
+                self._set(records, f"{name}.{KEY}", _presence(cells, dict))
+            else:
+                self._add_objects(records, f"{name}.", cells, depth + 1)
+        if depth < MAX_DEPTH and list in kinds:
+            inner = [value for cell in cells if type(cell) is list for value in cell]
+            self.add(f"{records.path(name)}[]", inner, depth + 1)
+            self._set(records, f"{name}[]", _presence(cells, list))
+        if kinds - {dict, list}:
+            plain = [None if type(c) in (dict, list) else c for c in cells]
+            if kinds & {dict, list} and all(is_null(cell) for cell in plain):
+                return
+            self._set(records, name, plain)
+
+    def _set(self, records: Records, name: str, cells: list[Any]) -> None:
+        """The cells of the newest records; those before them lack the field."""
+        if name not in records.fields:
+            if self._fields >= MAX_FIELDS:
+                return
+            self._fields += 1
+            records.fields[name] = [MISSING] * records.rows
+        if cells:
+            records.fields[name][-len(cells) :] = cells
+
+
+def _presence(cells: Sequence[Any], kind: type) -> list[Any]:
+    """Cells that say only that an array or an object is there."""
+    return [True if type(cell) is kind else MISSING for cell in cells]
+
+
+def _holds_data(value: Mapping[str, Any]) -> bool:
+    """Whether the keys of an object are data, not names of fields."""
+    if not value:
+        return False
+    if all(map(_DATA_KEY.fullmatch, value)):
+        return True
+    codes = len(value) >= _CODES and all(map(_CODE_KEY.fullmatch, value))
+    return codes and len({*map(type, value.values())}) == 1
+
+
+def _dates(name: str, cells: Sequence[Any]) -> list[float] | None:
+    """The dates of a field as Unix seconds, if every cell is one."""
+    last = name.rpartition(".")[2]
+    named = is_time_name(last) or last == KEY
+    dates: list[float] = []
+    for cell in cells:
+        text = cell if type(cell) is str else str(cell) if type(cell) is int and named else None
+        at = None if text is None else _seconds(text, named)
+        if at is None:
+            return None
+        dates.append(at)
+    return dates
+
+
+@lru_cache(8_192)
+def _seconds(text: str, named: bool) -> float | None:
+    date = date_of(text, named=named)
+    if date is None or date.kind == "clock":
+        return None
+    if date.kind == "day":
+        return date.at
+    if len(text) <= 8:
+        span = span_of(text)
+        return span[0] if span else None
+    if len(text) in (12, 14):
+        try:
+            time = datetime.strptime(f"{text.ljust(14, '0')} +0000", "%Y%m%d%H%M%S %z")
+        except ValueError:
+            return None
+        return time.timestamp()
+    thousands = max(0, (len(text.partition(".")[0]) - 8) // 3)
+    return float(date.at / 1_000**thousands)

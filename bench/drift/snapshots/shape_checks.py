@@ -1,0 +1,228 @@
+"""Checks of the shape of answers: columns, paths, types, order."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from rapidfuzz.fuzz import ratio
+
+from bench.drift.snapshots.pool import FieldPool, Pair, Pool
+from bench.drift.snapshots.records import MISSING, forms, is_null, numbers
+from bench.drift.snapshots.report import Report
+from bench.drift.snapshots.statistics import kolmogorov_smirnov, middle, rank_correlation
+
+_CHANCE: Final = 1e-3
+"""A field is gone, not only optional, if chance explains its absence no better than this."""
+
+_MIXED: Final = 0.05
+_NEW_TEXT: Final = 0.2
+_TEXTS = ("text", "number as text", "date")
+
+
+def check_columns(pool: Pool, report: Report) -> None:
+    """Columns of tables: gone, new, or with another name."""
+    fields = [f for f in pool.fields.values() if f.place == "" and not f.name.endswith("[]")]
+    removed = [f for f in fields if f.calls_lost]
+    added = [f for f in fields if f.calls_after and not f.calls_before]
+    pairs = pool.pairs.get("", [])
+    renamed = _renamed([f for f in removed if not f.calls_after], added, pairs)
+    for before, after, why in renamed:
+        text = f"column {before.name} is now {after.name}: {why}"
+        report.add("column_renamed", before.name, before.name, after.name, text)
+    old, new = {before.name for before, _, _ in renamed}, {after.name for _, after, _ in renamed}
+    for gone in _topmost([f.name for f in removed if f.name not in old], fields):
+        lost = max(f.calls_lost for f in removed if _is_under(f.name, gone))
+        text = f"column {gone} is gone{_in(lost, pool.calls)}"
+        report.add("column_removed", gone, gone, None, text)
+    for name in _topmost([f.name for f in added if f.name not in new], fields):
+        report.add("column_added", name, None, name, f"column {name} is new")
+    _check_column_order(pairs, report)
+
+
+def check_paths(pool: Pool, report: Report) -> None:
+    """Paths of documents: gone or new. A path that some records lack may be missing by chance."""
+    fields = list(pool.fields.values())
+    removed = [f for f in fields if _is_gone(f.before, f.after)]
+    added = [f for f in fields if _is_gone(f.after, f.before)]
+    paths = [f.path for f in fields]
+    for path in _topmost([f.path for f in removed], fields, paths):
+        always = all(_always(f.before) for f in removed if _is_under(f.path, path))
+        text = f"path {path} is gone"
+        report.add("path_removed", path, path, None, text, level=None if always else "WARN")
+    for path in _topmost([f.path for f in added], fields, paths):
+        report.add("path_added", path, None, path, f"path {path} is new")
+
+
+def check_type(field: FieldPool, report: Report) -> bool:
+    """Whether the values of a field have another type or form; then nothing else is compared."""
+    before, after = forms(field.before), forms(field.after)
+    if not before or not after:
+        return False
+    for form, share in after.items():
+        known = before.get(form, 0.0)
+        least = _NEW_TEXT if _is_text(form) and any(map(_is_text, before)) else _MIXED
+        if share < least or known >= share / 5 or known > 0.1:
+            continue
+        main = max(before, key=lambda name: before[name])
+        if _is_text(form) and _is_text(main) and before[main] < 0.9:
+            continue  # a text that is written in several ways
+        part = "" if share > 0.99 else f" in {share:.0%} of the values"
+        text = f"{field.path} was {main} and is {form}{part}"
+        report.add(
+            "type_changed", field.path, main, form, text, level="WARN" if share < 0.5 else None
+        )
+        return True
+    return False
+
+
+def check_row_order(pair: Pair, report: Report) -> None:
+    """Whether records that were ordered by date are ordered otherwise."""
+    for name, dates in pair.before.dates.items():
+        before, others = _direction(dates), pair.after.dates.get(name)
+        if before is None or others is None or len({*others}) < 3:
+            continue
+        after = _direction(others)
+        if after != before:
+            path = pair.before.path(name)
+            said = {1: "oldest first", -1: "newest first", None: "in no order of date"}
+            text = f"records by {path} were {said[before]} and are {said[after]}"
+            report.add("order", path, said[before], said[after], text)
+        return
+
+
+def _check_column_order(pairs: Sequence[Pair], report: Report) -> None:
+    for pair in pairs:
+        before = [name for name in pair.before.fields if name in pair.after.fields]
+        after = [name for name in pair.after.fields if name in pair.before.fields]
+        if before != after:
+            text = "the columns are in another order"
+            report.add("order", None, before, after, text, level="INFO")
+            return
+
+
+def _direction(dates: Sequence[float]) -> int | None:
+    """1 if dates rise, -1 if they fall, None if neither or if there are fewer than three."""
+    if len({*dates}) < 3:
+        return None
+    rises = dates[0] < dates[-1]
+    ordered = all(a <= b if rises else a >= b for a, b in pairwise(dates))
+    return (1 if rises else -1) if ordered else None
+
+
+def _is_gone(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    there = sum(cell is not MISSING for cell in before)
+    if not there or not after or any(cell is not MISSING for cell in after):
+        return False
+    return there == len(before) or bool((1 - there / len(before)) ** len(after) < _CHANCE)
+
+
+def _always(cells: Sequence[Any]) -> bool:
+    return all(cell is not MISSING for cell in cells)
+
+
+def _is_under(path: str, parent: str) -> bool:
+    return path == parent or path.startswith((f"{parent}.", f"{parent}["))
+
+
+def _topmost(
+    chosen: Sequence[str], fields: Sequence[FieldPool], paths: Sequence[str] | None = None
+) -> Iterator[str]:
+    """The chosen paths, with one path in place of all below it where all of these are chosen."""
+    every = paths if paths is not None else [field.name for field in fields]
+    done: set[str] = set()
+    for path in chosen:
+        top = path
+        parts = path.split(".")
+        for length in range(1, len(parts)):
+            parent = ".".join(parts[:length])
+            if all(p in chosen for p in every if _is_under(p, parent)):
+                top = parent
+                break
+        if top not in done:
+            done.add(top)
+            yield top
+
+
+def _in(calls: int, whole: int) -> str:
+    return "" if calls == whole else f" in {calls} of {whole} calls"
+
+
+def _is_text(form: str) -> bool:
+    return form.startswith(_TEXTS)
+
+
+def _renamed(
+    removed: Sequence[FieldPool], added: Sequence[FieldPool], pairs: Sequence[Pair]
+) -> list[tuple[FieldPool, FieldPool, str]]:
+    """Columns that are gone, each with the new column that is most like it by name and values."""
+    scored = []
+    for before in removed[:100]:
+        for after in added[:100]:
+            names = ratio(_plain(before.name), _plain(after.name)) / 100
+            values, why = _alike(before, after, pairs)
+            if values >= 0.8 or (values >= 0.5 and names >= 0.4) or min(values + 0.3, names) >= 0.6:
+                scored.append((values + names, before, after, why))
+    found = []
+    scored.sort(key=lambda item: -item[0])
+    taken: set[str] = set()
+    for _, before, after, why in scored:
+        if not taken & {f"-{before.name}", f"+{after.name}"}:
+            taken |= {f"-{before.name}", f"+{after.name}"}
+            found.append((before, after, why))
+    return found
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", "").replace(" ", "")
+
+
+def _alike(before: FieldPool, after: FieldPool, pairs: Sequence[Pair]) -> tuple[float, str]:
+    """How far two columns have the same values, from 0 to 1, and why."""
+    first, second = forms(before.before), forms(after.after)
+    if not first or not second:
+        return 0.3, "a similar name, and no values to compare"
+    if max(first, key=lambda n: first[n]) != max(second, key=lambda n: second[n]):
+        return 0.0, ""
+    together = [
+        (a, b)
+        for pair in pairs
+        if pair.alignment is not None
+        for i, j in pair.alignment.pairs
+        for a in [pair.before.fields.get(before.name, [])[i : i + 1]]
+        for b in [pair.after.fields.get(after.name, [])[j : j + 1]]
+        if a and b and not is_null(a[0]) and not is_null(b[0])
+    ]
+    cells = [(str(a[0]), str(b[0])) for a, b in together]
+    if len({a for a, _ in cells}) >= 3:
+        same = sum(a == b for a, b in cells) / len(cells)
+        if same >= 0.9:
+            return 1.0, f"{same:.0%} of the values are the same"
+        numeric = [
+            (x, y)
+            for x, y in zip(
+                numbers(a[0] for a, _ in together), numbers(b[0] for _, b in together), strict=True
+            )
+            if x is not None and y is not None
+        ]
+        if len(numeric) >= 5 and rank_correlation(numeric) >= 0.8:
+            factor = middle([y / x for x, y in numeric if x] or [0.0])
+            if 0.8 <= factor <= 1.25:
+                return 0.9, "the values are nearly the same"
+    return _alike_apart(before.before, after.after)
+
+
+def _alike_apart(before: Sequence[Any], after: Sequence[Any]) -> tuple[float, str]:
+    first = sorted(x for x in numbers(before) if x is not None)
+    second = sorted(x for x in numbers(after) if x is not None)
+    if len(first) >= 10 and len(second) >= 10:
+        distance, _ = kolmogorov_smirnov(first, second)
+        if distance < 0.12 and min(len(first), len(second)) >= 50:
+            return 0.8, "the values are distributed in the same way"
+        if distance < 0.25:
+            return 0.5, "a similar name, and values from the same range"
+        return 0.3, "a similar name, and values of the same type"
+    old = {str(cell) for cell in before if not is_null(cell)}
+    new = {str(cell) for cell in after if not is_null(cell)}
+    if len(old) >= 3 and len(old & new) >= 0.6 * len(old | new):
+        return 0.8, "the same texts"
+    return 0.3, "a similar name, and values of the same type"

@@ -1,0 +1,123 @@
+"""Checks of dates and of how many records there are."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from bench.drift.snapshots.pool import Pair
+from bench.drift.snapshots.records import Records
+from bench.drift.snapshots.report import Report
+from bench.drift.snapshots.statistics import middle
+
+DAY_S: Final = 86_400.0
+
+LATE_DAYS: Final[Mapping[str, float]] = {
+    "realtime": 11,
+    "daily": 11,
+    "weekly": 21,
+    "monthly": 70,
+    "periodic": 140,
+    "as_filed": 140,
+}
+"""How many days the newest date of an answer may be in the past, by the tool's timeliness. The
+longest holidays of an exchange last ten days.
+"""
+
+_FEWER, _MORE = 2 / 3, 3 / 2
+_LEAST_ROWS: Final = 10
+
+
+def check_gap(pairs: Sequence[Pair], report: Report) -> set[str]:
+    """Whether dates are missing between others that both answers have. Returns such places."""
+    places = set()
+    for pair in pairs:
+        alignment = pair.alignment
+        if alignment is None or not alignment.dated or alignment.date is None:
+            continue
+        before, after = pair.before.dates[alignment.date], pair.after.dates[alignment.date]
+        first, last = max(min(before), min(after)), min(max(before), max(after))
+        there = {*after}
+        expected = sorted({date for date in before if first <= date <= last})
+        missing = [date for date in expected if date not in there]
+        if missing:
+            path = pair.before.path(alignment.date)
+            places.add(pair.before.place)
+            text = f"{len(missing)} of {len(expected)} dates in {path} are missing"
+            text += f", first {day(missing[0])}"
+            left = len(expected) - len(missing)
+            report.add("gap", path, len(expected), left, text)
+    return places
+
+
+def check_rows(pairs: Sequence[Pair], report: Report) -> bool:
+    """Whether there are far fewer or far more records than there were. A history may grow by as
+    many new dates as fit into the time since.
+    """
+    ratios = []
+    for pair in pairs:
+        before, after = pair.before.rows, pair.after.rows
+        if max(before, after) >= _LEAST_ROWS:
+            grown = before * (1 + _advance(pair))
+            ratios.append(after / before if after < before else max(after / grown, 1.0))
+    if not ratios or _FEWER < (typical := middle(ratios)) < _MORE:
+        return False
+    chosen = max(pairs, key=lambda pair: max(pair.before.rows, pair.after.rows))
+    place = chosen.before.place
+    where, word = f" at {place}" if place else "", "fewer" if typical < 1 else "more"
+    before, after = chosen.before.rows, chosen.after.rows
+    text = f"{word} records{where}: {after:,}, and {before:,} before"
+    report.add("row_count", place or None, before, after, text)
+    return True
+
+
+def newest(records: Sequence[Records]) -> tuple[float, str] | None:
+    """The newest date (Unix seconds) in any field of dates, and the field's path."""
+    found = [
+        (max(dates), part.path(name))
+        for part in records
+        for name, dates in part.dates.items()
+        if dates and max(dates) > 10_000 * 366  # days of the kind `clock` are no dates
+    ]
+    return max(found, default=None)
+
+
+def check_stale(
+    timeliness: str,
+    before: tuple[float, str],
+    after: tuple[float, str],
+    recorded: tuple[float, float],
+    report: Report,
+) -> None:
+    """Whether the newest date stands still although it was up to date before.
+
+    `before` and `after` are the newest dates with their paths, `recorded` the times of recording
+    (Unix seconds).
+    """
+    late_days = LATE_DAYS.get(timeliness)
+    if late_days is None:
+        return
+    (old, path), (new, _) = before, after
+    lag, now_lag = ((at - date) / DAY_S for at, date in zip(recorded, (old, new), strict=True))
+    if -2 <= lag <= late_days < now_lag and (new - old) < 0.25 * (recorded[1] - recorded[0]):
+        report.add(
+            *("stale", path, day(old), day(new)),
+            f"the newest date in {path} is {day(new)}, {now_lag:.0f} days before the recording",
+        )
+
+
+def day(at: float) -> str:
+    """A date as it is shown."""
+    try:
+        return datetime.fromtimestamp(at, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return f"{at:g}"
+
+
+def _advance(pair: Pair) -> float:
+    """By which part of the time that the records before cover their newest date moved on."""
+    for name, dates in pair.before.dates.items():
+        later, span = pair.after.dates.get(name), max(dates) - min(dates)
+        if later and span:
+            grows = min(later) <= min(dates)  # else the oldest records make room for the newest
+            return max(max(later) - max(dates), 0.0) / span if grows else 0.0
+    return 0.0

@@ -1,0 +1,255 @@
+"""Compares the recorded calls of one tool in two snapshots."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from bench.drift.snapshots.pool import FieldPool, Pair, Pool
+from bench.drift.snapshots.records import Records, is_empty, is_null, read
+from bench.drift.snapshots.report import Report
+from bench.drift.snapshots.shape_checks import (
+    check_columns,
+    check_paths,
+    check_row_order,
+    check_type,
+)
+from bench.drift.snapshots.statistics import middle
+from bench.drift.snapshots.time_checks import (
+    DAY_S,
+    LATE_DAYS,
+    check_gap,
+    check_rows,
+    check_stale,
+    newest,
+)
+from bench.drift.snapshots.value_checks import (
+    check_categories,
+    check_distribution,
+    check_nulls,
+    check_restated,
+    check_unit,
+)
+from cache import Entry, Snapshot, SnapshotError
+from cache.row import OK, RowHead
+from gateway.errors import ErrorCode
+
+NOT_OF_THE_TOOL: Final = frozenset(
+    code.value
+    for code in ErrorCode
+    if code.fault in ("quota", "gateway")
+    or code in (ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN, ErrorCode.CANCELLED)
+)
+"""Errors that say nothing about the tool: our quota, our settings, our gateway."""
+
+MOST_COMPARED: Final = 300
+"""Of a tool with more changed answers, this many evenly spaced ones are compared in full."""
+
+SLOWER, SLOWER_MS, LEAST_TIMED = 2.0, 100.0, 3
+
+
+@dataclass
+class ToolResult:
+    """What the comparison of one tool found, and what it counted. `latencies` holds the
+    milliseconds of each call that was answered in both snapshots.
+    """
+
+    report: Report
+    same: int = 0
+    changed: int = 0
+    compared: int = 0
+    only_before: int = 0
+    only_after: int = 0
+    not_measured: int = 0
+    answered_before: bool = False
+    answered_after: bool = False
+    latencies: list[tuple[float, float]] = field(default_factory=list)
+
+
+def compare_tool(
+    before: Snapshot, after: Snapshot, tool: str, host: str | None, timeliness: str
+) -> ToolResult:
+    """Compare all calls of `tool` that both snapshots hold, by their arguments.
+
+    Raises `SnapshotError` for a row that can't be read.
+    """
+    result = ToolResult(Report(tool, host))
+    heads = {_arguments(head): head for head in before.heads(tool)}
+    others = {_arguments(head): head for head in after.heads(tool)}
+    result.only_before = len(heads.keys() - others.keys())
+    result.only_after = len(others.keys() - heads.keys())
+    calls = [(head, others[key]) for key, head in heads.items() if key in others]
+    measured = [call for call in calls if not {call[0].status, call[1].status} & NOT_OF_THE_TOOL]
+    result.not_measured = len(calls) - len(measured)
+    result.answered_before = any(head.status == OK for head in heads.values())
+    result.answered_after = any(head.status == OK for head in others.values())
+    answered = [(a, b) for a, b in measured if a.status == b.status == OK]
+    _check_status(measured, result.report)
+    result.latencies = [(a.latency_ms, b.latency_ms) for a, b in answered]
+    _check_latency(result.latencies, result.report)
+    changed = [(a, b) for a, b in answered if not _is_same(a, b)]
+    result.changed, result.same = len(changed), len(answered) - len(changed)
+    _Answers(before, after, timeliness, result).check(answered, changed)
+    return result
+
+
+class _Answers:
+    """Compares the answers themselves."""
+
+    def __init__(
+        self, before: Snapshot, after: Snapshot, timeliness: str, result: ToolResult
+    ) -> None:
+        self._before, self._after = before, after
+        self._timeliness = timeliness
+        self._result, self._report = result, result.report
+        self._empty = 0
+
+    def check(
+        self,
+        answered: Sequence[tuple[RowHead, RowHead]],
+        changed: Sequence[tuple[RowHead, RowHead]],
+    ) -> None:
+        step = max(-(-len(changed) // MOST_COMPARED), 1)
+        pool, is_table = Pool(), True
+        gaps: set[str] = set()
+        pairs: dict[str, list[Pair]] = {}
+        for a, b in changed[::step]:
+            first, second = self._entry(self._before, a), self._entry(self._after, b)
+            if first.digest == second.digest:  # another revision of the manifest
+                continue
+            self._result.compared += 1
+            if (first.columns is None) != (second.columns is None):
+                self._other_kind(first, second)
+                continue
+            is_table = first.columns is not None
+            old, new = read(first), read(second)
+            if self._check_empty(old, new):
+                continue
+            self._check_stale(a, b, old, new)
+            for pair in pool.add(old, new):
+                gaps |= check_gap([pair], self._report)
+                check_row_order(pair, self._report)
+                pairs.setdefault(pair.before.place, []).append(pair)
+        late = LATE_DAYS.get(self._timeliness)
+        for a, b in answered:  # a date that stands still is in an answer that is the same
+            if late and (a.digest == b.digest) and b.recorded_at - a.recorded_at > DAY_S:
+                places = read(self._entry(self._before, a))
+                self._check_stale(a, b, places, places)
+                break
+        resized = {
+            place
+            for place, chosen in pairs.items()
+            if place not in gaps and check_rows(chosen, self._report)
+        }
+        if pool.calls:
+            (check_columns if is_table else check_paths)(pool, self._report)
+            for each in pool.fields.values():
+                if each.calls_before and each.calls_after and each.before and each.after:
+                    _check_values(each, each.place in resized, self._report)
+
+    def _entry(self, snapshot: Snapshot, head: RowHead) -> Entry:
+        row = snapshot.get(head.key.hex())
+        if row is None:
+            raise SnapshotError(f"{snapshot.path}: its index lacks a row of {head.tool}")
+        return row.entry
+
+    def _other_kind(self, first: Entry, second: Entry) -> None:
+        kinds = ["a document" if entry.columns is None else "a table" for entry in (first, second)]
+        text = f"the answer was {kinds[0]} and is {kinds[1]}"
+        self._report.add("type_changed", None, kinds[0], kinds[1], text)
+
+    def _check_empty(self, old: Mapping[str, Records], new: Mapping[str, Records]) -> bool:
+        """Whether one of the answers holds no value, so there is nothing to compare."""
+        was, is_now = is_empty(old), is_empty(new)
+        if is_now and not was:
+            rows = sum(records.rows for records in old.values())
+            self._report.add("empty", None, rows, 0, "the answer has no values any more")
+        elif was and not is_now:
+            rows = sum(records.rows for records in new.values())
+            text = "the answer, which had no values, has some"
+            self._report.add("empty", None, 0, rows, text, level="INFO")
+        return was or is_now
+
+    def _check_stale(
+        self, a: RowHead, b: RowHead, old: Mapping[str, Records], new: Mapping[str, Records]
+    ) -> None:
+        if self._timeliness not in LATE_DAYS:
+            return
+        first, second = newest([*old.values()]), newest([*new.values()])
+        if first is not None and second is not None:
+            times = (a.recorded_at, b.recorded_at)
+            check_stale(self._timeliness, first, second, times, self._report)
+
+
+def _check_values(field: FieldPool, resized: bool, report: Report) -> None:
+    """Compare the values of a field. Where far more or fewer records are there, these are others,
+    and so may be the distribution of their values.
+    """
+    if field.before is field.after or field.before == field.after:
+        return
+    if all(cell is True or is_null(cell) for cell in field.before) and field.name.endswith("]"):
+        return  # whether an array is there is a matter of paths
+    nothing_left = check_nulls(field, report)
+    if nothing_left or check_type(field, report) or check_unit(field, report):
+        return
+    if check_restated(field, report) if resized else check_categories(field, report):
+        return
+    if not resized and not check_restated(field, report):
+        check_distribution(field, report)
+
+
+def _check_status(calls: Sequence[tuple[RowHead, RowHead]], report: Report) -> None:
+    lost = [(a, b) for a, b in calls if a.status == OK and b.status != OK]
+    back = [(a, b) for a, b in calls if a.status != OK and b.status == OK]
+    other = [(a, b) for a, b in calls if OK not in (a.status, b.status) and a.status != b.status]
+    worked = sum(a.status == OK for a, _ in calls)
+    empty = [pair for pair in lost if pair[1].status == ErrorCode.UPSTREAM_EMPTY.value]
+    if empty and len(empty) == len(lost):
+        part = _part(len(empty), worked)
+        report.add(
+            *("empty", None, OK, ErrorCode.UPSTREAM_EMPTY.value),
+            f"the answer has no values any more{part}",
+            level="WARN" if part else None,
+        )
+    elif lost:
+        part = _part(len(lost), worked)
+        codes = sorted({b.status for _, b in lost})
+        report.add(
+            *("availability", None, OK, ", ".join(codes)),
+            f"it answered, and now fails with {', '.join(codes)}{part}",
+            level="WARN" if part else None,
+        )
+    elif back:
+        code = back[0][0].status
+        text = f"it failed with {code}, and answers now"
+        report.add("availability", None, code, OK, text, level="INFO")
+    if other:
+        a, b = other[0]
+        text = f"it failed with {a.status}, and now with {b.status}"
+        report.add("error_code", None, a.status, b.status, text)
+
+
+def _check_latency(pairs: Sequence[tuple[float, float]], report: Report) -> None:
+    """Whether all calls take at least half as long again as the slowest one did, and in the middle
+    twice as long.
+    """
+    if len(pairs) < LEAST_TIMED:
+        return
+    before, after = [a for a, _ in pairs], [b for _, b in pairs]
+    old, new = middle(before), middle(after)
+    if new >= SLOWER * old and new - old >= SLOWER_MS and min(after) >= 1.5 * max(before):
+        text = f"calls took {old:,.0f} ms and take {new:,.0f} ms"
+        report.add("latency", None, round(old, 1), round(new, 1), text)
+
+
+def _is_same(a: RowHead, b: RowHead) -> bool:
+    return a.digest == b.digest
+
+
+def _arguments(head: RowHead) -> bytes:
+    return orjson.dumps(dict(head.arguments), option=orjson.OPT_SORT_KEYS)
+
+
+def _part(calls: int, whole: int) -> str:
+    return "" if calls == whole else f", in {calls} of {whole} calls"

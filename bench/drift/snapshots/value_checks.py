@@ -1,0 +1,260 @@
+"""Checks of values: missing ones, other units, other distributions, other categories, a past that
+was rewritten.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from math import exp, log, log10
+from typing import Any, Final
+
+from bench.drift.finding import Level
+from bench.drift.snapshots.evidence import counts, histogram, series
+from bench.drift.snapshots.pool import FieldPool
+from bench.drift.snapshots.records import is_null, number, numbers
+from bench.drift.snapshots.report import Report
+from bench.drift.snapshots.statistics import (
+    fisher,
+    kolmogorov_smirnov,
+    middle,
+    psi,
+    psi_by_chance,
+    quantile,
+    rank_correlation,
+)
+from cache.dates import date_of
+
+PSI_MODERATE: Final = 0.1
+PSI_LARGE: Final = 0.2
+
+_CHANCE: Final = 1e-3
+_NULLS_MORE: Final = 0.1
+_LEAST_EMPTY: Final = 5
+"""Values from which a field without any is an error; of fewer, all may be missing by chance."""
+
+_LEAST: Final = 20
+"""Values on each side below which no distribution is compared."""
+
+_CLOSE, _NEAR = 0.15, 0.3
+"""How far from a power of ten, in decades, the middle of all factors may be, and most of them."""
+
+_MOVED: Final = log(1.25)
+_MOST_CATEGORIES: Final = 30
+_LEAST_SHARE: Final = 0.05
+
+
+def check_nulls(field: FieldPool, report: Report) -> bool:
+    """Whether more values are missing, by Fisher's test and by at least a tenth of all. Returns
+    whether no value is left.
+    """
+    cells = field.past if field.dated and field.past else None
+    before = [a for a, _ in cells] if cells else field.before
+    after = [b for _, b in cells] if cells else field.after
+    if not before or not after:
+        return False
+    old, new = sum(map(is_null, before)), sum(map(is_null, after))
+    a, b = old / len(before), new / len(after)
+    level: Level | None = None
+    if b == 1 and a < 0.5:
+        level = "ERR" if len(after) >= _LEAST_EMPTY else "WARN"
+    elif b - a >= _NULLS_MORE and fisher(old, len(before), new, len(after)) < _CHANCE:
+        level = "WARN"
+    elif a - b >= _NULLS_MORE and fisher(new, len(after), old, len(before)) < _CHANCE:
+        level = "INFO"
+    if level is not None:
+        text = f"{field.path}: {a:.0%} of the values were missing, {b:.0%} are"
+        report.add("null_share", field.path, round(a, 4), round(b, 4), text, level=level)
+    return a == 1 or b == 1
+
+
+def check_unit(field: FieldPool, report: Report) -> bool:
+    """Whether all values are multiplied by one power of ten, from a hundred on: values that belong
+    together, or the quantiles of those that do not. A factor of ten may be a split of shares, which
+    is `restated`.
+    """
+    power = _power_of_pairs(field.pairs)
+    if power is None and not field.pairs:
+        power = _power_apart(field.before, field.after, least=_LEAST)
+    if power is None and field.dated:
+        power = _power_apart(field.before[-len(field.newer) * 4 :], field.newer, least=5)
+    if power is None:
+        return False
+    few = len(field.pairs or field.after) < 3
+    before, after = _typical(field.before), _typical(field.after)
+    factor = f"{10**power:,}" if power > 0 else f"1/{10**-power:,}"
+    text = f"{field.path}: values are multiplied by {factor}, as by another unit"
+    report.add(
+        *("unit_changed", field.path, before, after, text),
+        level="WARN" if few else None,
+        evidence=_evidence(field),
+    )
+    return True
+
+
+def check_categories(field: FieldPool, report: Report) -> bool:
+    """Whether a field of few different texts has other ones."""
+    before, after = _texts(field.before), _texts(field.after)
+    if before is None or after is None or all(date_of(text, named=False) for text in before):
+        return False
+    first, second = sum(before.values()), sum(after.values())
+
+    def beyond_chance(count: int, of: int, others: int) -> bool:
+        share = count / of
+        return share >= _LEAST_SHARE and (1 - share) ** others < _CHANCE
+
+    gone = [t for t in before if t not in after and beyond_chance(before[t], first, second)]
+    new = [t for t in after if t not in before and beyond_chance(after[t], second, first)]
+    if not gone and not new:
+        return False
+    parts = [f"gone: {', '.join(map(_short, gone[:5]))}"] if gone else []
+    parts += [f"new: {', '.join(map(_short, new[:5]))}"] if new else []
+    report.add(
+        *("categories", field.path, [*before][:20], [*after][:20]),
+        f"{field.path} has other values; {'; '.join(parts)}",
+        level=None if gone else "INFO",
+        evidence=counts(before, after),
+    )
+    return True
+
+
+def check_restated(field: FieldPool, report: Report) -> bool:
+    """Whether values of dates before the newest one are other than they were."""
+    compared, changed = 0, []
+    for place, (a, b) in enumerate(field.past):
+        if a == b or is_null(a) or is_null(b):
+            compared += a == b and not is_null(a)
+            continue
+        compared += 1
+        if not _is_same(a, b):
+            changed.append(place)
+    if not changed:
+        return False
+    share = len(changed) / compared
+    a, b = field.past[changed[0]]
+    day = datetime.fromtimestamp(field.past_dates[changed[0]], UTC) if field.past_dates else None
+    since = f", first {a!r} to {b!r}" + (f" of {day:%Y-%m-%d}" if day and day.year < 9999 else "")
+    report.add(
+        *("restated", field.path, _jsonable(a), _jsonable(b)),
+        f"{field.path}: {len(changed)} of {compared} values of past dates changed{since[:120]}",
+        level="INFO" if share < 0.01 else None,
+        evidence=_evidence(field),
+    )
+    return True
+
+
+def check_distribution(field: FieldPool, report: Report) -> None:
+    """Whether numbers are distributed otherwise, beyond a movement that they have in common."""
+    if field.dated:
+        return  # a past that stays is compared value by value, and new dates may have new values
+    before = sorted(x for x in numbers(field.before) if x is not None)
+    after = sorted(x for x in numbers(field.after) if x is not None)
+    if min(len(before), len(after)) < _LEAST or len({*before}) < 5:
+        return
+    if _moved_together(field.pairs):
+        report.chances.append(1.0)
+        return
+    still = _without_movement(before, after)
+    distance, chance = kolmogorov_smirnov(before, still)
+    report.chances.append(chance)
+    index = psi(before, still)
+    if chance > 0.05 or index - psi_by_chance(len(before), len(still)) < PSI_MODERATE:
+        return
+    report.add_tested(
+        *(chance, field.path, _typical(field.before), _typical(field.after)),
+        f"{field.path}: another distribution (PSI {index:.2f}, Kolmogorov-Smirnov {distance:.2f})",
+        level="INFO" if index < PSI_LARGE else None,
+        evidence=histogram(before, after),
+    )
+
+
+def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
+    shifts = []
+    for a, b in pairs:
+        x, y = number(a), number(b)
+        if x and y:
+            shifts.append(log10(y / x) if y / x > 0 else 0.0)
+    if not shifts:
+        return None
+    power = round(centre := middle(shifts))
+    near = sum(abs(shift - power) <= _NEAR for shift in shifts) / len(shifts)
+    return power if abs(power) >= 2 and abs(centre - power) <= _CLOSE and near >= 0.8 else None
+
+
+def _power_apart(before: Sequence[Any], after: Sequence[Any], least: int) -> int | None:
+    first = sorted(abs(x) for x in numbers(before) if x)
+    second = sorted(abs(x) for x in numbers(after) if x)
+    if min(len(first), len(second)) < least:
+        return None
+    places = (0.1, 0.25, 0.5, 0.75, 0.9)
+    shifts = [log10(quantile(second, p) / quantile(first, p)) for p in places]
+    power = round(centre := middle(shifts))
+    spread = max(abs(shift - centre) for shift in shifts)
+    is_shift = abs(centre - power) <= _NEAR and spread <= 1.5 * _NEAR
+    return power if abs(power) >= 2 and is_shift else None
+
+
+def _moved_together(pairs: Sequence[tuple[Any, Any]]) -> bool:
+    """Whether things that are in both answers kept their order and moved by a few percent."""
+    values = [(x, y) for a, b in pairs if (x := number(a)) and (y := number(b)) and x * y > 0]
+    if len(values) < 5 or len(values) < len(pairs) / 2:
+        return False
+    moves = [log(y / x) for x, y in values]
+    centre = middle(moves)
+    spread = middle([abs(move - centre) for move in moves])
+    return abs(centre) <= _MOVED and spread <= 0.1 and rank_correlation(values) >= 0.8
+
+
+def _without_movement(before: Sequence[float], after: Sequence[float]) -> list[float]:
+    """The sorted values after, without what moved them all: a factor of positive ones, a sum of
+    others. A large movement is none.
+    """
+    old, new = middle(before), middle(after)
+    if before[0] > 0 and after[0] > 0:
+        move = log(new / old)
+        return [x / exp(move) for x in after] if abs(move) <= _MOVED else list(after)
+    reach = quantile(before, 0.75) - quantile(before, 0.25)
+    return [x - (new - old) for x in after] if abs(new - old) <= reach else list(after)
+
+
+def _texts(cells: Sequence[Any]) -> Counter[str] | None:
+    """How often each text stands, if there are few different ones."""
+    found = Counter(cell for cell in cells if type(cell) is str and not is_null(cell))
+    total = found.total()
+    if total < _LEAST or len(found) > min(_MOST_CATEGORIES, total / 3):
+        return None
+    return found
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two values differ at most by rounding."""
+    x, y = number(a), number(b)
+    if x is None or y is None:
+        return bool(a == b)
+    digits = min(_decimals(a), _decimals(b))
+    return abs(x - y) <= max(abs(x) * 1e-9, 0.500001 * 10.0**-digits if digits < 12 else 0.0)
+
+
+def _decimals(value: Any) -> int:
+    text = str(value)
+    return len(text.partition(".")[2]) if "." in text and "e" not in text else 99
+
+
+def _typical(cells: Sequence[Any]) -> float | None:
+    values = sorted(x for x in numbers(cells) if x is not None)
+    return float(f"{middle(values):.6g}") if values else None
+
+
+def _evidence(field: FieldPool) -> Mapping[str, Any] | None:
+    if field.past_dates:
+        return series(field.past_dates, field.past)
+    before = sorted(x for x in numbers(field.before) if x is not None)
+    after = sorted(x for x in numbers(field.after) if x is not None)
+    return histogram(before, after) if before and after else None
+
+
+def _jsonable(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
