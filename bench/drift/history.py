@@ -11,8 +11,7 @@ from bench.drift.differences import differences
 from bench.drift.finding import LEVELS, Finding, Level
 from bench.drift.functions import Parameter, Surface, read_functions
 from bench.drift.releases import Release
-from bench.drift.survival import Lifetime, survival
-from bench.metrics.interval import DIGITS, rounded
+from bench.drift.survival import followed
 
 CURVES: Final = {"all": "all functions", "catalogue": "of the catalogue"}
 """The survival curves, and what each is of."""
@@ -57,7 +56,7 @@ def history(
         "unread": unread,
         "counts": _counts(findings, tools),
         "survival": {
-            name: _survival(of, times, shapes)
+            name: followed(of, times, shapes, what="functions")
             for name, of in zip(CURVES, (first, first & tools), strict=True)
         },
         "findings": [{**f.to_json(), "catalogued": f.tool in tools} for f in _sorted(findings)],
@@ -115,38 +114,6 @@ def _moments(releases: Sequence[Release], shapes: Sequence[Shapes]) -> dict[str,
         for name in after.keys() - before.keys():
             moments[name] = f" since {new.version}"
     return moments
-
-
-def _survival(
-    names: Iterable[str], times: Sequence[float], shapes: Sequence[Shapes]
-) -> dict[str, Any]:
-    """How long functions of the oldest release last. One ends at the first release without it."""
-    lifetimes = []
-    ends: dict[str, float] = {}
-    for name in names:
-        gone = next((t for t, now in zip(times, shapes, strict=True) if name not in now), None)
-        lifetimes.append(Lifetime(times[-1] if gone is None else gone, gone is not None))
-        if gone is not None:
-            ends[name] = gone
-    steps = [
-        {
-            "time": step.time,
-            "at_risk": step.at_risk,
-            "ended": step.ended,
-            "survival": round(step.survival, DIGITS),
-            "error": None if step.error is None else round(step.error, DIGITS),
-            "interval": rounded(step.interval),
-        }
-        for step in survival(lifetimes)
-    ]
-    back = sorted(name for name in ends if name in shapes[-1])
-    return {
-        "functions": len(lifetimes),
-        "followed": times[-1],
-        "steps": steps,
-        "ended": sorted(ends),
-        "returned": back,
-    }
 
 
 def _counts(findings: Iterable[Finding], tools: Set[str]) -> list[dict[str, Any]]:

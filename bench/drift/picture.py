@@ -5,6 +5,7 @@ follows the reader's light or dark colours.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import ceil, floor, log10
@@ -44,27 +45,53 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Survival curves to draw: their title, what time counts since, the label of each, and the
+    times at which was looked. A curve's name is the class of its colours, `all` or `catalogue`.
+    """
+
+    title: str
+    since: str
+    survival: Mapping[str, Mapping[str, Any]]
+    labels: Mapping[str, str]
+    counts: str
+    times: Sequence[float]
+    unit: str
+
+
+def of_releases(content: Mapping[str, Any]) -> Curves:
+    """The curves of the content of `history`."""
+    return Curves(
+        f"Functions of AkShare {content['oldest']} that still exist",
+        f"{content['unit']} since {content['oldest']}; a mark for each release read",
+        {name: content["survival"][name] for name in CURVES},
+        CURVES,
+        "functions",
+        [row["time"] for row in content["releases"]],
+        content["unit"],
+    )
+
+
 def picture(content: Mapping[str, Any]) -> str:
     """The curves of the content of `history` as a file of its own."""
-    return drawing(content, _STYLE) + "\n"
+    return drawing(of_releases(content), _STYLE) + "\n"
 
 
-def drawing(content: Mapping[str, Any], style: str = "") -> str:
-    """The curves as an element of a page, which has the style of its classes."""
-    survival = {name: content["survival"][name] for name in CURVES}
-    scale = _Scale(content["releases"][-1]["time"], _least(survival.values()))
-    title = f"Functions of AkShare {content['oldest']} that still exist"
-    since = f"{content['unit']} since {content['oldest']}"
-    parts = [f'<text class="title" x="{_LEFT}" y="18">{escape(title)}</text>']
-    parts += scale.axes(since, [row["time"] for row in content["releases"]])
+def drawing(curves: Curves, style: str = "") -> str:
+    """The curves as an element of a page, which has the style of their classes."""
+    survival = curves.survival
+    scale = _Scale(curves.times[-1], _least(survival.values()))
+    parts = [f'<text class="title" x="{_LEFT}" y="18">{escape(curves.title)}</text>']
+    parts += scale.axes(curves.since, curves.times)
     for name, series in survival.items():
         parts += _curve(name, series, scale)
-    parts += _labels(survival, scale)
+    parts += _labels(curves, scale)
     said = "; ".join(
-        f"{CURVES[name]}: {percent(_last(series))} of {series['functions']:,}"
+        f"{curves.labels[name]}: {percent(_last(series))} of {series[curves.counts]:,}"
         for name, series in survival.items()
     )
-    label = escape(f"{title}, after {scale.longest:g} {content['unit']}: {said}")
+    label = escape(f"{curves.title}, after {scale.longest:g} {curves.unit}: {said}")
     styled = f"<style>{style}</style>" if style else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
@@ -85,8 +112,8 @@ class _Scale:
         part = (share - self.least) / (1 - self.least)
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * part
 
-    def axes(self, since: str, releases: Sequence[float]) -> list[str]:
-        """Grid, ticks and labels, and a mark on the axis for each release."""
+    def axes(self, since: str, marks: Sequence[float]) -> list[str]:
+        """Grid, ticks and labels, and a mark on the axis for each time at which was looked."""
         parts = []
         right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
         step = _step(1 - self.least)
@@ -97,7 +124,7 @@ class _Scale:
             text = f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>'
             parts.append(text)
         parts.append(f'<path class="axis" d="M{_LEFT} {bottom}H{right}"/>')
-        parts += [f'<path class="axis" d="M{self.x(time):.1f} {bottom}v-6"/>' for time in releases]
+        parts += [f'<path class="axis" d="M{self.x(time):.1f} {bottom}v-6"/>' for time in marks]
         step = _step(self.longest)
         for place in range(floor(self.longest / step) + 1):
             time = place * step
@@ -107,7 +134,7 @@ class _Scale:
         middle = (_LEFT + right) / 2
         cut = "" if self.least == 0 else f"; the other axis begins at {self.least:.0%}"
         text = f'<text x="{middle}" y="{_HEIGHT - 14}" text-anchor="middle">'
-        parts.append(f"{text}{escape(since)}; a mark for each release read{cut}</text>")
+        parts.append(f"{text}{escape(since)}{cut}</text>")
         return parts
 
 
@@ -165,16 +192,16 @@ def _stairs(times: Sequence[float], shares: Sequence[float], scale: _Scale) -> l
     ]
 
 
-def _labels(survival: Mapping[str, Mapping[str, Any]], scale: _Scale) -> list[str]:
+def _labels(curves: Curves, scale: _Scale) -> list[str]:
     """The name and the last share of each curve beside its end, moved apart if they overlap."""
     parts, next_free = list[str](), 0.0
-    for name, series in sorted(survival.items(), key=lambda item: -_last(item[1])):
+    for name, series in sorted(curves.survival.items(), key=lambda item: -_last(item[1])):
         y = max(scale.y(_last(series)), next_free)
         next_free = y + _LABEL
         x = _WIDTH - _RIGHT + 14
         ended = len(series["ended"])
-        share = f"{percent(_last(series))} {CURVES[name]}"
+        share = f"{percent(_last(series))} {curves.labels[name]}"
         parts.append(f'<text class="{name} label" x="{x}" y="{y + 4:.1f}">{share}</text>')
-        text = f"{ended:,} of {series['functions']:,} ended"
+        text = f"{ended:,} of {series[curves.counts]:,} ended"
         parts.append(f'<text x="{x}" y="{y + 18:.1f}">{text}</text>')
     return parts

@@ -5,11 +5,12 @@ interval is symmetric for log(-log S), so it stays within 0 and 1 (Kalbfleisch a
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
+from typing import Any
 
-from bench.metrics.interval import Z_95
+from bench.metrics.interval import DIGITS, Z_95, rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,39 @@ def survival(lifetimes: Iterable[Lifetime]) -> list[Step]:
                 steps.append(Step(time, at_risk, ended[time], 0.0, None, None))
         at_risk -= followed[time]
     return steps
+
+
+def followed(
+    names: Iterable[str], times: Sequence[float], there: Sequence[Container[str]], what: str
+) -> dict[str, Any]:
+    """How long `names` last, as JSON: `there` says which exist at each of `times`. One ends at the
+    first time at which it is missing. The key `what` holds how many were followed.
+    """
+    lifetimes = []
+    ends: dict[str, float] = {}
+    for name in names:
+        gone = next((t for t, now in zip(times, there, strict=True) if name not in now), None)
+        lifetimes.append(Lifetime(times[-1] if gone is None else gone, gone is not None))
+        if gone is not None:
+            ends[name] = gone
+    steps = [
+        {
+            "time": step.time,
+            "at_risk": step.at_risk,
+            "ended": step.ended,
+            "survival": round(step.survival, DIGITS),
+            "error": None if step.error is None else round(step.error, DIGITS),
+            "interval": rounded(step.interval),
+        }
+        for step in survival(lifetimes)
+    ]
+    return {
+        what: len(lifetimes),
+        "followed": times[-1],
+        "steps": steps,
+        "ended": sorted(ends),
+        "returned": sorted(name for name in ends if name in there[-1]),
+    }
 
 
 def _log_log_interval(share: float, greenwood: float) -> tuple[float, float]:

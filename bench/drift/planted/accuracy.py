@@ -108,7 +108,7 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
         else:
             wrong[finding.check] += 1
             surprises.append({**finding.to_json(), "planted": item.check if item else None})
-    rows = []
+    rows: list[dict[str, Any]] = []
     for check in PLANTS:
         items = [item for item in world.planted if item.check == check]
         hits = [item for item in items if item.tool in found[check]]

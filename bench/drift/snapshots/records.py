@@ -34,6 +34,7 @@ _SAMPLE: Final = 200
 _DATA_KEY = re.compile(r"\d+(?:[-/.:T ]\d+)*Z?")
 _CODE_KEY = re.compile(r"[A-Z0-9][A-Z0-9.=^-]{1,11}")
 _CODES = 5
+_CODE = re.compile("0[0-9]")  # as in 000001
 _DIGITS, _LETTERS = re.compile("[0-9]+"), re.compile("[A-Za-z]+")
 
 
@@ -132,7 +133,7 @@ def _form(cell: Any) -> str | None:
     if type(cell) is not str:
         return _JSON.get(type(cell), "object")
     if len(cell) <= 40:
-        if number(cell) is not None and not cell.startswith("0"):  # 000001 is a code
+        if number(cell) is not None and not _CODE.match(cell):
             is_day = len(cell) == 8 and cell[:2] in ("19", "20") and cell.isdecimal()
             return "date 9" if is_day else "number as text"
         if date_of(cell, named=False) is not None:

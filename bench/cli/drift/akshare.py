@@ -1,4 +1,4 @@
-"""`finbench drift`: how tools change over time."""
+"""`finbench drift akshare`: what changes between releases of AkShare."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -7,35 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.drift.finding import LEVELS
+from bench.cli.drift.diff import fail, fail_on, table_of
 from gateway.cli.options import OutPath, echo_json, read_settings
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from bench.drift.releases import Release, Releases
 
 _SHOWN = 40
-_NUMBERS = frozenset(
-    [
-        *("days", "releases", "functions", "gone", "new", "parameters", "missing", "not yet"),
-        *("findings", "of the catalogue"),
-    ]
-)
-"""The columns of numbers, which are aligned on the right."""
 
 
 def _dir_option(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(name, type=OutPath(), metavar="DIR", help=text)
 
 
-@click.group()
-def drift() -> None:
-    """Show how tools change over time."""
-
-
-@drift.command()
+@click.command()
 @click.argument("versions", nargs=-1, metavar="[OLD NEW [RELEASE]...]")
 @click.option(
     "--releases",
@@ -46,11 +32,7 @@ def drift() -> None:
 )
 @_dir_option("--cache", "Folder of the fetched wheels. Default: `releases` in the cache folder.")
 @click.option("--catalogue", is_flag=True, help="Only findings about tools of the catalogue.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(LEVELS),
-    help="Exit with 1 if a finding is at least as bad.",
-)
+@fail_on
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--html", type=OutPath(dir_okay=False), metavar="FILE", help="Write a page.")
 @_dir_option("--out", "Write akshare.json, with the findings about the catalogue, and akshare.svg.")
@@ -89,8 +71,7 @@ def akshare(
         echo_json(content)
     else:
         _show(content)
-    if fail_on:
-        _fail(content["findings"], fail_on)
+    fail(content["findings"], fail_on)
 
 
 def _content(versions: Sequence[str], count: int | None, cache: Path | None) -> dict[str, Any]:
@@ -178,14 +159,6 @@ def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, forc
             raise click.ClickException(f"{error.filename or path}: {error.strerror}") from error
 
 
-def _fail(findings: Sequence[Mapping[str, Any]], limit: str) -> None:
-    from bench.drift.finding import reaches
-
-    if bad := sum(reaches(finding["level"], limit) for finding in findings):
-        echo(f"finbench: findings at level {limit} or worse: {bad}", err=True)
-        sys.exit(1)
-
-
 def _show(content: Mapping[str, Any]) -> None:
     from bench.drift.history import release_row
     from gateway.console import PlainConsole
@@ -193,7 +166,7 @@ def _show(content: Mapping[str, Any]) -> None:
     console = PlainConsole(narrowest=120)
     console.print(f"AkShare {content['oldest']} to {content['newest']}")
     columns = ("functions", "gone", "new", "parameters", "missing", "not yet")
-    table = _table("release", "date", content["unit"], *columns)
+    table = table_of("release", "date", content["unit"], *columns)
     for row in content["releases"]:
         table.add_row(*release_row(row))
     console.print(table)
@@ -207,7 +180,7 @@ def _show(content: Mapping[str, Any]) -> None:
     last = content["releases"][-1]
     if last["missing"]:
         console.print(f"missing in {last['version']}: {', '.join(last['missing'])}")
-    table = _table("level", "check", "findings", "of the catalogue")
+    table = table_of("level", "check", "findings", "of the catalogue")
     for kind in content["counts"]:
         table.add_row(*(str(kind[name]) for name in ("level", "check", "findings", "catalogued")))
     console.print(table)
@@ -238,7 +211,7 @@ def _show_findings(console: Any, findings: Sequence[Mapping[str, Any]]) -> None:
 
     chosen = [f for f in findings if f["catalogued"] and f["level"] != "INFO"]
     rows = grouped(chosen)
-    table = _table("level", "check", "tool", "what")
+    table = table_of("level", "check", "tool", "what")
     for row in rows[:_SHOWN]:
         table.add_row(*row)
     if rows:
@@ -247,13 +220,3 @@ def _show_findings(console: Any, findings: Sequence[Mapping[str, Any]]) -> None:
     if left or len(findings) > len(chosen):
         others = len(findings) - len(chosen)
         console.print(f"and {left}{others} other findings; --json has them all")
-
-
-def _table(*columns: str) -> "Table":
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    table = Table(box=SIMPLE)
-    for name in columns:
-        table.add_column(name, justify="right" if name in _NUMBERS else "left", overflow="fold")
-    return table
