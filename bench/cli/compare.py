@@ -169,7 +169,7 @@ def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) ->
         if left := episodes[f"only_{side}"]:
             console.print(f"episodes of {side.upper()} without a counterpart: {left}")
     _show_settings(console, result["settings"])
-    _show_metrics(console, result["metrics"], shares)
+    show_metrics(console, result["metrics"], shares)
     _show_days(console, result.get("days", {}))
     _show_flips(console, result["flips"])
 
@@ -204,9 +204,10 @@ def _show_settings(console: "Console", settings: Sequence[dict[str, Any]]) -> No
         console.print(f"[bold yellow]not alike:[/] {reason} ({names})")
 
 
-def _show_metrics(
-    console: "Console", metrics: dict[str, dict[str, Any]], shares: AbstractSet[str]
+def show_metrics(
+    console: "Console", metrics: Mapping[str, Mapping[str, Any]], shares: AbstractSet[str]
 ) -> None:
+    """Show each metric of A and B, with its difference; `shares` are shown in percent."""
     columns = ("metric", "tasks", "A", "B", "B - A", "95 % interval")
     counts = ("both", "only A", "only B", "neither", "p")
     table = _table(*columns, *counts, right=range(1, 11))

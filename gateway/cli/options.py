@@ -26,7 +26,13 @@ def echo_json(value: object) -> None:
 
 
 def run(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") -> None:
-    """Run a command's coroutine on uvloop and exit with what it returns.
+    """Run a command's coroutine as `ended` does, and exit with its code."""
+    sys.exit(ended(main, interrupted=interrupted))
+
+
+def ended(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") -> int:
+    """Run a coroutine of a command on uvloop and return the exit code that it returns, or that of
+    the signal that ended it.
 
     The first Ctrl-C cancels the coroutine, the second ends the process. With `interrupted`, which
     is printed at the first, SIGTERM does the same.
@@ -46,9 +52,9 @@ def run(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") 
             return await main()
 
     try:
-        sys.exit(uvloop.run(cancellable()))
+        return uvloop.run(cancellable())
     except (KeyboardInterrupt, asyncio.CancelledError):
-        sys.exit(128 + next(iter(ended_by), signal.SIGINT))
+        return 128 + next(iter(ended_by), signal.SIGINT)
 
 
 @contextmanager
