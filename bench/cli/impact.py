@@ -388,12 +388,18 @@ def _side(side: str, work: _Work, *, kept: bool) -> dict[str, Any]:
 def _end(
     found: "Impact", result: Mapping[str, Any], snapshots: tuple[Path, Path], limit: float | None
 ) -> None:
-    """Say what is missing, and exit with 1 if nothing was compared or too little is the same."""
+    """Say what is missing, and exit with 1 if no call was compared or too little is the same."""
     for side, path in zip(_SIDES, snapshots, strict=True):
         if missing := result["calls"][f"missing_{side}"]:
             calls = f"finport snapshot record --calls {result['run']}/calls.jsonl --out NEW"
             text = f"{missing} calls are not in {path}, which is no drift; `{calls}` records them"
             echo(f"finbench: {text}", err=True)
+    if not result["reproducibility"]["calls"]["of"]:
+        echo(
+            "finbench: no call of the run is in both snapshots, so the figures say nothing",
+            err=True,
+        )
+        sys.exit(1)
     same = found.same_outcomes
     if same is None:
         echo("finbench: no episode has all its calls in both snapshots", err=True)
@@ -442,11 +448,15 @@ def _show(result: Mapping[str, Any], shares: set[str]) -> None:
     said = [f"{name} {calls[column]:,}" for name, column in apart.items() if calls[column]]
     if said:
         console.print(f"calls that are not compared: {', '.join(said)}")
-    if left := episodes["episodes"] - episodes["compared"]:
+    if unplayed := episodes["not_replayed"]:
+        console.print(f"not replayed, so not compared: {unplayed:,} episodes")
+    if left := episodes["episodes"] - episodes["compared"] - unplayed:
         console.print(
             f"not compared: {left:,} of {episodes['episodes']:,} episodes, which have a call that "
             f"a snapshot lacks; {episodes['changed_but_not_compared']:,} of them have changed calls"
         )
+    if idle := episodes["compared_without_a_call"]:
+        console.print(f"compared, but without a call that snapshots record: {idle:,} episodes")
     if alone := episodes["changed_outcomes_without_a_changed_call"]:
         console.print(f"other outcomes without a changed call: {alone:,} episodes")
     if result["metrics"]:

@@ -20,7 +20,7 @@ from bench.metrics.interval import rounded, share, wilson
 from bench.record import EpisodeRecord
 from cache import Row, Snapshot
 from cache.row import OK
-from gateway.bind import Binder, InvalidCall
+from gateway.bind import Binder, InvalidCall, printable
 from gateway.recorded import error_of_row
 from manifests import Catalog
 
@@ -47,6 +47,7 @@ class Fate(StrEnum):
 
 CHANGED = frozenset([Fate.OTHER_ANSWER, Fate.NOW_FAILS, Fate.NOW_ANSWERS, Fate.OTHER_ERROR])
 MISSING = frozenset([Fate.MISSING_A, Fate.MISSING_B, Fate.MISSING_BOTH])
+NOT_RECORDED = frozenset([Fate.NEVER_RECORDED, Fate.REFUSED])
 
 Figures = Mapping[str, float | None]
 FiguresOf = Callable[[EpisodeRecord], Figures | None]
@@ -107,11 +108,12 @@ class Impact:
 
     An episode is compared if it was replayed and both snapshots have all of its calls. `compared`
     has their tasks and repeats. `outcome` in `changes` has, by metric, the figure on A and the
-    one on B.
+    one on B. `without_a_call` counts the compared ones that have no call that snapshots record.
     """
 
     episodes: int = 0
     not_replayed: int = 0
+    without_a_call: int = 0
     changed: int = 0
     changed_outcomes: int = 0
     compared: set[tuple[str, int]] = field(default_factory=set)
@@ -122,13 +124,14 @@ class Impact:
         """Count an episode of the recorded run. Raises `SnapshotError`."""
         self.episodes += 1
         changed: Counter[str] = Counter()
-        is_compared = True
+        met: set[Fate] = set()
         for call in calls_of(record):
             fate = fates.of(call)
-            tool = intern(call.tool)
+            met.add(fate)
+            tool = intern(printable(call.tool))
             self.tools.setdefault(tool, Counter())[fate] += 1
-            is_compared &= fate not in MISSING
             changed[tool] += fate in CHANGED
+        is_compared = MISSING.isdisjoint(met)
         on_a, on_b = a(record), b(record)
         outcome: dict[str, tuple[float | None, float | None]] = {}
         if on_a is None or on_b is None:
@@ -141,6 +144,7 @@ class Impact:
                 if figure != on_b.get(name)
             }
         if is_compared:
+            self.without_a_call += met <= NOT_RECORDED
             self.compared.add((record.id, record.repeat))
             self.changed += changed.total() > 0
             self.changed_outcomes += bool(outcome)
@@ -179,6 +183,7 @@ class Impact:
             "episodes": {
                 "episodes": self.episodes,
                 "compared": compared,
+                "compared_without_a_call": self.without_a_call,
                 "not_replayed": self.not_replayed,
                 "changed": self.changed,
                 "changed_but_not_compared": sum(not c["compared"] for c in self.changes),

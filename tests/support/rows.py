@@ -5,11 +5,15 @@ import random
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from cache import DiskTier, Entry, Recorder, Row, call_key, key_prefix
+import orjson
+
+from cache import DiskTier, Entry, Recorder, Row, Snapshot, call_key, key_prefix
+from gateway.errors import CallError, ErrorCode
 
 TOOLS = ("get_coin", "stock_zh_a_hist", "macro_china_cpi")
 REVISION = "0" * 16
@@ -49,6 +53,33 @@ def kept(folder: Path) -> int:
 
 def key(number: int) -> str:
     return call_key(key_prefix("t", REVISION), {"n": number})
+
+
+def rewritten(source: Path, out: Path, change: Callable[[Row], Row | None]) -> Path:
+    """A snapshot of what `change` makes of each row of another one; None leaves a row out."""
+
+    async def record() -> None:
+        with Snapshot(source) as rows:
+            async with Recorder.open(out) as recorder:
+                changed = [change(row) for row in rows.rows()]
+                await asyncio.gather(*(recorder.add(row) for row in changed if row is not None))
+
+    asyncio.run(record())
+    return out
+
+
+def answering(row: Row, text: str) -> Row:
+    """With another answer, a table of one cell."""
+    data = orjson.dumps([{"a": text}])
+    told = replace(row.entry, data=data, columns=("a",), rows=1, digest="")
+    return replace(row, status="ok", entry=told)
+
+
+def refusing(row: Row, code: ErrorCode = ErrorCode.UPSTREAM_ERROR) -> Row:
+    """With an error that a gateway can read."""
+    data = orjson.dumps(CallError(code, "gone").to_dict())
+    told = replace(row.entry, data=data, columns=None, rows=None, digest="")
+    return replace(row, status=code.value, entry=told)
 
 
 async def _record(path: Path, start: int) -> None:
