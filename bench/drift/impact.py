@@ -59,6 +59,7 @@ class Fates:
 
     def __init__(self, a: Snapshot, b: Snapshot, catalog: Catalog) -> None:
         self._a, self._b = a, b
+        self._catalog = catalog
         self._binder = Binder(catalog)
         self._of_key = lru_cache(REMEMBERED)(self._look_up)
 
@@ -66,11 +67,13 @@ class Fates:
         """Raises `SnapshotError` for a row that is damaged."""
         if call.problem is not None:
             return Fate.REFUSED
+        manifest = self._catalog.get(call.tool)
+        if manifest is not None and manifest.is_for_one:  # it need not bind: no record has sessions
+            return Fate.NEVER_RECORDED
         try:
-            bound = self._binder.bind(call.tool, call.arguments)
+            return self._of_key(self._binder.bind(call.tool, call.arguments).key)
         except InvalidCall:
             return Fate.REFUSED
-        return Fate.NEVER_RECORDED if bound.plan.is_for_one else self._of_key(bound.key)
 
     def _look_up(self, key: str) -> Fate:
         rows = []

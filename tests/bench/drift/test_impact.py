@@ -69,6 +69,7 @@ def test_what_becomes_of_a_call() -> None:
     [
         ("generate_wallet", {}, Fate.NEVER_RECORDED),
         ("market_open", {"symbols": "JNJ"}, Fate.NEVER_RECORDED),
+        ("market_observe", {}, Fate.NEVER_RECORDED),
         ("get_coin", {"uid": 3, "other": 4}, Fate.REFUSED),
         ("no_such_tool", {}, Fate.REFUSED),
     ],
