@@ -199,6 +199,17 @@ class Manifest(_Model):
             if p.required and p.filled_by == "agent" and p.example is not None
         }
 
+    def probe(self) -> dict[str, Scalar]:
+        """Arguments for the call by which drift of this tool is measured: those of `sample`, and
+        every other parameter that takes a date, so that no answer depends on the day of the call.
+        """
+        dates = {
+            p.name: p.example
+            for p in self.parameters
+            if p.filled_by == "agent" and p.withdrawn is None and p.example and _takes_date(p)
+        }
+        return {**self.sample(), **dates}
+
     @model_validator(mode="after")
     def _is_consistent(self) -> "Manifest":
         names = [p.name for p in self.parameters]
@@ -237,3 +248,13 @@ def is_of(value: object, type_: ScalarType) -> bool:
             return isinstance(value, int | float)
         case "boolean":
             return False
+
+
+_DATE_FORMATS = frozenset(["yyyymmdd", "date", "date-time", "yyyy", "yyyymm", "unix-seconds"])
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]|$)")
+
+
+def _takes_date(parameter: Parameter) -> bool:
+    if parameter.format in _DATE_FORMATS:
+        return True
+    return isinstance(parameter.example, str) and _ISO_DATE.match(parameter.example) is not None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cache.snapshot import Summary
     from gateway.bind import BoundCall
     from gateway.settings import GatewaySettings
-    from manifests import Catalog
+    from manifests import Catalog, Manifest
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUT = OutPath(dir_okay=False)
@@ -58,9 +58,13 @@ def record(
         raise click.UsageError("either --tools or --calls, not both")
     settings = read_settings(mode="record", snapshot=out, **simulated)
     catalog = Catalog.load()
-    wanted = _recorded_calls(calls) if calls else _sample_calls(catalog, tools)
-    wanted = _without_transactional(catalog, wanted)
-    bound = _bound(catalog, wanted)
+    wanted = (
+        recorded_calls(calls)
+        if calls
+        else [(manifest.name, dict(manifest.sample())) for manifest in chosen_tools(catalog, tools)]
+    )
+    wanted = without_transactional(catalog, wanted)
+    bound = bound_calls(catalog, wanted)
     run(lambda: _record(settings, catalog, bound, concurrency, as_json))
 
 
@@ -107,7 +111,7 @@ async def _record(
     if recorder is None or recorder.summary is None:
         echo("finport: nothing was recorded", err=True)
         return 1
-    _echo(recorder.summary, recorder.path, as_json)
+    echo_summary(recorder.summary, recorder.path, as_json)
     if missed:
         codes = ", ".join(f"{code} {n}" for code, n in missed.most_common())
         echo(f"finport: {missed.total()} calls could not be made: {codes}", err=True)
@@ -115,7 +119,8 @@ async def _record(
     return 0
 
 
-def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict[str, Any]]]:
+def chosen_tools(catalog: "Catalog", tools: str | None) -> "list[Manifest]":
+    """The tools that --tools names, or all that can be recorded. Raises `click.UsageError`."""
     from manifests.selection import check_names
 
     names = [name.strip() for name in tools.split(",") if name.strip()] if tools else []
@@ -123,28 +128,30 @@ def _sample_calls(catalog: "Catalog", tools: str | None) -> list[tuple[str, dict
         raise click.UsageError("--tools names no tool")
     with selecting():
         check_names(catalog, names)
-    if refused := sorted(_transactional(catalog).intersection(names)):
+    if refused := sorted(transactional_tools(catalog).intersection(names)):
         text = f"{', '.join(refused)}: answers of transactional tools may hold secrets of one "
         raise click.UsageError(f"{text}caller and are never recorded; leave them out of --tools")
-    chosen = (m for m in catalog if (not names or m.name in names) and not m.unavailable)
-    return [(manifest.name, dict(manifest.sample())) for manifest in chosen]
+    return [m for m in catalog if (not names or m.name in names) and not m.unavailable]
 
 
-def _transactional(catalog: "Catalog") -> set[str]:
+def transactional_tools(catalog: "Catalog") -> set[str]:
+    """The tools whose answers are never recorded."""
     return {manifest.name for manifest in catalog.select(intent="transactional")}
 
 
-def _without_transactional(
+def without_transactional(
     catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]
 ) -> list[tuple[str, dict[str, Any]]]:
-    left_out = _transactional(catalog)
+    """The calls that may be recorded; says how many others there are."""
+    left_out = transactional_tools(catalog)
     kept = [call for call in calls if call[0] not in left_out]
     if count := len(calls) - len(kept):
         echo(f"{count} calls of transactional tools are never recorded: left out", err=True)
     return kept
 
 
-def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
+def recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The calls of a file such as a run's calls.jsonl. Raises `click.UsageError`."""
     from gateway.json_text import read_json
     from manifests.regular_file import open_regular
 
@@ -168,7 +175,7 @@ def _recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return calls
 
 
-def _bound(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list["BoundCall"]:
+def bound_calls(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list["BoundCall"]:
     """Bind the calls and drop duplicates. Calls that no gateway would make are reported and left
     out.
     """
@@ -203,7 +210,7 @@ def show(file: Path, tool: str | None, as_json: bool) -> None:
         if as_json:
             echo_json({**asdict(opened.summary), "bytes": opened.bytes, "calls": rows})
             return
-        _echo(opened.summary, file, as_json=False)
+        echo_summary(opened.summary, file, as_json=False)
         for row in rows:
             arguments = orjson.dumps(row["arguments"]).decode()
             echo(f"{_time(row['recorded_at'])}  {row['status']:<16} {arguments}")
@@ -256,9 +263,9 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
     from cache import merge as merge_files
     from manifests import Catalog
 
-    without = _transactional(Catalog.load())
+    without = transactional_tools(Catalog.load())
     with _reported_errors():
-        _echo(merge_files(files, out, salvage=salvage, without=without), out, as_json)
+        echo_summary(merge_files(files, out, salvage=salvage, without=without), out, as_json)
 
 
 @snapshot.command()
@@ -278,7 +285,7 @@ def export(file: Path, form: str, out: Path | None, force: bool) -> None:
         raise click.UsageError("--format parquet needs --out")
     if out is not None and out.resolve() == file.resolve():
         raise click.UsageError(f"--out is the snapshot itself; {NEVER_CHANGES}")
-    without = _transactional(Catalog.load())
+    without = transactional_tools(Catalog.load())
     with _reported_errors(), Snapshot(file) as opened:
         if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
             echo(f"{withheld} rows of transactional tools are left out", err=True)
@@ -313,7 +320,8 @@ def _reported_errors() -> Iterator[None]:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
-def _echo(summary: "Summary", path: Path, as_json: bool) -> None:
+def echo_summary(summary: "Summary", path: Path, as_json: bool) -> None:
+    """Print what a snapshot holds."""
     if as_json:
         echo_json(asdict(summary))
         return

@@ -5,6 +5,9 @@ import click
 from bench.cli.drift.accuracy import accuracy
 from bench.cli.drift.akshare import akshare
 from bench.cli.drift.diff import diff
+from bench.cli.drift.impact import impact
+from bench.cli.drift.record import record
+from bench.cli.drift.watch import watch
 
 
 @click.group()
@@ -12,5 +15,5 @@ def drift() -> None:
     """Show how tools change over time."""
 
 
-for command in (diff, akshare, accuracy):
+for command in (record, watch, diff, impact, akshare, accuracy):
     drift.add_command(command)

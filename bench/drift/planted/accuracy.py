@@ -20,15 +20,15 @@ EACH: Final = 30
 """Tools in which drift of one check is planted, a third at each strength."""
 
 UNTOUCHED: Final = 150
-"""Tools that have nothing but expected movement."""
+"""Tools at least that have nothing but expected movement."""
 
 SIMULATED: Final = "simulated"
 
 
 @dataclass(frozen=True)
 class World:
-    """The simulated tools of two snapshots, and what was planted in them. Tools that are neither
-    planted nor `moved` answer the same twice.
+    """The simulated tools of two snapshots, what was planted in them, and the names of those that
+    only `moved` as expected.
     """
 
     tools: Sequence[Simulated]
@@ -41,7 +41,6 @@ def make(catalog: Catalog, seed: int) -> World:
     luck = random.Random(seed)  # noqa: S311 - simulation
     manifests = [manifest for manifest in catalog if not manifest.is_for_one]
     luck.shuffle(manifests)
-    moved = frozenset(manifest.name for manifest in manifests[:UNTOUCHED])
     free = [simulate(manifest, seed) for manifest in manifests]
     tools, rest = free[:UNTOUCHED], free[UNTOUCHED:]
     planted = []
@@ -53,10 +52,7 @@ def make(catalog: Catalog, seed: int) -> World:
         tools += chosen
         names = {tool.manifest.name for tool in chosen}
         rest = [tool for tool in rest if tool.manifest.name not in names]
-    for tool in rest:
-        for before, after in zip(tool.before, tool.after, strict=True):
-            after.value, after.columns = before.value, before.columns
-            after.recorded_at = before.recorded_at + 60
+    moved = frozenset(tool.manifest.name for tool in (*free[:UNTOUCHED], *rest))
     return World([*tools, *rest], planted, moved)
 
 

@@ -31,6 +31,8 @@ class FieldPool:
     pairs: list[tuple[Any, Any]] = field(default_factory=list)
     past: list[tuple[Any, Any]] = field(default_factory=list)
     past_dates: list[float] = field(default_factory=list)
+    past_starts: list[int] = field(default_factory=list)
+    """Where the records of each call begin in `past`."""
     newer: list[Any] = field(default_factory=list)
     """The cells of records whose date is after the newest one before."""
     calls: int = 0
@@ -42,6 +44,12 @@ class FieldPool:
     @property
     def path(self) -> str:
         return ".".join(filter(None, (self.place, self.name)))
+
+    def past_around(self, place: int) -> tuple[list[float], list[tuple[Any, Any]]]:
+        """The dates and the cells of the call whose records in `past` include that place."""
+        start = max(start for start in self.past_starts if start <= place)
+        end = min((s for s in self.past_starts if s > place), default=len(self.past))
+        return self.past_dates[start:end], self.past[start:end]
 
 
 @dataclass(slots=True)
@@ -102,6 +110,7 @@ class Pool:
             pool.dated = True
             dates, later = a.dates[alignment.date], b.dates[alignment.date]
             newest = max(dates)
+            pool.past_starts.append(len(pool.past))
             for (i, _), cell in zip(alignment.pairs, cells, strict=True):
                 if dates[i] < newest:
                     pool.past.append(cell)

@@ -137,7 +137,7 @@ def check_restated(field: FieldPool, report: Report) -> bool:
         *("restated", field.path, _jsonable(a), _jsonable(b)),
         f"{field.path}: {len(changed)} of {compared} values of past dates changed{since[:120]}",
         level="INFO" if share < 0.01 else None,
-        evidence=_evidence(field),
+        evidence=_evidence(field, changed[0]),
     )
     return True
 
@@ -244,9 +244,9 @@ def _typical(cells: Sequence[Any]) -> float | None:
     return float(f"{middle(values):.6g}") if values else None
 
 
-def _evidence(field: FieldPool) -> Mapping[str, Any] | None:
+def _evidence(field: FieldPool, place: int = 0) -> Mapping[str, Any] | None:
     if field.past_dates:
-        return series(field.past_dates, field.past)
+        return series(*field.past_around(place))
     before = sorted(x for x in numbers(field.before) if x is not None)
     after = sorted(x for x in numbers(field.after) if x is not None)
     return histogram(before, after) if before and after else None
