@@ -23,7 +23,8 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
     has it), `overload`, `strangers` (a client with a key during a flood without keys), `driver`
     (against Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as
     well), `model` (a request to a model, against the official client), `hangs` (a healthy host
-    while others hang), `rows` (the cost of a million rows), `compress` (shortened answers).
+    while others hang), `rows` (the cost of a million rows), `compress` (shortened answers),
+    `market` (sessions of a recorded market), `drift` (two snapshots compared; writes 2 GB).
     Default: all.
     """
     from bench.speed import main as measurements

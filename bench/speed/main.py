@@ -27,6 +27,7 @@ from bench.speed import akshare as speed_akshare
 from bench.speed import cache as speed_cache
 from bench.speed import compress as speed_compress
 from bench.speed import doors as speed_doors
+from bench.speed import drift as speed_drift
 from bench.speed import driver as speed_driver
 from bench.speed import hangs as speed_hangs
 from bench.speed import live as speed_live
@@ -140,4 +141,5 @@ ALL = {
     "rows": _on_loop(speed_rows.rows, 5),
     "compress": _on_loop(speed_compress.compression, 50),
     "market": _on_loop(speed_market.market, 150),
+    "drift": Measurement(speed_drift.drift, 600),
 }
