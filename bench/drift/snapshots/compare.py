@@ -22,7 +22,7 @@ from manifests import Catalog
 FALSE_RATE: Final = 0.01
 """The share of all findings about distributions that may be chance."""
 
-ALONE_BYTES: Final = 16 * 2**20
+ALONE_BYTES: Final = 4 * 2**20
 """Two smaller snapshots are compared in this process."""
 
 LEAST_TOOLS: Final = 3

@@ -35,6 +35,7 @@ _DATA_KEY = re.compile(r"\d+(?:[-/.:T ]\d+)*Z?")
 _CODE_KEY = re.compile(r"[A-Z0-9][A-Z0-9.=^-]{1,11}")
 _CODES = 5
 _CODE = re.compile("0[0-9]")  # as in 000001
+_BEGINS_NUMBER = frozenset("0123456789+-.,")
 _DIGITS, _LETTERS = re.compile("[0-9]+"), re.compile("[A-Za-z]+")
 
 
@@ -102,7 +103,7 @@ def number(cell: Any) -> float | None:
         return cell if cell - cell == 0 else None
     if kind is int:
         return float(cell) if -1e300 < cell < 1e300 else None
-    if kind is not str or len(cell) > 40 or cell.strip() in NULLS:
+    if kind is not str or len(cell) > 40 or cell[:1] not in _BEGINS_NUMBER:
         return None
     try:
         value = float(cell.replace(",", "").removesuffix("%").removesuffix("％"))
