@@ -38,19 +38,31 @@ def align(before: Records, after: Records) -> Alignment | None:
     if before.place == "" and before.rows == after.rows == 1:
         return Alignment([(0, 0)], dated=False)
     common = [name for name in before.fields if name in after.fields]
-    for pattern in (_IDENTITY, _NAME):
-        for name in common:
-            if name == KEY or pattern.search(name.rpartition(".")[2]) is None:
-                continue
-            pairs = _pairs(before.fields[name], after.fields[name])
-            if pairs is not None and len(pairs) >= _LEAST_COMMON * min(before.rows, after.rows):
-                return Alignment(pairs, dated=False)
-        if pattern is _IDENTITY and (dated := _by_date(before, after, common)):
-            return dated
-    name = KEY
-    if name in common and (pairs := _pairs(before.fields[name], after.fields[name])):
-        return Alignment(pairs, dated=False)
-    return None
+    found, are_others = _by_name(before, after, common, _IDENTITY)
+    if found is None and not are_others:
+        found = _by_date(before, after, common)
+    if found is None:
+        found, _ = _by_name(before, after, common, _NAME)
+    if found is None and KEY in common and (pairs := _pairs(before.fields[KEY], after.fields[KEY])):
+        found = Alignment(pairs, dated=False)
+    return found
+
+
+def _by_name(
+    before: Records, after: Records, common: Sequence[str], pattern: re.Pattern[str]
+) -> tuple[Alignment | None, bool]:
+    """By the first field that `pattern` names and that tells records apart. Also returns whether
+    such a field says that most records are other ones than before.
+    """
+    are_others = False
+    for name in common:
+        if name == KEY or pattern.search(name.rpartition(".")[2]) is None:
+            continue
+        pairs = _pairs(before.fields[name], after.fields[name])
+        if pairs is not None and len(pairs) >= _LEAST_COMMON * min(before.rows, after.rows):
+            return Alignment(pairs, dated=False), False
+        are_others |= pairs is not None
+    return None, are_others
 
 
 def _by_date(before: Records, after: Records, common: Sequence[str]) -> Alignment | None:
