@@ -75,17 +75,23 @@ def _by_date(before: Records, after: Records, common: Sequence[str]) -> Alignmen
         if dates is None or others is None:
             continue
         pairs = _pairs(dates, others)
-        if pairs is not None:
-            return Alignment(pairs, dated=True, date=name)
-        for code in common:
+        for code in common if pairs is None else ():
             if _IDENTITY.search(code) or _NAME.search(code):
                 pairs = _pairs(
                     [*zip(dates, before.fields[code], strict=True)],
                     [*zip(others, after.fields[code], strict=True)],
                 )
                 if pairs is not None:
-                    return Alignment(pairs, dated=True, date=name)
+                    break
+        if pairs is not None and len(pairs) >= _LEAST_COMMON * _within(dates, others):
+            return Alignment(pairs, dated=True, date=name)
     return None
+
+
+def _within(dates: Sequence[float], others: Sequence[float]) -> int:
+    """How many of `dates` are in the time that both cover."""
+    first, last = max(min(dates), min(others)), min(max(dates), max(others))
+    return sum(first <= date <= last for date in dates)
 
 
 def _is_ordered(dates: Sequence[float]) -> bool:
