@@ -19,7 +19,7 @@ from cache import Snapshot
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 
-FALSE_RATE: Final = 0.01
+FALSE_RATE: Final = 0.05
 """The share of all findings about distributions that may be chance."""
 
 ALONE_BYTES: Final = 4 * 2**20
