@@ -26,6 +26,11 @@ _ENVIRONMENT = (
 _PIPE_BYTES = 2**18  # of output that is buffered before it is read
 
 
+def environment() -> dict[str, str]:
+    """The variables that a process which we start gets: none holds a secret."""
+    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+
+
 async def start(module: str) -> Process:
     """Run `python -m module`. The caller must end it. Raises `UpstreamFault` (`crashed`)."""
     try:
@@ -34,7 +39,7 @@ async def start(module: str) -> Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env=environment(),
             limit=_PIPE_BYTES,
             start_new_session=True,
         )

@@ -25,6 +25,7 @@ from gateway.kept import KeptAnswers
 from gateway.outcome import Outcome, Wanted
 from gateway.recorded import never_recorded, not_in_snapshot, row_of_error
 from gateway.settings import GatewaySettings
+from gateway.shapes.watch import ShapeWatch
 from gateway.upstreams.hosts import Hosts
 
 log = logging.getLogger("finport")
@@ -69,6 +70,11 @@ class Answers:
         if self.snapshot is not None:
             made |= self.snapshot.summary.upstreams.keys()
         return " and ".join(sorted(made))
+
+    @property
+    def shapes(self) -> ShapeWatch | None:
+        """What compares the shapes of live answers, if that is on."""
+        return self._fetcher.shapes
 
     @property
     def market(self) -> str | None:

@@ -25,6 +25,7 @@ from gateway.kept import KeptAnswers
 from gateway.outcome import Outcome, Wanted
 from gateway.recorded import recorded_now, row_of_answer
 from gateway.settings import GatewaySettings
+from gateway.shapes.watch import ShapeWatch
 from gateway.upstreams.hosts import Hosts
 from manifests import Source
 
@@ -54,7 +55,9 @@ class Fetcher:
         kept: KeptAnswers,
         recorder: Recorder | None,
         clock: Clock,
+        shapes: ShapeWatch | None = None,
     ) -> None:
+        self.shapes = shapes
         self._settings = settings
         self._adapters = adapters
         self._hosts = hosts
@@ -165,6 +168,8 @@ class Fetcher:
             kept = Kept(entry, now, fresh_until=now, stored=False)
         else:
             kept = self._kept.keep(bound, entry, for_its_handle=self._recorder is not None)
+        if self.shapes is not None and not (call.asked.no_store or plan.is_for_one):
+            self.shapes.look(bound, entry)
         if self._recorder is not None and not plan.is_for_one:
             await self._recorder.add(row_of_answer(bound, entry))
         return Outcome(kept, source=upstream, attempts=flight.attempts)

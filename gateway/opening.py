@@ -18,6 +18,7 @@ from gateway.fetcher import Fetcher
 from gateway.finder import embedder_of
 from gateway.kept import KeptAnswers
 from gateway.settings import GatewaySettings, SettingsError
+from gateway.shapes.watch import ShapeWatch
 from gateway.upstreams.hosts import Hosts, plans_of
 from gateway.upstreams.opening import open_upstream
 from manifests import Catalog, Source
@@ -52,9 +53,12 @@ async def open_answers(
             tiers.append(await parts.enter_async_context(disk))
         if settings.market is not None:
             adapters["market"] = await parts.enter_async_context(_market(settings, settings.market))
+        shapes = None
+        if settings.mode != "offline" and settings.shape_share:
+            shapes = await parts.enter_async_context(ShapeWatch.open(settings))
         hosts = Hosts(settings, plans)
         kept = KeptAnswers(MemoryTier(settings.memory_bytes), tiers, snapshot, clock)
-        fetcher = Fetcher(settings, adapters, hosts, kept, recorder, clock)
+        fetcher = Fetcher(settings, adapters, hosts, kept, recorder, clock, shapes)
         answers = Answers(settings, kept, fetcher, hosts, recorder, clock)
         parts.push_async_callback(answers.close)
         yield answers

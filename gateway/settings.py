@@ -6,6 +6,7 @@ defaults below.
 
 import logging
 import os
+import shlex
 from collections.abc import Mapping
 from hashlib import blake2b
 from math import ceil
@@ -114,6 +115,10 @@ class GatewaySettings(BaseSettings):
     there are the tools `market_*`, with at most `market_sessions` sessions, each of which ends when
     it is not used for `market_idle_s`. `access_log` writes a line about each request to the log.
     `otel` exports spans as the OTEL_* variables of OpenTelemetry say.
+
+    `shape_share` is the share of live answers whose shape is compared with earlier ones; 0 turns
+    that off. `shape_webhook` is a URL, which may hold a secret, to which each change is posted;
+    `shape_command` are the words of a command that gets it on standard input.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
@@ -144,6 +149,10 @@ class GatewaySettings(BaseSettings):
     extractor_url: BaseUrl | None = None
     extractor_model: str | None = None
     extractor_key: SecretStr | None = None
+
+    shape_share: float = Field(default=0.1, ge=0, le=1)
+    shape_webhook: SecretStr | None = None
+    shape_command: Annotated[tuple[str, ...], NoDecode] = ()
 
     market: Path | None = None
     market_sessions: int = Field(default=20_000, ge=1)
@@ -194,6 +203,34 @@ class GatewaySettings(BaseSettings):
         for key in keys:
             _check_header(key)
         return keys
+
+    @field_validator("shape_webhook")
+    @classmethod
+    def _is_url(cls, url: SecretStr | None) -> SecretStr | None:
+        """Check for `http` or `https` and a host; the text of a refusal has no part of the URL."""
+        if url is None or not url.get_secret_value():
+            return None
+        try:
+            parts = urlsplit(url.get_secret_value())
+            is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            is_whole = False
+        if not is_whole or not url.get_secret_value().isprintable():
+            raise ValueError("must be of the form https://HOST/PATH")
+        return url
+
+    @field_validator("shape_command", mode="before")
+    @classmethod
+    def _words(cls, value: Any) -> Any:
+        """Split a text as a shell does."""
+        return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+    @field_validator("shape_command")
+    @classmethod
+    def _can_be_run(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        if words and (not words[0] or any("\0" in word for word in words)):
+            raise ValueError("must be a program and its arguments")
+        return words
 
     @field_validator("metrics_key", mode="after")
     @classmethod
@@ -257,6 +294,11 @@ class GatewaySettings(BaseSettings):
         simulated = self.upstream == "simulated"
         folder = self.cache_dir / self.cache_name if simulated else self.cache_dir
         return folder.absolute() / "quota.sqlite"
+
+    @property
+    def shapes_path(self) -> Path:
+        """The file of the known shapes of answers, one for each upstream."""
+        return (self.cache_dir / self.cache_name).absolute() / "shapes.sqlite"
 
     @property
     def sharing(self) -> int:

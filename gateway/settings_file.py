@@ -1,7 +1,8 @@
 """The settings file: the one that FINPORT_CONFIG names, else `finport.toml` in the current folder.
 
 A file that is merely found may be someone else's, as in a checkout. So it may not say where secrets
-are sent or who may use them; only the operator does, in the environment or in a file named there.
+are sent, who may use them or what is run; only the operator does, in the environment or in a file
+named there.
 Anything that is not a settings file, or is too large for one, raises `SettingsError`.
 """
 
@@ -21,9 +22,10 @@ OPERATORS_ONLY = frozenset(
         *("rapidapi_base_url", "akshare_base_url", "embeddings_url", "extractor_url"),
         *("api_keys", "clients_file", "metrics_key", "allow_transactional"),
         *("allowed_hosts", "allowed_origins"),
+        *("shape_webhook", "shape_command"),
     }
 )
-"""Settings that a found file may not contain: where secrets are sent, and who may use them."""
+"""What a found file may not say: where secrets are sent, who may use them, and what is run."""
 
 
 class SettingsError(Exception):
@@ -64,8 +66,8 @@ def _check_found(path: Path, said: Mapping[str, Any]) -> None:
     if given:
         raise SettingsError(
             f"setting {given[0]}: {path} was only found here, and may not say where secrets are "
-            f"sent or who may use them; set {CONFIG}={FOUND} to trust the whole file, or move the "
-            f"setting to FINPORT_{given[0].upper()}"
+            f"sent, who may use them or what is run; set {CONFIG}={FOUND} to trust the whole file, "
+            f"or move the setting to FINPORT_{given[0].upper()}"
         )
 
 

@@ -148,6 +148,10 @@ class ToolManifest(BaseModel):
     sample: dict[str, Any] = Field(description="Arguments of an example call.")
     freshness: dict[str, Any]
     refused: str | None = Field(description="Why the caller may not use it, if so.")
+    shape_changes: list[dict[str, Any]] = Field(
+        description="What differed from earlier answers in the live one that last did: `kind`, "
+        "`path`, types `before` and `after`, `time`."
+    )
 
 
 class ResultsPage(_Shape):

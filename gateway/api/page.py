@@ -9,6 +9,7 @@ does; finding and reading tools work without the script.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.resources import files
@@ -29,6 +30,7 @@ from gateway.bind import printable
 from gateway.call import Gateway
 from gateway.duration import duration
 from gateway.finder import ToolFinder
+from gateway.terminal import plain
 from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
 from manifests.catalog import MAX_QUERY
 from manifests.export import arguments_schema
@@ -155,9 +157,11 @@ class Page:
             name = printable(name)
             nearest = self._gateway.catalog.nearest(name)
             return self._problem(404, "Unknown tool", f"No tool is named {name!r}.", nearest)
+        shapes = self._gateway.answers.shapes
         return self._html(
             "tool.html",
             tool=manifest,
+            changes=await shapes.last_changes(name) if shapes else [],
             fields=_fields(manifest),
             freshness=_in_words(rule_of(manifest.timeliness, manifest.freshness)),
             refused=not self._gateway.may_use(manifest, None),
@@ -231,6 +235,8 @@ def _package_data() -> tuple[Mapping[str, tuple[bytes, str]], Environment]:
     environment.filters["words"] = lambda text: text.replace("_", " ")
     environment.filters["value"] = _text
     environment.filters["coded"] = _coded
+    environment.filters["plain"] = plain
+    environment.filters["utc"] = _utc
     for name in templates:
         environment.get_template(name)
     return static, environment
@@ -277,6 +283,10 @@ def _fields(manifest: Manifest) -> list[Field]:
 def _text(value: Scalar) -> str:
     """Return a value as the text that a form holds."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _utc(time: float) -> str:
+    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _in_words(rule: Rule) -> str:

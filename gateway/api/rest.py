@@ -227,7 +227,14 @@ class Rest:
         if manifest is None:
             return problem(request, unknown_tool(self._gateway.catalog, name))
         refusal = self._gateway.refusal(manifest, request[CALLER].context.grant)
-        return listing(request, {**describe(manifest), "refused": refusal and refusal.message})
+        shapes = self._gateway.answers.shapes
+        changes = await shapes.last_changes(name) if shapes else []
+        about = {
+            **describe(manifest),
+            "refused": refusal and refusal.message,
+            "shape_changes": [change.to_dict() for change in changes],
+        }
+        return listing(request, about)
 
     async def tools(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/tools`: pages of the tools that the caller may use, by tags.

@@ -71,6 +71,20 @@ _FAMILIES: dict[str, tuple[str, str]] = {
         "tier kind",
         "Damaged rows, failed reads and dropped writes.",
     ),
+    "finport_shape_changes_total": (
+        "tool kind",
+        "Differences between the shape of a live answer and that of earlier ones.",
+    ),
+    "finport_shape_answers_total": (
+        "outcome",
+        "Live answers that were chosen for a comparison of their shape: compared, first of their "
+        "kind, or not compared (too_large, busy, failed).",
+    ),
+    "finport_shape_notices_total": (
+        "receiver outcome",
+        "Changes of shape that the webhook and the command were told of (sent), or not (failed, "
+        "left_out).",
+    ),
     "finport_host_breaker_opened_total": ("host", "Times that the host's breaker has opened."),
     "finport_akshare_workers_started_total": ("", "Processes started to run AkShare."),
     "finport_akshare_workers": ("state", "Processes that run AkShare."),

@@ -267,6 +267,19 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
         ],
         "finport_akshare_workers_started_total": [([], [started])],
     }
+    shapes = answers.shapes
+    if shapes is not None:
+        counters["finport_shape_changes_total"] = [
+            ([tool, kind], [count]) for (tool, kind), count in shapes.changes.items()
+        ]
+        counters["finport_shape_answers_total"] = [
+            ([outcome], [count]) for outcome, count in shapes.answers.items()
+        ]
+        counters["finport_shape_notices_total"] = [
+            ([receiver, outcome], [count])
+            for receiver, outcomes in shapes.notices.items()
+            for outcome, count in outcomes.items()
+        ]
     gauges: Figures = {
         "finport_workers": [([], [1])],
         "finport_pending_calls": [([], [answers.pending])],

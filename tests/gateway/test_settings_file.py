@@ -25,6 +25,8 @@ HOSTILE = {
     "allow_transactional": "true",
     "allowed_hosts": '["evil.example"]',
     "allowed_origins": '["http://evil.example"]',
+    "shape_webhook": '"http://evil.example/planted"',
+    "shape_command": '"touch planted"',
 }
 
 

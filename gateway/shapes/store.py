@@ -1,0 +1,206 @@
+"""The file of known shapes, in SQLite, which all worker processes of a gateway share.
+
+One row has what is known of one tool's answers to calls of one variant; a bounded number of
+variants is kept, and of changes. The file holds paths and types, and no values of answers.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gateway.shapes.known import Change, Difference, Known
+from gateway.shapes.shape import Shape, TooLarge
+
+LOCK_S = 1.0
+"""How long another process is waited for."""
+
+AGAIN_S = 0.01
+
+VARIANTS = 64
+"""Variants of one tool that are kept: those seen last."""
+
+CHANGES = 20
+"""Changes of one tool that are kept: the newest."""
+
+MAX_KNOWN = 2**16
+"""Bytes of what is known of one variant."""
+
+SEEN_S = 3_600.0
+"""How far behind the time may be at which a variant was last seen."""
+
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS known (
+        tool TEXT, variant TEXT, seen_at REAL NOT NULL, shapes BLOB NOT NULL,
+        PRIMARY KEY (tool, variant)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS change (
+        number INTEGER PRIMARY KEY, tool TEXT NOT NULL, variant TEXT NOT NULL, kind TEXT NOT NULL,
+        path TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL, upstream TEXT NOT NULL,
+        time REAL NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS change_tool ON change (tool, number)",
+)
+_READ = "SELECT seen_at, shapes FROM known WHERE tool = ? AND variant = ?"
+_WRITE = """
+INSERT INTO known VALUES (?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at, shapes = excluded.shapes
+"""
+_FORGET = """
+DELETE FROM known WHERE tool = ? AND variant NOT IN (
+    SELECT variant FROM known WHERE tool = ? ORDER BY seen_at DESC LIMIT ?
+)
+"""
+_NOTE = """
+INSERT INTO change (tool, variant, kind, path, before, after, upstream, time)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_FORGET_CHANGES = """
+DELETE FROM change WHERE tool = ? AND number NOT IN (
+    SELECT number FROM change WHERE tool = ? ORDER BY number DESC LIMIT ?
+)
+"""
+_CHANGES = "SELECT kind, path, before, after, tool, variant, upstream, time FROM change"
+_NEWEST_FIRST = " ORDER BY time DESC, number DESC LIMIT ?"
+
+
+class ShapeStore:
+    """The open file, for one thread. Made by `ShapeStore.open`."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, path: Path) -> "ShapeStore":
+        """Open or create the file. Raises `OSError` and `sqlite3.Error`."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        until = time.monotonic() + LOCK_S
+        while True:
+            try:
+                return cls._open(path)
+            except sqlite3.Error as error:
+                # If several processes switch a new file to WAL, SQLite fails some without a wait.
+                is_locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_locked or time.monotonic() > until:
+                    raise
+            time.sleep(AGAIN_S)
+
+    @classmethod
+    def _open(cls, path: Path) -> "ShapeStore":
+        database = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("PRAGMA wal_autocheckpoint = 64")  # pages: keeps the WAL small
+            store = cls(database)
+            with store._transaction():
+                for table in _TABLES:
+                    database.execute(table)
+        except BaseException:
+            database.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        self._database.close()
+
+    def learn(
+        self, tool: str, variant: str, shape: Shape, upstream: str, at: float
+    ) -> list[Change] | None:
+        """Compare an answer with earlier ones and remember its shape; None if it is the first.
+
+        Of processes that find the same change, one gets it. Raises `TooLarge`, and `sqlite3.Error`
+        if the file can't be read or written.
+        """
+        if (same := self._same(tool, variant, shape, at)) is not None:
+            return same
+        with self._transaction():
+            if (same := self._same(tool, variant, shape, at)) is not None:
+                return same
+            row = self._database.execute(_READ, (tool, variant)).fetchone()
+            shapes, found = _learned(row[1] if row else None, shape)
+            self._database.execute(_WRITE, (tool, variant, at, shapes))
+            self._database.execute(_FORGET, (tool, tool, VARIANTS))
+            changes = [
+                Change(d.kind, d.path, d.before, d.after, tool, variant, upstream, at)
+                for d in found or ()
+            ]
+            self._note(tool, changes)
+        return None if found is None else changes
+
+    def _same(self, tool: str, variant: str, shape: Shape, at: float) -> list[Change] | None:
+        """An empty list if the answer tells nothing new, as most do, which needs no transaction."""
+        row = self._database.execute(_READ, (tool, variant)).fetchone()
+        if row is None or abs(at - row[0]) > SEEN_S:
+            return None
+        shapes, found = _learned(row[1], shape)
+        return [] if shapes == row[1] and found == [] else None
+
+    def _note(self, tool: str, changes: list[Change]) -> None:
+        for c in changes[:CHANGES]:
+            types = (orjson.dumps(types).decode() for types in (c.before, c.after))
+            values = (c.tool, c.variant, c.kind, c.path, *types, c.upstream, c.time)
+            self._database.execute(_NOTE, values)
+        if changes:
+            self._database.execute(_FORGET_CHANGES, (tool, tool, CHANGES))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            raise
+
+
+def read_changes(path: Path, tool: str | None = None, most: int = 10_000) -> list[Change]:
+    """The changes in a file that others may be writing, the newest first. Raises `OSError`."""
+    if not path.exists():
+        return []
+    where, values = (" WHERE tool = ?", [tool]) if tool is not None else ("", [])
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S)) as database:
+            rows = database.execute(_CHANGES + where + _NEWEST_FIRST, [*values, most])
+            return [_change(*row) for row in rows]
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise OSError(f"the file of shapes {path} can't be read: {error}") from None
+
+
+def _change(kind: Any, path: Any, before: str, after: str, *rest: Any) -> Change:
+    return Change(kind, path, tuple(orjson.loads(before)), tuple(orjson.loads(after)), *rest)
+
+
+def _learned(before: object, shape: Shape) -> tuple[bytes, list[Difference] | None]:
+    """What is known then, as the file holds it, and what differs: None for a first answer, and for
+    one whose row in the file is damaged.
+
+    Tables and documents are known apart. The first answer of the other form is a change of type.
+    Raises `TooLarge`.
+    """
+    forms: dict[str, Known] = {}
+    with suppress(ValueError):
+        if isinstance(before, bytes):
+            said = orjson.loads(before)
+            forms = {str(form): Known.of_json(known) for form, known in said.items()}
+    form = "table" if shape.is_table else "document"
+    if shape.is_empty and form not in forms:
+        form = next(iter(forms), form)  # an empty array may be either
+    found: list[Difference] | None = None
+    if form in forms:
+        found = forms[form].learn(shape)
+    else:
+        if forms:
+            found = [Difference("type_changed", "", (*forms,), (form,))]
+        forms[form] = Known.of(shape)
+    shapes = orjson.dumps({form: known.to_json() for form, known in forms.items()})
+    if len(shapes) > MAX_KNOWN:
+        raise TooLarge
+    return shapes, found
