@@ -86,6 +86,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("FINPORT_CLIENTS_FILE", str(tmp_path / "clients.json"))
     monkeypatch.setattr("gateway.settings.user_cache_path", tmp_path.joinpath)
     monkeypatch.setenv("FINPORT_AKSHARE_WORKERS", "1")  # to import AkShare takes 2 s each
+    monkeypatch.setenv("FINPORT_SHAPE_SHARE", "0")  # else chance would decide which are compared
     monkeypatch.chdir(tmp_path)
 
 
@@ -107,6 +108,8 @@ def _disks_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         *("cache.disk.LOCK_S", "gateway.upstreams.accounts.LOCK_S"),
         *("gateway.kept.TIER_WAIT_S", "gateway.answers.RECORDING_WAIT_S"),
+        *("gateway.shapes.store.LOCK_S", "gateway.shapes.watch.CLOSE_S"),
+        "gateway.shapes.watch.READ_S",
     ):
         monkeypatch.setattr(name, PATIENCE_S)
 

@@ -75,9 +75,10 @@ class Known:
 
     @classmethod
     def of(cls, shape: Shape, streak: int = ALWAYS) -> "Known":
-        """What the first answer tells."""
-        parts = {name: cls.of(part) for name, part in shape.parts.items()}
-        return cls({*shape.types}, 0 if shape.is_empty else streak, {} if shape.is_empty else parts)
+        """What the first answer tells; of an empty one, nothing but that."""
+        if shape.is_empty:
+            return cls(set(), 0, {})
+        return cls({*shape.types}, streak, {n: cls.of(part) for n, part in shape.parts.items()})
 
     def learn(self, shape: Shape) -> list[Difference]:
         """Compare an answer and remember its shape. Raises `TooLarge` if all answers together have

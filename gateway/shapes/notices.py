@@ -99,7 +99,7 @@ class Receiver:
         self.outcomes[outcome] += changes
         self._untold += changes
         if time.monotonic() >= self._logged_at + LOGGED_S:
-            log.warning("%s was not told of %d changes: %s", self._name, self._untold, why)
+            log.warning("%s missed changes (%d): %s", self._name, self._untold, why)
             self._logged_at, self._untold = time.monotonic(), 0
 
 

@@ -85,13 +85,14 @@ class _Reader:
     def __init__(self, named: Collection[str]) -> None:
         self._named = named
         self._values = self._paths = 0
+        self._is_cut = False
 
     def document(self, data: bytes) -> Shape:
         if len(data) > MAX_DOCUMENT:
             raise TooLarge
         shape = Shape()
         self._add(shape, orjson.loads(data), 0)
-        shape.is_empty = not _has_value(shape)
+        shape.is_empty = not (self._is_cut or _has_value(shape))
         return shape
 
     def table(self, data: bytes, columns: Collection[str], rows: int) -> Shape:
@@ -111,6 +112,7 @@ class _Reader:
             return
         shape.types.add(_TYPES[type(value)])
         if depth == MAX_DEPTH:
+            self._is_cut = self._is_cut or bool(value)
             return
         if type(value) is dict:
             of_data = []

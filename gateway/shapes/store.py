@@ -186,7 +186,7 @@ def _learned(before: object, shape: Shape) -> tuple[bytes, list[Difference] | No
     Raises `TooLarge`.
     """
     forms: dict[str, Known] = {}
-    with suppress(ValueError):
+    with suppress(ValueError, AttributeError):
         if isinstance(before, bytes):
             said = orjson.loads(before)
             forms = {str(form): Known.of_json(known) for form, known in said.items()}

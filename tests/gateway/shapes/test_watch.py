@@ -1,0 +1,290 @@
+"""Answers in use: a gateway in front of an upstream that changes what it answers."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from cache import CacheControl
+from gateway import CallContext, Gateway, GatewaySettings
+from gateway.server import http
+from gateway.shapes.shape import MAX_DOCUMENT, Shape
+from gateway.shapes.store import CHANGES, VARIANTS, ShapeStore, read_changes
+from gateway.telemetry.exposition import TEXT
+from gateway.telemetry.metrics import CallMetrics, Metrics
+from gateway.telemetry.vitals import Vitals
+from manifests import Catalog
+from tests.support.commands import finport
+from tests.support.shapes import ANEW, open_compared
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+EVIL = "<b>\x1b[2J\u202e'\"&"
+
+
+async def test_a_change_is_counted_stored_and_told_on_the_tools_page(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_compared(catalog, tmp_path) as compared, Vitals.watch() as vitals:
+        await compared.answer({"data": [{"price": 1, "name": "x"}]})
+        await compared.answer({"data": [{"price": 2, "name": "y"}]})
+        assert await compared.changes() == []
+        await compared.answer({"data": [{"price": "2", "cost": 1}]})
+        assert await compared.changes() == [
+            "type_changed data[].price: number > string",
+            "path_removed data[].name: string > ",
+            "path_added data[].cost:  > number",
+        ]
+        async with Metrics.open(compared.gateway, vitals, CallMetrics()) as metrics:
+            text = (await metrics.exposition(TEXT)).decode()
+        for kind in ("type_changed", "path_removed", "path_added"):
+            line = f'finport_shape_changes_total{{kind="{kind}",tool="get_coin"}} 1.0'
+            assert line in text or f'{{tool="get_coin",kind="{kind}"}} 1.0' in text
+        assert 'finport_shape_answers_total{outcome="compared"} 2.0' in text
+        async with http.serve(compared.gateway) as url, aiohttp.ClientSession(url) as client:
+            async with client.get("/tools/get_coin") as response:
+                page = " ".join((await response.text()).split())
+            async with client.get("/v1/tools/get_coin") as response:
+                manifest = await response.json()
+            async with client.get("/tools/get_coins") as response:
+                assert "Last change of shape" not in await response.text()
+        assert "Last change of shape" in page
+        assert "<code>data[].price</code> from number to string" in page
+        assert [c["kind"] for c in manifest["shape_changes"]] == [
+            *("type_changed", "path_removed", "path_added")
+        ]
+        assert manifest["shape_changes"][1]["before"] == ["string"]
+
+
+async def test_tables_differ_by_columns(catalog: Catalog, tmp_path: Path) -> None:
+    async with open_compared(catalog, tmp_path) as compared:
+        await compared.answer([{"日期": "2024-01-02", "收盘": 1.5}])
+        await compared.answer([{"日期": "2024-01-02", "收盘价": 1.5}])
+        assert await compared.changes() == [
+            "column_removed 收盘: number > ",
+            "column_added 收盘价:  > number",
+        ]
+        await compared.answer([])
+        assert await compared.changes() == ["empty :  > "]
+        await compared.answer({"error": "none"})
+        assert await compared.changes() == ["type_changed : table > document"]
+        await compared.answer([{"日期": "2024-01-02", "收盘价": 1.5}])
+        await compared.answer({"error": "none"})
+        assert compared.kinds == {
+            **dict.fromkeys(["column_removed", "column_added", "empty", "type_changed"], 1)
+        }
+
+
+async def test_arguments_that_choose_a_form_have_shapes_of_their_own(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    tool = "ticker_per_symbol"
+    async with open_compared(catalog, tmp_path) as compared:
+        await compared.answer({"a": 1}, tool, market="global", symbol="BTCUSD")
+        await compared.answer({"b": 1}, tool, market="local", symbol="BTCUSD")
+        await compared.answer({"b": 1, "ETHUSD": 1}, tool, market="local", symbol="BTCUSD")
+        assert await compared.changes(tool) == ["path_added ETHUSD:  > number"]
+        await compared.answer({"a": 1}, tool, market="global", symbol="ETHUSD")
+        assert compared.kinds == {"path_added": 1}
+        changes = await compared.watch.last_changes(tool)
+        assert [c.variant for c in changes] == ['{"market":"local"}']
+
+
+async def test_what_is_known_outlives_the_gateway_and_is_shared(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_compared(catalog, tmp_path) as first:
+        await first.answer({"a": 1, "b": 1})
+        async with open_compared(catalog, tmp_path, first.url) as second:
+            second.answering = first.answering
+            await first.answer({"a": 1})
+            await second.answer({"a": 1})
+            assert first.kinds == {"path_removed": 1}
+            assert second.kinds == {}
+            assert await second.changes() == ["path_removed b: number > "]
+        url = first.url
+        path = first.gateway.settings.shapes_path
+    assert [c.path for c in read_changes(path)] == ["b"]
+    async with open_compared(catalog, tmp_path, url) as other_upstream_now_gone:
+        assert other_upstream_now_gone.gateway.settings.shapes_path == path
+        assert await other_upstream_now_gone.changes() == ["path_removed b: number > "]
+
+
+async def test_each_of_many_changes_at_once_is_found_by_one_of_two_gateways(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with (
+        open_compared(catalog, tmp_path) as first,
+        open_compared(catalog, tmp_path, first.url) as second,
+    ):
+        await first.answer({"a": 1})
+        for n in range(15):
+            first.answering.body = json.dumps({"a": 1, f"b{n}x": 1}).encode()
+            before = first.watch.answers.total() + second.watch.answers.total()
+            for each in (first, second):
+                assert (await each.gateway.call("get_coin", {"uuid": f"n{n}"}, ANEW)).ok
+            await until(
+                lambda before=before: (  # type: ignore[misc]
+                    first.watch.answers.total() + second.watch.answers.total() == before + 2
+                )
+            )
+        both = first.watch.changes + second.watch.changes
+        assert both == {("get_coin", "path_added"): 15}
+
+
+async def test_when_it_is_off_there_is_no_file(catalog: Catalog, tmp_path: Path) -> None:
+    async with open_compared(catalog, tmp_path, shape_share=0) as compared:
+        assert (await compared.gateway.call("get_coin", {"uuid": "x"}, ANEW)).ok
+        assert compared.gateway.answers.shapes is None
+        path = compared.gateway.settings.shapes_path
+    assert path.parent.is_dir()
+    assert not path.exists()
+
+
+async def test_cached_answers_and_those_that_may_not_be_stored_are_left_alone(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    unstored = CallContext(cache=CacheControl(no_store=True))
+    async with open_compared(catalog, tmp_path) as compared:
+        await compared.answer({"a": 1})
+        for _ in range(5):
+            assert (await compared.gateway.call("get_coin", {"uuid": "Qwsogvtv82FCd"})).ok
+        compared.answering.body = b'{"b": 1}'
+        assert (await compared.gateway.call("get_coin", {"uuid": "y"}, unstored)).ok
+        assert (await compared.gateway.call("generate_wallet", {}, ANEW)).error is not None
+        await compared.answer({"a": 1})
+        assert compared.watch.answers == {"first": 1, "compared": 1}
+        assert compared.kinds == {}
+
+
+async def test_a_share_of_the_answers_is_compared(catalog: Catalog, tmp_path: Path) -> None:
+    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path, shape_share=0.5)
+    async with Gateway.open(settings, catalog=catalog) as gateway:
+        for n in range(60):
+            assert (await gateway.call("get_coin", {"uuid": f"n{n}"})).ok
+        watch = gateway.answers.shapes
+        assert watch is not None
+        assert 0 < watch.answers.total() <= 60
+    assert 5 < watch.answers.total() < 55
+
+
+async def test_what_cannot_be_compared_is_counted(catalog: Catalog, tmp_path: Path) -> None:
+    async with open_compared(catalog, tmp_path) as compared:
+        await compared.answer({"a": "x" * MAX_DOCUMENT})
+        await compared.answer({f"a{n}x": n for n in range(1_000)})
+        await compared.answer({"a": [[[1] * 100] * 100] * 100})
+        assert compared.watch.answers == {"too_large": 3}
+        await compared.answer({"a": 1})
+        assert compared.watch.answers == {"too_large": 3, "first": 1}
+
+
+@pytest.mark.parametrize("content", [b"no database" * 1_000, None])
+async def test_a_file_that_is_damaged_or_cannot_be_written_fails_no_call(
+    content: bytes | None, catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_compared(catalog, tmp_path) as compared:
+        path = compared.gateway.settings.shapes_path
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content)
+        for n in range(3):
+            await compared.answer({f"a{n}": 1})
+        assert compared.watch.answers == {"failed": 3}
+        assert await compared.changes() == []
+        assert caplog.text.count("could not be compared") == 1
+    done = finport("doctor", "--drift", cache=path.parent.parent)
+    assert done.returncode in (0, 1)
+
+
+async def test_a_damaged_row_counts_as_none(catalog: Catalog, tmp_path: Path) -> None:
+    async with open_compared(catalog, tmp_path) as compared:
+        for damaged in (b"{", b"[]", b'{"document": 3}', b'{"document": [1, 2, 3]}', "text", 7):
+            await compared.answer({"a": 1})
+            with closing(sqlite3.connect(compared.gateway.settings.shapes_path)) as database:
+                database.execute("UPDATE known SET shapes = ?", (damaged,))
+                database.commit()
+            await compared.answer({"b": 1})
+        assert compared.watch.answers["failed"] == 0
+        assert compared.watch.answers["first"] == 7
+
+
+async def test_hostile_names_stay_text(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "x" * 10_000
+    async with open_compared(catalog, tmp_path) as compared:
+        await compared.answer({EVIL: 1, long: {long: {long: 1}}})
+        await compared.answer({"a": 1, long: {long: {long: {long: 1, "b": 1}}}})
+        async with (
+            http.serve(compared.gateway) as url,
+            aiohttp.ClientSession(url) as client,
+            client.get("/tools/get_coin") as response,
+        ):
+            page = await response.text()
+        changes = await compared.watch.last_changes("get_coin")
+        settings = compared.gateway.settings
+    assert "path removed" in page
+    assert not [mark for mark in ("<b>", "\x1b", "\u202e") if mark in page]
+    assert max(len(change.path) for change in changes) <= 300
+    monkeypatch.setenv("FINPORT_RAPIDAPI_BASE_URL", settings.rapidapi_base_url or "")
+    for options in ([], ["--json"]):
+        done = finport("doctor", "--drift", *options, cache=settings.cache_dir)
+        assert done.returncode == 0
+        assert "path_removed" in done.stdout
+        assert not [mark for mark in ("\x1b", "\u202e") if mark in done.stdout]
+
+
+def test_the_file_is_bounded(tmp_path: Path) -> None:
+    store = ShapeStore.open(tmp_path / "s.sqlite")
+    for n in range(VARIANTS + 10):
+        first = Shape({"object"}, {"a": Shape({"number"})})
+        assert store.learn("t", f'{{"n":{n}}}', first, "live", float(n)) is None
+    again = Shape({"object"}, {"a": Shape({"number"}), "b": Shape({"number"})})
+    assert store.learn("t", '{"n":0}', again, "live", 100.0) is None, "the oldest one is forgotten"
+    assert store.learn("t", '{"n":73}', again, "live", 100.0) != []
+    for n in range(CHANGES + 10):
+        again.parts[f"c{n}"] = Shape({"number"})
+        assert len(store.learn("t", '{"n":73}', again, "live", 101.0 + n) or []) == 1
+    store.close()
+    kept = read_changes(tmp_path / "s.sqlite")
+    assert [change.path for change in kept] == [f"c{n}" for n in reversed(range(10, CHANGES + 10))]
+
+
+def test_the_doctor_lists_changes(tmp_path: Path) -> None:
+    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
+    assert (done.returncode, "no change is recorded" in done.stdout) == (0, True)
+    assert not any(tmp_path.iterdir()), "a doctor changes nothing"
+    path = tmp_path / "simulated-0" / "shapes.sqlite"
+    store = ShapeStore.open(path)
+    for tool, at in (("one", 10.0), ("two", 20.0)):
+        store.learn(tool, "{}", Shape({"table"}, {"a": Shape({"number"})}), "simulated", at)
+        other = Shape({"table"}, {"a": Shape({"string"})})
+        store.learn(tool, "{}", other, "simulated", at + 1)
+    store.close()
+    done = finport("doctor", "--drift", "--upstream", "simulated", "--json", cache=tmp_path)
+    assert json.loads(done.stdout) == [
+        {
+            "tool": tool,
+            "kind": "type_changed",
+            "path": "a",
+            "before": ["number"],
+            "after": ["string"],
+            "upstream": "simulated",
+            "variant": {},
+            "time": f"1970-01-01T00:00:{second}+00:00",
+        }
+        for tool, second in (("two", 21), ("one", 11))
+    ]
+    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
+    lines = done.stdout.splitlines()
+    assert [line.split()[:5] for line in lines[1:]] == [
+        [tool, "type_changed", "a", "number", "string"] for tool in ("two", "one")
+    ]
+    path.write_bytes(b"no database" * 1_000)
+    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
+    assert (done.returncode, "can't be read" in done.stderr) == (1, True)
