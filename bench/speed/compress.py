@@ -42,10 +42,10 @@ Figures = dict[str, float | str]
 
 async def compression(seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures:
     """Milliseconds of processor time, of lag, and calls a second."""
-    table = _table(ROWS, 0)
+    table = price_table(ROWS, 0)
     log.info("a table of %d rows", ROWS)
-    took = [_median_ms(partial(compress, table, BUDGET, question)) for question in QUESTIONS]
-    parsed = _median_ms(partial(orjson.loads, table.data))
+    took = [median_ms(partial(compress, table, BUDGET, question)) for question in QUESTIONS]
+    parsed = median_ms(partial(orjson.loads, table.data))
     figures: Figures = {
         "rows": ROWS,
         "columns": len(table.columns or ()),
@@ -63,10 +63,10 @@ async def compression(seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures
 
 async def _beside_the_loop() -> Figures:
     """How long a long table takes, and how late the event loop is meanwhile."""
-    tables = [_table(LONG_ROWS, seed) for seed in range(LONG_TABLES)]
+    tables = [price_table(LONG_ROWS, seed) for seed in range(LONG_TABLES)]
     shortener, manifest = Shortener(), next(iter(Catalog.load()))
     took = []
-    await shortener.make(_table(ROWS, 0), manifest, BUDGET, "")  # loads the vocabulary, 0.2 s
+    await shortener.make(price_table(ROWS, 0), manifest, BUDGET, "")  # loads the vocabulary, 0.2 s
     async with Vitals.watch() as vitals:
         for number, table in enumerate(tables):
             started = time.perf_counter()
@@ -106,7 +106,7 @@ async def _over_http(seconds: float, rounds: int) -> Figures:
     }
 
 
-def _median_ms(work: Callable[[], object]) -> float:
+def median_ms(work: Callable[[], object]) -> float:
     """Processor time of one run, once everything is loaded."""
     work()
     took = []
@@ -117,7 +117,7 @@ def _median_ms(work: Callable[[], object]) -> float:
     return statistics.median(took)
 
 
-def _table(rows: int, seed: int) -> Entry:
+def price_table(rows: int, seed: int) -> Entry:
     """Daily prices, as `stock_zh_a_hist` gives them."""
     luck, price, records = random.Random(seed), 10.0, []  # noqa: S311 - test data
     for number in range(rows):

@@ -35,6 +35,7 @@ from bench.speed import market as speed_market
 from bench.speed import model as speed_model
 from bench.speed import overload as speed_overload
 from bench.speed import rows as speed_rows
+from bench.speed import shapes as speed_shapes
 from bench.speed import strangers as speed_strangers
 from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import Gateway, GatewaySettings
@@ -140,6 +141,7 @@ ALL = {
     "hangs": _on_loop(speed_hangs.hangs, 10),
     "rows": _on_loop(speed_rows.rows, 5),
     "compress": _on_loop(speed_compress.compression, 50),
+    "shapes": Measurement(speed_shapes.shapes, 5),
     "market": _on_loop(speed_market.market, 150),
     "drift": Measurement(speed_drift.drift, 600),
 }

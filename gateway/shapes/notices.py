@@ -91,6 +91,8 @@ class Receiver:
                 self.outcomes["sent"] += 1
             except UndeliveredError as error:
                 self._lose("failed", str(error))
+            except Exception as error:  # noqa: BLE001 - the next change can be told
+                self._lose("failed", type(error).__name__)
             except asyncio.CancelledError:
                 self._lose("failed", "the gateway has closed")
                 raise

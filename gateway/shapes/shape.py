@@ -21,6 +21,11 @@ from cache.dates import date_of
 MAX_DOCUMENT = 2**20
 """Bytes of the longest document that is read."""
 
+MAX_MARKS = 50_000
+"""Commas and opening brackets of the longest document that is read. Parsing holds the interpreter's
+lock, and the event loop waits meanwhile: so many take up to 4 ms.
+"""
+
 MAX_PATHS = 500
 MAX_VALUES = 10_000
 MAX_DEPTH = 16
@@ -88,7 +93,7 @@ class _Reader:
         self._is_cut = False
 
     def document(self, data: bytes) -> Shape:
-        if len(data) > MAX_DOCUMENT:
+        if len(data) > MAX_DOCUMENT or sum(map(data.count, (b",", b"[", b"{"))) > MAX_MARKS:
             raise TooLarge
         shape = Shape()
         self._add(shape, orjson.loads(data), 0)

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from cache.entry import is_time
 from gateway.shapes.known import Change, Difference, Known
 from gateway.shapes.shape import Shape, TooLarge
 
@@ -174,8 +175,13 @@ def read_changes(path: Path, tool: str | None = None, most: int = 10_000) -> lis
         raise OSError(f"the file of shapes {path} can't be read: {error}") from None
 
 
-def _change(kind: Any, path: Any, before: str, after: str, *rest: Any) -> Change:
-    return Change(kind, path, tuple(orjson.loads(before)), tuple(orjson.loads(after)), *rest)
+def _change(*row: Any) -> Change:
+    """Raises `ValueError` for a row that no process wrote, and `TypeError`."""
+    kind, path, before, after, tool, variant, upstream, at = row
+    had, has = (tuple(map(str, orjson.loads(types))) for types in (before, after))
+    if not is_time(at) or not isinstance(orjson.loads(variant), dict):
+        raise ValueError("a row of it is damaged")
+    return Change(kind, str(path), had, has, str(tool), variant, str(upstream), at)
 
 
 def _learned(before: object, shape: Shape) -> tuple[bytes, list[Difference] | None]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from adapters.normalise import from_value
 from cache import Entry
 from gateway.shapes.known import ALWAYS, Difference, Known
-from gateway.shapes.shape import MAX_DOCUMENT, MAX_PATHS, Shape, TooLarge, shape_of
+from gateway.shapes.shape import MAX_DOCUMENT, MAX_MARKS, MAX_PATHS, Shape, TooLarge, shape_of
 
 OPPOSITE = {
     "column_removed": "column_added",
@@ -153,6 +153,8 @@ def test_what_is_too_large_is_said() -> None:
         shape([{f"a{n}x": n for n in range(MAX_PATHS + 1)}])
     with pytest.raises(TooLarge):
         shape([[[0] * 50] * 50] * 50)
+    with pytest.raises(TooLarge):
+        shape([[]] * MAX_MARKS)
     known = Known.of(shape({f"a{n}x": n for n in range(MAX_PATHS)}))
     with pytest.raises(TooLarge):
         known.learn(shape({"other": 1}))

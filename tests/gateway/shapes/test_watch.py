@@ -285,6 +285,15 @@ def test_the_doctor_lists_changes(tmp_path: Path) -> None:
     assert [line.split()[:5] for line in lines[1:]] == [
         [tool, "type_changed", "a", "number", "string"] for tool in ("two", "one")
     ]
+    for column, damaged in (("before", "[1"), ("variant", "[]"), ("time", 1e300), ("time", "x")):
+        with closing(sqlite3.connect(path)) as database:
+            [kept] = database.execute(f"SELECT {column} FROM change LIMIT 1").fetchone()  # noqa: S608
+            database.execute(f"UPDATE change SET {column} = ?", (damaged,))  # noqa: S608
+            database.commit()
+            done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
+            assert (done.returncode, "can't be read" in done.stderr) == (1, True), column
+            database.execute(f"UPDATE change SET {column} = ?", (kept,))  # noqa: S608
+            database.commit()
     path.write_bytes(b"no database" * 1_000)
     done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
     assert (done.returncode, "can't be read" in done.stderr) == (1, True)
