@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +21,7 @@ import anyio
 import orjson
 
 from adapters.connector import Connector
-from adapters.process import environment, kill
+from adapters.process import environment, kill, standard_input
 from gateway.settings import GatewaySettings
 from gateway.shapes.known import Change
 
@@ -172,7 +172,11 @@ class _Command:
             raise UndeliveredError(f"it could not be started: {error.strerror}") from None
         try:
             async with asyncio.timeout(COMMAND_S):
-                await process.communicate(change + b"\n")
+                with suppress(OSError, RuntimeError):  # it may have ended without reading
+                    pipe = standard_input(process)
+                    pipe.write(change + b"\n")
+                    pipe.close()
+                await process.wait()
         except TimeoutError:
             raise UndeliveredError(f"it did not end within {COMMAND_S:g} s") from None
         finally:
