@@ -1,7 +1,8 @@
 """Asks every tool its probe calls for a recording, without straining any host.
 
-Calls to one host are made one after another, `pace_s` apart; hosts are asked at the same time. If a
-host's quota is used up, or its circuit breaker stays open, its other calls are left for later.
+Calls to one host are made one after another, and start `pace_s` apart or more; hosts are asked at
+the same time. A host is asked no more, and its other calls are left for later, if its quota is used
+up, if its circuit breaker stays open, or if several calls in succession got no answer in time.
 """
 
 import asyncio
@@ -13,16 +14,30 @@ from typing import Final
 
 import anyio
 
+from adapters.credential import credential_arguments
+from adapters.fault import UpstreamFault
 from cache import SnapshotError
 from gateway import Gateway
 from gateway.bind import BoundCall
+from gateway.duration import duration
 from gateway.errors import CallError, ErrorCode
+from gateway.result import Result
+from gateway.settings import GatewaySettings
 from gateway.upstreams.hosts import host_of
 
 PATIENCE_S: Final = 90.0
 """The longest wait for a host that asks to come back later."""
 
-TELL_S: Final = 5.0
+HUNG: Final = 3
+"""So many calls of a host in succession without an answer in time, each of which may take the
+gateway's whole deadline, show that it hangs. The breaker counts attempts of half a minute only.
+"""
+
+WARN_AFTER: Final = 10
+"""If none of so many first calls is answered, something common to all is wrong."""
+
+LEAST_HOSTS: Final = 3
+"""If none of so many hosts answers, the fault is not theirs."""
 
 LATER: Final = frozenset(
     [
@@ -37,70 +52,165 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Progress:
-    """How many calls were made, of how many; and how many are left for later, by host."""
+    """What became of `count` calls: how many were `made`, how many of these were `answered`, how
+    many could not be made for a reason of the gateway's own (`unmade`, by error code), and how many
+    are left for `later`, by host.
+    """
 
     count: int
     made: int = 0
+    answered: int = 0
+    unmade: Counter[ErrorCode] = field(default_factory=Counter)
     later: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def failed(self) -> int:
+        return self.made - self.answered
+
+
+@dataclass
+class _Host:
+    """The calls of a host that are left; those that were made, and the seconds they took."""
+
+    calls: list[BoundCall] = field(default_factory=list)
+    made: int = 0
+    took_s: float = 0.0
+
+
+def lacking(settings: GatewaySettings, calls: Sequence[BoundCall]) -> dict[str, str]:
+    """Why calls can't be made with these settings, by the call's key."""
+    if settings.upstream == "simulated":
+        return {}
+    credentials = {host: value.get_secret_value() for host, value in settings.credentials.items()}
+    reasons = {}
+    for call in calls:
+        manifest = call.plan.manifest
+        if manifest.source == "rapidapi" and not settings.secrets:
+            reasons[call.key] = "no RapidAPI key is set; set FINPORT_RAPIDAPI_KEYS"
+            continue
+        try:
+            credential_arguments(manifest, credentials)
+        except UpstreamFault as fault:
+            reasons[call.key] = fault.message
+    return reasons
 
 
 class Probing:
-    """One round of probe calls through a gateway that records."""
+    """One round of probe calls through a gateway that records. `tell` hears of the progress every
+    `tell_s` seconds, and of what is wrong at once.
+    """
 
     def __init__(
-        self, gateway: Gateway, calls: Sequence[BoundCall], pace_s: float, tell: Tell
+        self,
+        gateway: Gateway,
+        calls: Sequence[BoundCall],
+        pace_s: float,
+        tell: Tell,
+        tell_s: float = 5.0,
     ) -> None:
         self.progress = Progress(len(calls))
         self._gateway = gateway
         self._pace_s = pace_s
         self._tell = tell
-        self._hosts: defaultdict[str, list[BoundCall]] = defaultdict(list)
+        self._tell_s = tell_s
+        self._hosts: defaultdict[str, _Host] = defaultdict(_Host)
         for call in calls:
-            self._hosts[host_of(call.plan.manifest)].append(call)
+            self._hosts[host_of(call.plan.manifest)].calls.append(call)
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether no call was answered, of several hosts: then the network is to blame, or what
+        lies between, and not each tool.
+        """
+        asked = sum(host.made > 0 for host in self._hosts.values())
+        return asked >= LEAST_HOSTS and not self.progress.answered
 
     async def run(self) -> None:
         """Make all calls. Raises `SnapshotError` if they can't be recorded."""
         teller = asyncio.create_task(self._tell_progress())
         try:
             async with anyio.create_task_group() as hosts:
-                for host, calls in self._hosts.items():
-                    hosts.start_soon(self._ask, host, calls)
+                for name, host in self._hosts.items():
+                    hosts.start_soon(self._ask, name, host)
         finally:
             teller.cancel()
-        if self._gateway.answers.failed:
-            raise SnapshotError("recording failed; what was recorded before is in the journal")
+        recorder = self._gateway.answers.recorder
+        if recorder is not None and recorder.failure is not None:
+            raise SnapshotError(recorder.failure)
 
-    async def _ask(self, host: str, calls: list[BoundCall]) -> None:
-        for place, call in enumerate(calls):
+    async def _ask(self, name: str, host: _Host) -> None:
+        late = 0
+        while host.calls:
             started = time.monotonic()
-            error = await self._call(call)
-            if error is not None and error.code in LATER:
-                wait_s = error.retry_after_s or 0.0
-                if error.code is not ErrorCode.QUOTA_EXHAUSTED and wait_s <= PATIENCE_S:
-                    await asyncio.sleep(max(wait_s, self._pace_s))
-                    error = await self._call(call)
+            result = await self._result(host.calls[0])
+            error = result.error
             if self._gateway.answers.failed:
                 return
             if error is not None and error.code in LATER:
-                self.progress.later[host] += len(calls) - place
+                self._leave(name, host, error.message)
                 return
-            self.progress.made += 1
-            if place + 1 < len(calls):
+            call = host.calls.pop(0)
+            self._count(call, result)
+            late = late + 1 if error is not None and error.code is ErrorCode.TIMEOUT else 0
+            if host.calls and late >= HUNG:
+                self._leave(name, host, f"{late} calls in succession got no answer in time")
+                return
+            if host.calls:
                 await asyncio.sleep(max(self._pace_s - (time.monotonic() - started), 0.0))
+            host.made += 1
+            host.took_s += time.monotonic() - started
 
-    async def _call(self, call: BoundCall) -> CallError | None:
-        return (await self._gateway.call(call.plan.manifest.name, call.arguments)).error
+    async def _result(self, call: BoundCall) -> Result:
+        """Make the call, and once more if its host asks for a short pause."""
+        result = await self._call(call)
+        error = result.error
+        if error is None or error.code not in LATER or error.code is ErrorCode.QUOTA_EXHAUSTED:
+            return result
+        wait_s = error.retry_after_s or 0.0
+        if wait_s > PATIENCE_S:
+            return result
+        await asyncio.sleep(max(wait_s, self._pace_s))
+        return await self._call(call)
+
+    async def _call(self, call: BoundCall) -> Result:
+        return await self._gateway.call(call.plan.manifest.name, call.arguments)
+
+    def _leave(self, name: str, host: _Host, why: str) -> None:
+        self.progress.later[name] += len(host.calls)
+        self._tell(f"{name}: {len(host.calls):,} calls are left for later: {why}")
+
+    def _count(self, call: BoundCall, result: Result) -> None:
+        progress, error, tool = self.progress, result.error, call.plan.manifest.name
+        progress.made += 1
+        if error is None:
+            progress.answered += 1
+            return
+        if is_unrecorded(error, result.attempts):
+            progress.unmade[error.code] += 1
+            if progress.unmade[error.code] == 1:
+                self._tell(f"{tool}: {error.code}: {error.message}; such errors are not recorded")
+        if progress.made == WARN_AFTER and not progress.answered:
+            self._tell(
+                f"none of the first {WARN_AFTER} calls was answered; {tool}: {error.message}"
+            )
 
     async def _tell_progress(self) -> None:
-        started = time.monotonic()
-        least_s = self._pace_s * max(map(len, self._hosts.values()), default=0)
         while True:
-            await asyncio.sleep(TELL_S)
-            made, count, passed_s = (
-                self.progress.made,
-                self.progress.count,
-                time.monotonic() - started,
-            )
-            if made:
-                left_s = max(passed_s * (count / made - 1), least_s - passed_s)
-                self._tell(f"{made:,} of {count:,} calls made, about {left_s:,.0f} s left")
+            await asyncio.sleep(self._tell_s)
+            progress = self.progress
+            failed = f", {progress.failed:,} failed" if progress.failed else ""
+            left_s = max(map(self._left_s, self._hosts.values()), default=0.0)
+            left = f", about {duration(round(left_s))} left" if left_s >= 1 else ""
+            self._tell(f"{progress.made:,} of {progress.count:,} calls made{failed}{left}")
+
+    def _left_s(self, host: _Host) -> float:
+        """About how long the other calls of a host take. The slowest host decides for all."""
+        each_s = host.took_s / host.made if host.made else self._pace_s
+        return each_s * len(host.calls)
+
+
+def is_unrecorded(error: CallError, attempts: int) -> bool:
+    """Whether the gateway does not record that error, because the tool was not asked or the error
+    is the gateway's own.
+    """
+    return error.fault == "gateway" or not attempts

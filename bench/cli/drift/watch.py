@@ -3,39 +3,51 @@
 import fcntl
 import os
 import re
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench.cli.drift.diff import with_rules
-from bench.cli.drift.record import pace, recorded, which_calls, which_tools
+from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
 from gateway.cli.options import OutPath, simulation
 from gateway.duration import duration
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
+    from bench.drift.schedule import Schedule
     from bench.drift.snapshots.rules import Rules
+    from cache.snapshot import Summary
 
-FINDINGS = "drift.jsonl"
-
-_STAMP = "%Y-%m-%dT%H%M%SZ"
-_SUFFIX = ".snapshot"
 _UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
 _LOOK_S = 30.0
+"""The longest sleep without a look at the clock: clocks are set, and machines sleep."""
+
+_TELL_S = 60.0
+"""Seconds between lines about the progress where no terminal shows them."""
+
+_NAMED = 20
+
+_TRIED = 3
+"""So many earlier snapshots are tried, if they can't be read, until one can be compared."""
 
 
 def _seconds(_: click.Context, __: click.Parameter, value: str) -> float:
     """A period such as 24h, 30min or 7d, in seconds."""
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(s|min|m|h|d)", value)
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(s|min|m|h|d)", value, re.ASCII)
     seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 1 <= seconds <= 366 * _UNITS["d"]:
-        raise click.BadParameter(f"{value!r} is no period; write one as 24h, 30min or 7d")
+        text = f"{value!r} is no period from 1s to 366d; write one as 24h, 30min or 7d"
+        raise click.BadParameter(text)
     return seconds
 
 
@@ -45,7 +57,7 @@ def _seconds(_: click.Context, __: click.Parameter, value: str) -> float:
     required=True,
     callback=_seconds,
     metavar="PERIOD",
-    help="Time between starts, such as 24h or 30min.",
+    help="Time from the start of a recording to that of the next, such as 24h, 30min or 7d.",
 )
 @click.option(
     "--keep", type=OutPath(), required=True, metavar="DIR", help="Folder of the snapshots."
@@ -64,119 +76,163 @@ def watch(
     tools: str | None,
     calls: Path | None,
     pace_s: float | None,
-    **simulated: object,
+    **simulated: Any,
 ) -> None:
     """Record the probes again and again, and compare each snapshot with the one before.
 
-    Findings are printed, and written to DIR/drift.jsonl, a line for each comparison. A restarted
-    watch goes on: it finishes a recording that was interrupted, and keeps to the times of before.
+    Findings are counted in the output and written to DIR/drift.jsonl, a line for each comparison. A
+    restarted watch goes on: it finishes a recording that was interrupted, and keeps to the times of
+    before. Calls that a host refuses are missing in a snapshot; the next one asks them again.
     """
+    from bench.drift.schedule import Schedule
     from bench.drift.snapshots.rules import Rules, RulesError
 
-    if calls and tools:
-        raise click.UsageError("either --tools or --calls, not both")
     try:
         rules = Rules.read(rules_file) if rules_file else Rules()
     except RulesError as error:
         raise click.ClickException(str(error)) from error
-    made = 0
+    tell_s = TELL_S if sys.stderr.isatty() else _TELL_S
+    recording = Recording(tools, calls, pace_s, simulated, True, _show, _tell, tell_s)
     with _locked(keep):
         try:
-            while count is None or made < count:
-                out = _next(keep, every)
-                code = recorded(out, tools, calls, pace_s, simulated, partial=True, as_json=False)
-                if code > 128:
-                    sys.exit(code)
-                made += 1
-                if code == 0:
-                    _compare(keep, out, rules)
-        except KeyboardInterrupt:
-            echo("finbench: interrupted; the same command goes on", err=True)
-            sys.exit(130)
+            sys.exit(_Watch(keep, Schedule(keep, every), recording, rules).run(count))
+        except KeyboardInterrupt as told:
+            _tell("finbench: interrupted; the same command goes on")
+            sys.exit(128 + (told.args[0] if told.args else signal.SIGINT))
+
+
+class _Watch:
+    def __init__(
+        self, folder: Path, schedule: "Schedule", recording: Recording, rules: "Rules"
+    ) -> None:
+        self._folder = folder
+        self._schedule = schedule
+        self._recording = recording
+        self._rules = rules
+
+    def run(self, count: int | None) -> int:
+        """Record `count` snapshots, or without end; return the exit code."""
+        code = 0
+        with _sigterm_interrupts():
+            self._compare_last()
+        made = 0
+        while count is None or made < count:
+            with _sigterm_interrupts():
+                out = self._next()
+            if (ended := self._recording.run(out)) > 128:  # by a signal
+                return ended
+            made += 1
+            if ended:
+                self._schedule.failed(out)
+                code = 1
+                continue
+            with _sigterm_interrupts():
+                self._compare(out)
+        return code
+
+    def _next(self) -> Path:
+        """The snapshot to record, once it is due. An unfinished one is due at once."""
+        if (unfinished := self._schedule.unfinished()) is not None:
+            _tell(f"going on with {unfinished.name}")
+            return self._schedule.start()
+        if (wait_s := self._schedule.wait_s()) > 1:
+            at = datetime.fromtimestamp(time.time() + wait_s, UTC)
+            _tell(f"next recording at {at:%Y-%m-%dT%H:%M:%SZ}, in {duration(wait_s)}")
+        while (wait_s := self._schedule.wait_s()) > 0:
+            time.sleep(min(wait_s, _LOOK_S))
+        return self._schedule.start()
+
+    def _compare_last(self) -> None:
+        """Make the comparison that a watch which was killed did not write."""
+        from bench.drift.comparisons import last_compared
+        from bench.json_lines import JsonLinesError
+
+        there = self._schedule.snapshots()
+        try:
+            if len(there) > 1 and last_compared(self._folder) != there[-1].name:
+                self._compare(there[-1])
+        except JsonLinesError as error:
+            _tell(f"finbench: {error}")
+
+    def _compare(self, out: Path) -> None:
+        """Compare a snapshot with the one before, if there is one, and write what was found."""
+        from bench.drift.comparisons import FILE, append
+        from bench.drift.snapshots.compare import compare
+        from cache import SnapshotError
+        from manifests import Catalog
+
+        before = [path for path in self._schedule.snapshots() if path.name < out.name]
+        for path in before[: -_TRIED - 1 : -1]:
+            try:
+                content = compare(path, out, self._rules, Catalog.load()).to_json()
+            except SnapshotError as error:
+                _tell(f"finbench: {out.name} is not compared with {path.name}: {error}")
+                continue
+            _show_findings(content)
+            try:
+                append(self._folder, content)
+            except OSError as error:
+                _tell(f"finbench: {self._folder / FILE}: {error.strerror}")
+            return
+
+
+def _tell(text: str) -> None:
+    echo(f"{_now()} {text}", err=True)
+
+
+def _show(summary: "Summary", path: Path) -> None:
+    statuses = ", ".join(f"{status} {count:,}" for status, count in summary.statuses.items())
+    echo(f"{_now()} {path.name}: {summary.rows:,} calls ({statuses})")
+
+
+def _show_findings(content: dict[str, Any]) -> None:
+    counts = ", ".join(f"{c['level']} {c['check']} {c['findings']:,}" for c in content["counts"])
+    names = f"{content['before']['file']} to {content['after']['file']}"
+    echo(f"{_now()} {names}: {counts or 'nothing was found'}")
+    errors = [finding for finding in content["findings"] if finding["level"] == "ERR"]
+    for finding in errors[:_NAMED]:
+        where = finding["tool"] or f"host {finding['host']}"
+        echo(f"{_now()} ERR {finding['check']} {where}: {finding['text'][:400]}")
+    if (others := len(errors) - _NAMED) > 0:
+        echo(f"{_now()} and {others:,} others at level ERR")
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM end what is done within as Ctrl-C does. A recording handles it by itself."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder for one process."""
+    from cache.files import own_file
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(
-            folder / ".watch.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
+        descriptor = own_file(str(folder / ".watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.ClickException(f"{folder}: another watch keeps it") from None
         yield
-    except BlockingIOError:
-        raise click.ClickException(f"{folder}: another watch keeps it") from None
     finally:
         os.close(descriptor)
-
-
-def _snapshots(folder: Path) -> list[Path]:
-    """The snapshots of the series, the oldest first."""
-    return sorted(path for path in folder.glob(f"*{_SUFFIX}") if _started(path) is not None)
-
-
-def _started(path: Path) -> float | None:
-    try:
-        started = datetime.strptime(f"{path.name.partition('.')[0]} +0000", f"{_STAMP} %z")
-    except ValueError:
-        return None
-    return started.timestamp()
-
-
-def _next(folder: Path, every: float) -> Path:
-    """The file of the next recording, once it is due. An unfinished one is due at once."""
-    journals = sorted(folder.glob(f"*{_SUFFIX}.journal"))
-    started = [path.with_suffix("") for path in journals if _started(path) is not None]
-    if started and not started[-1].exists():
-        echo(f"going on with {started[-1].name}", err=True)
-        return started[-1]
-    there = _snapshots(folder)
-    if there and (last := _started(there[-1])) is not None:
-        _wait(last + every, every)
-    path = folder / f"{datetime.fromtimestamp(time.time(), UTC):{_STAMP}}{_SUFFIX}"
-    while path.exists():  # a period of a second, or a clock that was set back
-        time.sleep(1.0)
-        path = folder / f"{datetime.fromtimestamp(time.time(), UTC):{_STAMP}}{_SUFFIX}"
-    return path
-
-
-def _wait(due: float, every: float) -> None:
-    """Wait until a time of day, in short steps: clocks are set, and machines sleep."""
-    if (left := due - time.time()) > 1:
-        echo(f"next recording in {duration(min(left, every))}", err=True)
-    while (left := due - time.time()) > 0:
-        if left > every:  # the clock was set back
-            due = time.time() + every
-        time.sleep(min(left, _LOOK_S))
-
-
-def _compare(folder: Path, out: Path, rules: "Rules") -> None:
-    """Compare a snapshot with the one before, if there is one."""
-    import orjson
-
-    from bench.drift.snapshots.compare import compare
-    from cache import SnapshotError
-    from manifests import Catalog
-
-    before = [path for path in _snapshots(folder) if path.name < out.name]
-    if not before:
-        return
-    try:
-        content = compare(before[-1], out, rules, Catalog.load()).to_json()
-        with (folder / FINDINGS).open("ab") as file:
-            file.write(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
-    except SnapshotError as error:
-        echo(f"finbench: not compared: {error}", err=True)
-    except OSError as error:
-        echo(f"finbench: {error.filename}: {error.strerror}", err=True)
-    else:
-        _tell(content["counts"], before[-1], out)
-
-
-def _tell(counts: Sequence[dict[str, Any]], before: Path, out: Path) -> None:
-    said = ", ".join(f"{row['level']} {row['check']} {row['findings']}" for row in counts)
-    echo(f"{before.name} to {out.name}: {said or 'nothing was found'}")

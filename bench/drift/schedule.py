@@ -1,0 +1,89 @@
+"""When the next snapshot of a series is recorded, and under which name.
+
+The folder says it: a snapshot is named by the time (UTC) at which its recording started, and the
+next one is due a period later. So the times stay the same when the watch is started again. Files
+with other names are not looked at.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from cache import Clock
+
+SUFFIX: Final = ".snapshot"
+_JOURNAL: Final = f"{SUFFIX}.journal"
+_STAMP: Final = "%Y-%m-%dT%H%M%SZ"
+
+
+class Schedule:
+    """The series of a folder, one snapshot in `every_s` seconds."""
+
+    def __init__(self, folder: Path, every_s: float, clock: Clock | None = None) -> None:
+        self._folder = folder
+        self._every_s = every_s
+        self._clock = clock or Clock()
+        self._since = self._clock.passed()
+        self._last = max((started(path) for path in self.snapshots()), default=None)
+        self._failed: set[Path] = set()
+
+    def snapshots(self) -> list[Path]:
+        """The snapshots of the series, the oldest first."""
+        return self._named(SUFFIX)
+
+    def unfinished(self) -> Path | None:
+        """The snapshot whose recording was interrupted, if nothing was recorded after it. One that
+        has failed since this watch began is not tried again by it.
+        """
+        journals = [path.with_name(path.stem) for path in self._named(_JOURNAL)]
+        there = self.snapshots()
+        if not journals or (there and there[-1].name >= journals[-1].name):
+            return None
+        return journals[-1] if journals[-1] not in self._failed else None
+
+    def wait_s(self) -> float:
+        """Seconds until the next recording is due, never more than the period.
+
+        A clock that was set back since this object was made changes nothing. If it was set back
+        before, the newest snapshot is of the future, and the period counts from now.
+        """
+        if self._last is None:
+            return 0.0
+        clock = self._clock
+        age_s = max(clock.age_s(self._last), clock.passed() - self._since)
+        return max(self._every_s - age_s, 1.0 if self._is_taken(self._next()) else 0.0)
+
+    def start(self) -> Path:
+        """The snapshot to record now: the unfinished one, else a new one."""
+        path = self.unfinished() or self._next()
+        self._last, self._since = started(path), self._clock.passed()
+        return path
+
+    def failed(self, path: Path) -> None:
+        """The recording of that snapshot can't go on; leave its journal alone."""
+        self._failed.add(path)
+
+    def _next(self) -> Path:
+        now = datetime.fromtimestamp(self._clock.wall(), UTC)
+        return self._folder / f"{now:{_STAMP}}{SUFFIX}"
+
+    def _is_taken(self, path: Path) -> bool:
+        return path.exists() or path.with_name(f"{path.name}.journal").exists()
+
+    def _named(self, suffix: str) -> list[Path]:
+        return sorted(path for path in self._folder.glob(f"*{suffix}") if _is_ours(path, suffix))
+
+
+def started(path: Path) -> float:
+    """The Unix time at which the recording of a snapshot started, by its name. Raises
+    `ValueError`.
+    """
+    stamp = path.name.removesuffix(".journal").removesuffix(SUFFIX)
+    return datetime.strptime(f"{stamp} +0000", f"{_STAMP} %z").timestamp()
+
+
+def _is_ours(path: Path, suffix: str) -> bool:
+    try:
+        return f"{datetime.fromtimestamp(started(path), UTC):{_STAMP}}{suffix}" == path.name
+    except ValueError:
+        return False
