@@ -5,13 +5,14 @@ last line. The next line replaces it, and the comparison is made again from its 
 """
 
 import os
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from bench.json_lines import JsonLinesError, ended_lines
+from bench.json_lines import ended_lines
 from cache.files import own_file, sync_folder
 
 FILE: Final = "drift.jsonl"
@@ -42,11 +43,10 @@ def last_compared(folder: Path) -> str | None:
     """
     if not (folder / FILE).exists():
         return None
-    last = None
-    for last in ended_lines(folder / FILE):
-        pass
-    if last is None:
+    newest = deque(ended_lines(folder / FILE), maxlen=1)
+    if not newest:
         return None
+    (last,) = newest
     try:
         return str(orjson.loads(last.text)["after"]["file"])
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
