@@ -33,8 +33,10 @@ HUNG: Final = 3
 gateway's whole deadline, show that it hangs. The breaker counts attempts of half a minute only.
 """
 
-WARN_AFTER: Final = 10
-"""If none of so many first calls is answered, something common to all is wrong."""
+FIRST: Final = 10
+"""If at most one of so many first calls is answered, the user hears of it at once: what all calls
+have in common is wrong.
+"""
 
 LEAST_HOSTS: Final = 3
 """If none of so many hosts answers, the fault is not theirs."""
@@ -70,10 +72,14 @@ class Progress:
 
 @dataclass
 class _Host:
-    """The calls of a host that are left; those that were made, and the seconds they took."""
+    """The calls of a host that are left; how many were made and answered, and the seconds that they
+    took. A tool whose host is not known may need no network.
+    """
 
     calls: list[BoundCall] = field(default_factory=list)
+    is_known: bool = True
     made: int = 0
+    answered: int = 0
     took_s: float = 0.0
 
 
@@ -115,15 +121,17 @@ class Probing:
         self._tell_s = tell_s
         self._hosts: defaultdict[str, _Host] = defaultdict(_Host)
         for call in calls:
-            self._hosts[host_of(call.plan.manifest)].calls.append(call)
+            host = self._hosts[host_of(call.plan.manifest)]
+            host.calls.append(call)
+            host.is_known = bool(call.plan.manifest.binding.hosts)
 
     @property
     def unreachable(self) -> bool:
-        """Whether no call was answered, of several hosts: then the network is to blame, or what
-        lies between, and not each tool.
+        """Whether several hosts were asked and none answered: then the network is to blame, and
+        not each tool.
         """
-        asked = sum(host.made > 0 for host in self._hosts.values())
-        return asked >= LEAST_HOSTS and not self.progress.answered
+        asked = [host for host in self._hosts.values() if host.is_known and host.made]
+        return len(asked) >= LEAST_HOSTS and not any(host.answered for host in asked)
 
     async def run(self) -> None:
         """Make all calls. Raises `SnapshotError` if they can't be recorded."""
@@ -149,15 +157,15 @@ class Probing:
             if error is not None and error.code in LATER:
                 self._leave(name, host, error.message)
                 return
-            call = host.calls.pop(0)
-            self._count(call, result)
+            host.made += 1
+            host.answered += error is None
+            self._count(host.calls.pop(0), result)
             late = late + 1 if error is not None and error.code is ErrorCode.TIMEOUT else 0
             if host.calls and late >= HUNG:
                 self._leave(name, host, f"{late} calls in succession got no answer in time")
                 return
             if host.calls:
                 await asyncio.sleep(max(self._pace_s - (time.monotonic() - started), 0.0))
-            host.made += 1
             host.took_s += time.monotonic() - started
 
     async def _result(self, call: BoundCall) -> Result:
@@ -189,10 +197,9 @@ class Probing:
             progress.unmade[error.code] += 1
             if progress.unmade[error.code] == 1:
                 self._tell(f"{tool}: {error.code}: {error.message}; such errors are not recorded")
-        if progress.made == WARN_AFTER and not progress.answered:
-            self._tell(
-                f"none of the first {WARN_AFTER} calls was answered; {tool}: {error.message}"
-            )
+        if progress.made == FIRST and progress.answered <= 1:
+            text = f"{progress.failed} of the first {FIRST} calls failed"
+            self._tell(f"{text}; the last one, {tool}: {error.message}")
 
     async def _tell_progress(self) -> None:
         while True:

@@ -23,9 +23,12 @@ class Schedule:
         self._folder = folder
         self._every_s = every_s
         self._clock = clock or Clock()
-        self._since = self._clock.passed()
-        self._last = max((started(path) for path in self.snapshots()), default=None)
         self._failed: set[Path] = set()
+        self._last = max((started(path) for path in self.snapshots()), default=None)
+        self._since = self._clock.passed()
+        """When the last recording started, by `passed`, or at the latest when this was made."""
+        if self._last is not None:
+            self._since -= max(self._clock.wall() - self._last, 0.0)
 
     def snapshots(self) -> list[Path]:
         """The snapshots of the series, the oldest first."""
@@ -42,15 +45,13 @@ class Schedule:
         return journals[-1] if journals[-1] not in self._failed else None
 
     def wait_s(self) -> float:
-        """Seconds until the next recording is due, never more than the period.
-
-        A clock that was set back since this object was made changes nothing. If it was set back
-        before, the newest snapshot is of the future, and the period counts from now.
+        """Seconds until the next recording is due, by the time of day or by the time that has
+        passed, whichever is sooner. So it is never more than the period, also if the clock was set
+        back and the newest snapshot is of the future.
         """
         if self._last is None:
             return 0.0
-        clock = self._clock
-        age_s = max(clock.age_s(self._last), clock.passed() - self._since)
+        age_s = max(self._clock.wall() - self._last, self._clock.passed() - self._since)
         return max(self._every_s - age_s, 1.0 if self._is_taken(self._next()) else 0.0)
 
     def start(self) -> Path:

@@ -78,12 +78,12 @@ class Recording:
 
         settings = read_settings(mode="record", snapshot=out, **self.simulated)
         catalog = Catalog.load()
-        wanted = (
-            recorded_calls(self.calls)
-            if self.calls
-            else [(tool.name, dict(tool.probe())) for tool in chosen_tools(catalog, self.tools)]
-        )
-        bound = bound_calls(catalog, without_transactional(catalog, wanted))
+        if self.calls:
+            wanted = without_transactional(catalog, recorded_calls(self.calls))
+        else:
+            chosen = [tool for tool in chosen_tools(catalog, self.tools) if not tool.is_for_one]
+            wanted = [(tool.name, dict(tool.probe())) for tool in chosen]
+        bound = bound_calls(catalog, wanted)
         return ended(
             lambda: self._record(settings, catalog, bound),
             interrupted="finbench: ending; what was recorded stays.",
