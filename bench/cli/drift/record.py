@@ -128,9 +128,8 @@ class Recording:
             self.tell(f"finbench: {error}")
             return 1
         except asyncio.CancelledError:
-            if recorder is not None:
-                text = f"interrupted with {recorder.calls:,} calls recorded"
-                self.tell(f"finbench: {text}; the same command goes on")
+            recorded = f" with {recorder.calls:,} calls recorded" if recorder is not None else ""
+            self.tell(f"finbench: interrupted{recorded}; the same command goes on")
             raise
         if recorder is None or recorder.summary is None:
             self.tell("finbench: nothing was recorded")

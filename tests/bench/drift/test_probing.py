@@ -173,8 +173,9 @@ async def test_a_host_whose_quota_is_used_up_leaves_its_calls_for_later(
 async def test_an_open_breaker_is_waited_for_unless_it_stays_open(
     catalog: Catalog, tmp_path: Path, open_s: float, answered: int
 ) -> None:
-    limits = {"breaker_attempts": 2, "breaker_open_s": open_s}
-    async with round_of(catalog, tmp_path, ALPHA, YAHOO, **limits) as one:
+    async with round_of(
+        catalog, tmp_path, ALPHA, YAHOO, breaker_attempts=2, breaker_open_s=open_s
+    ) as one:
         one.simulated.play(ALPHA, Fault.SERVER_ERROR, Fault.SERVER_ERROR)
         await one.probing.run()
         assert one.progress.answered == answered
@@ -185,8 +186,9 @@ async def test_an_open_breaker_is_waited_for_unless_it_stays_open(
 async def test_a_host_that_hangs_is_left_after_three_calls(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    limits = {"attempt_timeout_s": 0.1, "deadline_s": 0.3}
-    async with round_of(catalog, tmp_path, ALPHA, each=9, **limits) as one:
+    async with round_of(
+        catalog, tmp_path, ALPHA, each=9, attempt_timeout_s=0.1, deadline_s=0.3
+    ) as one:
         one.simulated.play(ALPHA, Fault.HANG, Fault.HANG, None, *[Fault.HANG] * 6)
         await one.probing.run()
         assert one.requests(ALPHA) == 6

@@ -1,0 +1,201 @@
+"""`finbench drift watch`, as a user runs it."""
+
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cache import Snapshot
+from tests.support.commands import FINBENCH, finbench
+from tests.support.waiting import block_until
+
+COINS = "coinranking1.p.rapidapi.com"
+
+WATCH = ("drift", "watch", "--keep", "w", "--upstream", "simulated", "--tools")
+TOOLS = "get_coin,stock_get_financials"
+
+TIME = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+
+
+def watch(*words: str, every: str = "1s", count: int = 1) -> subprocess.CompletedProcess[str]:
+    return finbench(*WATCH, TOOLS, "--every", every, "--count", str(count), *words)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "w").mkdir()
+    return tmp_path / "w"
+
+
+def snapshots(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("20*Z.snapshot"))
+
+
+def compared(folder: Path) -> list[tuple[str, str]]:
+    """The pairs in drift.jsonl, each line of which is whole."""
+    lines = (folder / "drift.jsonl").read_text().splitlines(keepends=True)
+    assert all(line.endswith("\n") for line in lines)
+    contents: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return [(content["before"]["file"], content["after"]["file"]) for content in contents]
+
+
+def record(name: str, *words: str) -> None:
+    """Put a snapshot into the folder, as of an earlier watch."""
+    simulated = ("--upstream", "simulated", "--tools", TOOLS)
+    done = finbench("drift", "record", "--out", f"w/{name}", *simulated, *words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_snapshot_is_compared_with_the_one_before_and_drift_is_found(folder: Path) -> None:
+    done = watch(count=3)
+    assert done.returncode == 0
+    names = snapshots(folder)
+    assert len(names) == 3
+    assert compared(folder) == [(names[0], names[1]), (names[1], names[2])]
+    lines = done.stdout.splitlines()
+    assert all(re.match(TIME, line) for line in lines)
+    assert lines[0].endswith(f" {names[0]}: 2 calls (ok 2)")
+    assert lines[2].endswith(f" {names[0]} to {names[1]}: nothing was found")
+
+    changed = watch("--simulated-seed", "4")
+    assert changed.returncode == 0
+    assert len(compared(folder)) == 3
+    line = json.loads((folder / "drift.jsonl").read_text().splitlines()[-1])
+    assert line["before"]["file"] == names[2]
+    counts = ", ".join(f"{c['level']} {c['check']} {c['findings']}" for c in line["counts"])
+    assert line["findings"]
+    assert f"{line['before']['file']} to {line['after']['file']}: {counts}\n" in changed.stdout
+
+
+def test_a_folder_is_kept_by_one_watch(folder: Path) -> None:
+    with (folder / ".watch.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = watch()
+    assert (done.returncode, "another watch keeps it" in done.stderr) == (1, True)
+    assert snapshots(folder) == []
+
+
+def test_foreign_files_stay_as_they_are(folder: Path) -> None:
+    names = ("README", "mine.snapshot", "mine.snapshot.journal", "2026-99-01T000000Z.snapshot")
+    for name in names:
+        (folder / name).write_text("mine")
+    (folder / "more.snapshot").mkdir()
+    done = watch(count=2)
+    assert (done.returncode, len(snapshots(folder))) == (0, 3)
+    assert [(folder / name).read_text() for name in names] == ["mine"] * 4
+    assert len(compared(folder)) == 1
+
+
+def test_a_damaged_snapshot_is_told_and_the_one_before_it_is_compared(folder: Path) -> None:
+    whole, damaged = "2026-11-01T000000Z.snapshot", "2026-11-02T000000Z.snapshot"
+    record(whole)
+    (folder / damaged).write_text("damaged")
+    done = watch()
+    assert done.returncode == 0
+    assert f"is not compared with {damaged}: w/{damaged} is no snapshot" in done.stderr
+    (pair,) = compared(folder)
+    assert pair[0] == whole
+
+
+def test_an_interrupted_recording_is_finished_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINPORT_HOSTS", json.dumps({COINS: {"per_day": 1}}))
+    coins = json.dumps({"tool": "get_coin", "arguments": {"uuid": "a"}})
+    others = json.dumps({"tool": "get_coin", "arguments": {"uuid": "b"}})
+    Path("calls.jsonl").write_text(f"{coins}\n{others}\n")
+    name = "2026-11-01T000000Z.snapshot"
+    calls = ("--calls", "calls.jsonl", "--upstream", "simulated")
+    assert finbench("drift", "record", "--out", f"w/{name}", *calls).returncode == 1
+    monkeypatch.delenv("FINPORT_HOSTS")
+    watched = ("drift", "watch", "--keep", "w", "--every", "1d", "--count", "2", *calls)
+    done = finbench(*watched)
+    assert done.returncode == 0
+    assert f" going on with {name}\n" in done.stderr
+    assert " 1 calls are recorded already\n" in done.stderr
+    first, second = snapshots(folder)
+    assert first == name, "the day of the first is over, so the second was due"
+    assert compared(folder) == [(first, second)]
+
+
+def test_a_recording_that_cannot_go_on_is_left_alone_and_the_next_one_is_made(
+    folder: Path,
+) -> None:
+    journal = folder / "2026-11-01T000000Z.snapshot.journal"
+    journal.write_text("mine")
+    done = watch(count=2)
+    assert done.returncode == 1, "a recording failed"
+    assert f"{journal.relative_to(folder.parent)} is no journal of a recording" in done.stderr
+    assert journal.read_text() == "mine"
+    assert len(snapshots(folder)) == 1
+
+
+def test_a_comparison_that_was_cut_off_is_made_again(folder: Path) -> None:
+    for day in (1, 2, 3):
+        record(f"2026-11-0{day}T000000Z.snapshot")
+    assert watch().returncode == 0
+    names = snapshots(folder)
+    assert compared(folder) == [(names[1], names[2]), (names[2], names[3])]
+    text = (folder / "drift.jsonl").read_bytes()
+    (folder / "drift.jsonl").write_bytes(text[:-9])
+    assert watch().returncode == 0
+    again = snapshots(folder)
+    assert compared(folder) == [*pairwise(again[1:])]
+
+
+def test_a_file_in_place_of_comparisons_that_are_read_is_told(folder: Path) -> None:
+    record("2026-11-01T000000Z.snapshot")
+    record("2026-11-02T000000Z.snapshot")
+    (folder / "drift.jsonl").write_text("mine\n")
+    done = watch()
+    assert done.returncode == 0
+    assert "w/drift.jsonl:1: no comparison of snapshots" in done.stderr
+    lines = (folder / "drift.jsonl").read_text().splitlines()
+    assert (lines[0], len(lines)) == ("mine", 2)
+
+
+@pytest.mark.parametrize("period", ["", "24", "0s", "1y", "400d", "-1h", "٣h"])
+def test_a_period_is_a_number_and_a_unit(period: str) -> None:
+    done = finbench("drift", "watch", "--keep", "w", "--every", period)
+    assert (done.returncode, "is no period" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("how", "slowly", "at"),
+    [
+        (signal.SIGTERM, "0", "next recording at"),
+        (signal.SIGINT, "0", "next recording at"),
+        (signal.SIGTERM, "20", ""),
+    ],
+)
+def test_a_signal_ends_it_and_the_same_command_goes_on(
+    folder: Path, how: signal.Signals, slowly: str, at: str
+) -> None:
+    command = [*FINBENCH, *WATCH, TOOLS, "--every", "1h", "--simulated-latency-s", slowly]
+    environment = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        if at:
+            assert re.match(f"{TIME} {at} {TIME}, in ", process.stderr.readline())
+        else:
+            block_until(lambda: [*folder.glob("*.journal")])
+        process.send_signal(how)
+        said = process.stderr.read()
+    assert process.returncode == 128 + how
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    whole = snapshots(folder)
+    assert len(whole) == bool(at)
+    for name in whole:
+        with Snapshot(folder / name) as snapshot:
+            assert snapshot.verify() == []
+    assert [path.name for path in folder.glob(".*") if path.name != ".watch.lock"] == []
