@@ -35,9 +35,12 @@ def ended(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = ""
     the signal that ended it.
 
     The first Ctrl-C cancels the coroutine, the second ends the process. With `interrupted`, which
-    is printed at the first, SIGTERM does the same.
+    is printed at the first, SIGTERM does the same. A setting that turns out to be wrong when the
+    gateway opens is a usage error.
     """
     import uvloop
+
+    from gateway.settings_file import SettingsError
 
     # A shell ignores Ctrl-C for its background jobs, and only the main thread handles signals.
     in_main = threading.current_thread() is threading.main_thread()
@@ -55,6 +58,8 @@ def ended(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = ""
         return uvloop.run(cancellable())
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 128 + next(iter(ended_by), signal.SIGINT)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def test_a_used_up_quota_leaves_calls_for_later_and_the_same_command_goes_on(
 def statuses_of_journal(folder: Path) -> dict[str, int]:
     made = folder / "of-the-journal"
     made.unlink(missing_ok=True)
-    return merge([folder / "s.snapshot.journal"], made).statuses
+    return dict(merge([folder / "s.snapshot.journal"], made).statuses)
 
 
 def test_partial_makes_the_snapshot_without_what_is_left(
@@ -188,6 +188,14 @@ def test_what_cannot_be_meant_is_a_usage_error(
     (tmp_path / "calls").write_text("")
     done = record(*words)
     assert (done.returncode, telling in done.stderr) == (2, True), done.stderr
+
+
+def test_a_setting_that_the_gateway_refuses_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FINPORT_SIMULATED_FAULTS", '{"x": 1}')
+    done = record("--tools", "get_coin", *SIMULATED)
+    assert (done.returncode, "setting simulated_faults: 'x' is not" in done.stderr) == (2, True)
 
 
 def test_without_a_key_nothing_is_asked_and_the_missing_setting_is_named(
