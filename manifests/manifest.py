@@ -201,7 +201,8 @@ class Manifest(_Model):
 
     def probe(self) -> dict[str, Scalar]:
         """Arguments for the call by which drift of this tool is measured: those of `sample`, and
-        every other parameter that takes a date, so that no answer depends on the day of the call.
+        every other parameter that takes a date or a year, so that what is asked for does not depend
+        on the day of the call.
         """
         dates = {
             p.name: p.example
@@ -251,10 +252,10 @@ def is_of(value: object, type_: ScalarType) -> bool:
 
 
 _DATE_FORMATS = frozenset(["yyyymmdd", "date", "date-time", "yyyy", "yyyymm", "unix-seconds"])
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]|$)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]|$)|(?:19|20)\d{2}$")
 
 
 def _takes_date(parameter: Parameter) -> bool:
     if parameter.format in _DATE_FORMATS:
         return True
-    return isinstance(parameter.example, str) and _ISO_DATE.match(parameter.example) is not None
+    return isinstance(parameter.example, str) and _DATE.match(parameter.example) is not None

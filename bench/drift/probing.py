@@ -186,6 +186,7 @@ class Probing:
     def _leave(self, name: str, host: _Host, why: str) -> None:
         self.progress.later[name] += len(host.calls)
         self._tell(f"{name}: {len(host.calls):,} calls are left for later: {why}")
+        host.calls.clear()
 
     def _count(self, call: BoundCall, result: Result) -> None:
         progress, error, tool = self.progress, result.error, call.plan.manifest.name

@@ -68,6 +68,9 @@ def test_dates_of_probes_are_fixed_and_past(catalog: Catalog) -> None:
                 by_default = name not in probe and parameter.format in DATES
                 assert not by_default, f"{manifest.name}: {name} depends on the day of the call"
     assert count > 200
+    by_year = catalog.get("macro_china_nbs_region")
+    assert by_year is not None
+    assert by_year.probe()["period"] == "2022", "and not its default, LAST10"
 
 
 def tools_of(catalog: Catalog, host: str, count: int) -> list[Manifest]:
