@@ -127,7 +127,7 @@ class _Watch:
                 code = 1
                 continue
             with _sigterm_interrupts():
-                self._compare(out)
+                code = max(code, self._compare(out))
         return code
 
     def _next(self) -> Path:
@@ -154,8 +154,10 @@ class _Watch:
         except JsonLinesError as error:
             _tell(f"finbench: {error}")
 
-    def _compare(self, out: Path) -> None:
-        """Compare a snapshot with the one before, if there is one, and write what was found."""
+    def _compare(self, out: Path) -> int:
+        """Compare a snapshot with the one before, if there is one, and write what was found.
+        Returns 1 if that can't be written.
+        """
         from bench.drift.comparisons import FILE, append
         from bench.drift.snapshots.compare import compare
         from cache import SnapshotError
@@ -173,7 +175,9 @@ class _Watch:
                 append(self._folder, content)
             except OSError as error:
                 _tell(f"finbench: {self._folder / FILE}: {error.strerror}")
-            return
+                return 1
+            return 0
+        return 0
 
 
 def _tell(text: str) -> None:
@@ -223,6 +227,8 @@ def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder for one process."""
     from cache.files import own_file
 
+    if folder.exists() and not folder.is_dir():
+        raise click.UsageError(f"--keep {folder}: it is a file; name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = own_file(str(folder / ".watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)

@@ -161,6 +161,23 @@ def test_a_file_in_place_of_comparisons_that_are_read_is_told(folder: Path) -> N
     assert (lines[0], len(lines)) == ("mine", 2)
 
 
+def test_a_comparison_that_cannot_be_written_is_told(folder: Path) -> None:
+    record("2026-11-01T000000Z.snapshot")
+    (folder / "elsewhere").write_text("mine")
+    (folder / "drift.jsonl").symlink_to(folder / "elsewhere")
+    done = watch()
+    assert done.returncode == 1
+    assert "w/drift.jsonl: it is a symbolic link, which is not followed here" in done.stderr
+    assert "Z.snapshot: nothing was found" in done.stdout
+    assert (folder / "elsewhere").read_text() == "mine"
+
+
+def test_a_file_is_no_folder_to_keep_snapshots_in(tmp_path: Path) -> None:
+    (tmp_path / "w").write_text("mine")
+    done = watch()
+    assert (done.returncode, "w: it is a file; name a folder" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("period", ["", "24", "0s", "1y", "400d", "-1h", "٣h"])
 def test_a_period_is_a_number_and_a_unit(period: str) -> None:
     done = finbench("drift", "watch", "--keep", "w", "--every", period)
