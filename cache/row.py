@@ -82,7 +82,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowHead:
-    """The fields of a row that can be read without its data."""
+    """The fields of a row that can be read without its data. `answer` is the entry's digest: unlike
+    `digest`, it does not depend on the call or the manifest.
+    """
 
     key: bytes
     digest: bytes
@@ -92,6 +94,7 @@ class RowHead:
     latency_ms: float
     upstream: str
     arguments: Mapping[str, Any]
+    answer: str
 
     @classmethod
     def of(cls, frame: bytes) -> "RowHead":
@@ -109,6 +112,7 @@ class RowHead:
             entry.latency_ms,
             entry.upstream,
             call["arguments"],
+            entry.digest,
         )
 
     @property

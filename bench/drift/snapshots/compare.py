@@ -28,6 +28,11 @@ ALONE_BYTES: Final = 4 * 2**20
 LEAST_TOOLS: Final = 3
 """Tools of a host from which a finding is about the host."""
 
+COUNTS: Final = (
+    *("in_both", "same", "changed", "only_before", "only_after", "not_measured", "in_part"),
+)
+"""What is counted of calls; `ToolResult` says what each means."""
+
 Tell = Callable[[int, int], None]
 
 
@@ -108,7 +113,7 @@ def compare(
         findings = rules.applied(_findings(results))
         comparison = Comparison(first, second, findings)
     for result in results:
-        for name in ("same", "changed", "only_before", "only_after", "not_measured"):
+        for name in COUNTS:
             comparison.counts[name] += getattr(result, name)
         if result.answered_before:
             comparison.answered_before.add(result.report.tool)

@@ -1,11 +1,11 @@
 """Drawings of a field before and after, and of a series of snapshots, as SVG with classes."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
 from bench.drift.finding import LEVELS
+from bench.drift.snapshots.time_checks import day
 from gateway.terminal import plain
 
 _WIDTH, _HEIGHT, _LEFT, _BASE = 420, 120, 8, 96
@@ -45,8 +45,8 @@ def timeline(series: Sequence[Mapping[str, Any]]) -> str:
             parts.append(f'<rect class="{level.lower()}" {shape}><title>{said}</title></rect>')
         line.append(f"{x:.1f} {base - row['answered'] / answered * (base - 30):.1f}")
         if place in (0, len(series) - 1) or len(series) <= 8:
-            day = f"{datetime.fromtimestamp(row['recorded_from'], UTC):%Y-%m-%d}"
-            parts.append(f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{day}</text>')
+            at = day(row["recorded_from"])
+            parts.append(f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{at}</text>')
     parts.append(f'<path class="after line" d="M{"L".join(line)}"/>')
     parts.append(f'<path class="axis" d="M20 {base}H{width - 20}"/>')
     said = f"bars: findings since the snapshot before, at most {most:,}"
@@ -68,9 +68,7 @@ def _lines(evidence: Mapping[str, Any]) -> tuple[str, str]:
             for date, value in zip(dates, evidence[side], strict=True)
         ]
         parts.append(f'<path class="{side} line" d="M{"L".join(points)}"/>')
-    first, last = (
-        f"{datetime.fromtimestamp(date, UTC):%Y-%m-%d}" for date in (dates[0], dates[-1])
-    )
+    first, last = day(dates[0]), day(dates[-1])
     parts += _scale(first, last)
     parts.append(f'<text x="{_LEFT}" y="10">{high:,.6g}</text>')
     return "".join(parts), f"from {first} to {last}, between {low:,.6g} and {high:,.6g}"

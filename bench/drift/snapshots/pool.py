@@ -10,6 +10,9 @@ from bench.drift.snapshots.records import MISSING, Records
 MAX_CELLS: Final = 50_000
 """The most cells of a field that are kept of each snapshot; those of further calls are left out."""
 
+MAX_FIELDS_POOLED: Final = 5_000
+"""The most fields of a tool, over all its calls."""
+
 MAX_EXAMPLES: Final = 3
 """Compared calls that are kept whole, to find columns with another name."""
 
@@ -62,13 +65,15 @@ class Pair:
 
 
 class Pool:
-    """Gathers the compared calls of one tool."""
+    """Gathers the compared calls of one tool. `is_whole` says whether all that they hold was read,
+    so that a field which is not there is gone.
+    """
 
     def __init__(self) -> None:
         self.fields: dict[tuple[str, str], FieldPool] = {}
         self.pairs: dict[str, list[Pair]] = {}
         self.calls = 0
-        self._cells = 0
+        self.is_whole = True
 
     def add(self, before: Mapping[str, Records], after: Mapping[str, Records]) -> Iterator[Pair]:
         """Add the answers to one call; returns the places that both have."""
@@ -90,6 +95,9 @@ class Pool:
         a, b, alignment = pair.before, pair.after, pair.alignment
         pool = self.fields.get((a.place, name))
         if pool is None:
+            if len(self.fields) >= MAX_FIELDS_POOLED:
+                self.is_whole = False
+                return
             pool = self.fields[a.place, name] = FieldPool(a.place, name)
         before, after = a.fields.get(name), b.fields.get(name)
         has_before = before is not None and _is_there(before)

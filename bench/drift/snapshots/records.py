@@ -30,7 +30,9 @@ NULLS: Final = frozenset(
 MAX_DEPTH, MAX_FIELDS, MAX_ROWS = 12, 1_000, 200_000
 
 KEY: Final = "*"
+_HUGE: Final = 1e300
 _SAMPLE: Final = 200
+_LONGEST_DATE: Final = 64
 _DATA_KEY = re.compile(r"\d+(?:[-/.:T ]\d+)*Z?")
 _CODE_KEY = re.compile(r"[A-Z0-9][A-Z0-9.=^-]{1,11}")
 _CODES = 5
@@ -71,9 +73,17 @@ def read(entry: Entry) -> dict[str, Records]:
     reader.add("", rows)
     table = reader.places.setdefault("", Records("", 0))
     for name in entry.columns:  # those of an empty table, and those whose cells are all lists
+        if len(table.fields) >= MAX_FIELDS:
+            break
         if name not in table.fields and not any(f.startswith(f"{name}.") for f in table.fields):
             table.fields[name] = [None] * table.rows
     return reader.places
+
+
+def is_whole(places: Mapping[str, Records]) -> bool:
+    """Whether nothing of an answer was left out because of `MAX_FIELDS` or `MAX_ROWS`."""
+    fields = sum(len(records.fields) for records in places.values())
+    return fields < MAX_FIELDS and sum(records.rows for records in places.values()) < MAX_ROWS
 
 
 def is_empty(places: Mapping[str, Records]) -> bool:
@@ -97,19 +107,17 @@ def numbers(cells: Iterable[Any]) -> list[float | None]:
 
 
 def number(cell: Any) -> float | None:
-    """The number in a cell, or None."""
+    """The number in a cell, or None. One of 300 digits counts as none: its sums have no float."""
     kind = type(cell)
-    if kind is float:
-        return cell if cell - cell == 0 else None
-    if kind is int:
-        return float(cell) if -1e300 < cell < 1e300 else None
+    if kind is float or kind is int:
+        return float(cell) if -_HUGE < cell < _HUGE else None
     if kind is not str or len(cell) > 40 or cell[:1] not in _BEGINS_NUMBER:
         return None
     try:
         value = float(cell.replace(",", "").removesuffix("%").removesuffix("％"))
     except ValueError:
         return None
-    return value if value - value == 0 else None
+    return value if -_HUGE < value < _HUGE else None
 
 
 def forms(cells: Sequence[Any]) -> dict[str, float]:
@@ -180,7 +188,11 @@ class _Reader:
 
     def _add_field(self, records: Records, name: str, cells: list[Any], depth: int) -> None:
         kinds = {*map(type, cells)}
-        if depth < MAX_DEPTH and dict in kinds:
+        if depth >= MAX_DEPTH:  # what is deeper is not read, but it is there
+            cells = [{} if type(c) is dict else [] if type(c) is list else c for c in cells]
+            self._set(records, name, cells)
+            return
+        if dict in kinds:
             objects = [cell for cell in cells if type(cell) is dict]
             if all(_holds_data(cell) for cell in objects):
                 keyed = [
@@ -192,7 +204,7 @@ class _Reader:
                 self._set(records, f"{name}.{KEY}", _presence(cells, dict))
             else:
                 self._add_objects(records, f"{name}.", cells, depth + 1)
-        if depth < MAX_DEPTH and list in kinds:
+        if list in kinds:
             inner = [value for cell in cells if type(cell) is list for value in cell]
             self.add(f"{records.path(name)}[]", inner, depth + 1)
             self._set(records, f"{name}[]", _presence(cells, list))
@@ -235,7 +247,8 @@ def _dates(name: str, cells: Sequence[Any]) -> list[float] | None:
     dates: list[float] = []
     for cell in cells:
         text = cell if type(cell) is str else str(cell) if type(cell) is int and named else None
-        at = None if text is None else _seconds(text, named)
+        short = text is not None and len(text) <= _LONGEST_DATE
+        at = _seconds(text, named) if text is not None and short else None
         if at is None:
             return None
         dates.append(at)

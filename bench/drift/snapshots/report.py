@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.drift.finding import Finding, Level
+from bench.drift.finding import Finding, Level, reaches
 
 CHECKS: Final[Mapping[str, Level]] = {
     "availability": "ERR",
@@ -28,6 +28,21 @@ CHECKS: Final[Mapping[str, Level]] = {
     "latency": "WARN",
 }
 """The checks of two snapshots, with the level of a finding that is as clear as it can be."""
+
+
+MAX_VALUE: Final = 200
+"""Characters of a cell, of a name, or values of a list, that a finding holds."""
+
+MAX_TEXT: Final = 600
+
+
+def cut(value: Any, longest: int = MAX_VALUE) -> Any:
+    """A value as a finding holds it: long texts and long lists are cut."""
+    if isinstance(value, str):
+        return value if len(value) <= longest else f"{value[:longest]}..."
+    if isinstance(value, list):
+        return [cut(item) for item in value[:longest]]
+    return value
 
 
 @dataclass
@@ -56,10 +71,11 @@ class Report:
         level: Level | None = None,
         evidence: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a finding, unless the tool has one of the same check and column."""
-        key = check, column
-        if key not in self.findings:
-            self.findings[key] = self._finding(check, column, before, after, text, level, evidence)
+        """Add a finding, unless the tool has one as bad of the same check and column."""
+        found = self._finding(check, column, before, after, text, level, evidence)
+        known = self.findings.get((check, found.column))
+        if known is None or not reaches(known.level, found.level):
+            self.findings[check, found.column] = found
 
     def add_tested(
         self,
@@ -76,9 +92,6 @@ class Report:
         found = self._finding("distribution", column, before, after, text, level, evidence)
         self.tested.append((chance, found))
 
-    def has(self, check: str, column: str | None = None) -> bool:
-        return (check, column) in self.findings
-
     def _finding(
         self,
         check: str,
@@ -94,9 +107,9 @@ class Report:
             host=self.host,
             check=check,
             level=level or CHECKS[check],
-            column=column,
-            before=before,
-            after=after,
-            text=text,
+            column=None if column is None else cut(column),
+            before=cut(before),
+            after=cut(after),
+            text=cut(text, MAX_TEXT),
             evidence=evidence,
         )

@@ -1,13 +1,15 @@
 """Checks of the shape of answers: columns, paths, types, order."""
 
+import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from rapidfuzz.fuzz import ratio
 
 from bench.drift.snapshots.pool import FieldPool, Pair, Pool
-from bench.drift.snapshots.records import MISSING, forms, is_null, numbers
+from bench.drift.snapshots.records import MISSING, Records, forms, is_null, numbers
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import kolmogorov_smirnov, middle, rank_correlation
 
@@ -16,6 +18,13 @@ _CHANCE: Final = 1e-3
 
 _MIXED: Final = 0.05
 _NEW_TEXT: Final = 0.2
+_MARK = re.compile(r"[.\[]")
+_MOST_PARENTS: Final = 24
+
+_MOST_RENAMED: Final = 50
+"""Columns that are gone, and new ones, of which each is compared with each."""
+
+_SAMPLE, _MOST_TEXTS, _LONGEST_NAME = 1_000, 5_000, 200
 _TEXTS = ("text", "number as text", "date")
 
 
@@ -129,18 +138,20 @@ def _topmost(
 ) -> Iterator[str]:
     """The chosen paths, with one path in place of all below it where all of these are chosen."""
     every = paths if paths is not None else [field.name for field in fields]
-    done: set[str] = set()
+    wanted, done = {*chosen}, set[str]()
+    partly = {parent for path in {*every} - wanted for parent in (path, *_parents(path))}
     for path in chosen:
-        top = path
-        parts = path.split(".")
-        for length in range(1, len(parts)):
-            parent = ".".join(parts[:length])
-            if all(p in chosen for p in every if _is_under(p, parent)):
-                top = parent
-                break
+        parents = (parent for parent in _parents(path) if path[len(parent)] == ".")
+        top = next((parent for parent in parents if parent not in partly), path)
         if top not in done:
             done.add(top)
             yield top
+
+
+def _parents(path: str) -> Iterator[str]:
+    """The paths above one, the shortest first; of a name with many marks only some."""
+    for mark in islice(_MARK.finditer(path), _MOST_PARENTS):
+        yield path[: mark.start()]
 
 
 def _in(calls: int, whole: int) -> str:
@@ -151,15 +162,62 @@ def _is_text(form: str) -> bool:
     return form.startswith(_TEXTS)
 
 
+@dataclass
+class _Column:
+    """A column that may have another name: the cells of records that belong together, and what can
+    be said of its cells alone. Of many cells evenly spaced ones are read.
+    """
+
+    name: str
+    form: str | None
+    together: list[Any]
+    numbers: list[float | None]
+    sorted: list[float]
+    texts: set[str]
+
+    @classmethod
+    def of(cls, name: str, cells: Sequence[Any], together: list[Any]) -> "_Column":
+        found = forms(cells)
+        some = cells[:: max(len(cells) // _SAMPLE, 1)]
+        return cls(
+            name,
+            max(found, key=lambda form: found[form]) if found else None,
+            together,
+            numbers(together),
+            sorted(x for x in numbers(some) if x is not None),
+            {str(cell) for cell in cells[:_MOST_TEXTS] if not is_null(cell)},
+        )
+
+
 def _renamed(
     removed: Sequence[FieldPool], added: Sequence[FieldPool], pairs: Sequence[Pair]
 ) -> list[tuple[FieldPool, FieldPool, str]]:
     """Columns that are gone, each with the new column that is most like it by name and values."""
+    removed, added = removed[:_MOST_RENAMED], added[:_MOST_RENAMED]
+    if not removed or not added:
+        return []
+    places = [
+        (pair, i, j)
+        for pair in pairs
+        if pair.alignment is not None
+        for i, j in pair.alignment.pairs[:: max(len(pair.alignment.pairs) // _SAMPLE, 1)]
+    ]
+
+    def cell(records: Records, name: str, place: int) -> Any:
+        cells = records.fields.get(name)
+        return MISSING if cells is None else cells[place]
+
+    new = [
+        _Column.of(f.name, f.after, [cell(pair.after, f.name, j) for pair, _, j in places])
+        for f in added
+    ]
     scored = []
-    for before in removed[:100]:
-        for after in added[:100]:
+    for before in removed:
+        together = [cell(pair.before, before.name, i) for pair, i, _ in places]
+        old = _Column.of(before.name, before.before, together)
+        for after, other in zip(added, new, strict=True):
             names = ratio(_plain(before.name), _plain(after.name)) / 100
-            values, why = _alike(before, after, pairs)
+            values, why = _alike(old, other)
             if values >= 0.8 or (values >= 0.5 and names >= 0.4) or min(values + 0.3, names) >= 0.6:
                 scored.append((values + names, before, after, why))
     found = []
@@ -173,47 +231,38 @@ def _renamed(
 
 
 def _plain(name: str) -> str:
-    return name.casefold().replace("_", "").replace(" ", "")
+    return name[:_LONGEST_NAME].casefold().replace("_", "").replace(" ", "")
 
 
-def _alike(before: FieldPool, after: FieldPool, pairs: Sequence[Pair]) -> tuple[float, str]:
+def _alike(before: _Column, after: _Column) -> tuple[float, str]:
     """How far two columns have the same values, from 0 to 1, and why."""
-    first, second = forms(before.before), forms(after.after)
-    if not first or not second:
+    if before.form is None or after.form is None:
         return 0.3, "a similar name, and no values to compare"
-    if max(first, key=lambda n: first[n]) != max(second, key=lambda n: second[n]):
+    if before.form != after.form:
         return 0.0, ""
-    together = [
-        (a, b)
-        for pair in pairs
-        if pair.alignment is not None
-        for i, j in pair.alignment.pairs
-        for a in [pair.before.fields.get(before.name, [])[i : i + 1]]
-        for b in [pair.after.fields.get(after.name, [])[j : j + 1]]
-        if a and b and not is_null(a[0]) and not is_null(b[0])
+    cells = [
+        (str(a), str(b))
+        for a, b in zip(before.together, after.together, strict=True)
+        if not is_null(a) and not is_null(b)
     ]
-    cells = [(str(a[0]), str(b[0])) for a, b in together]
     if len({a for a, _ in cells}) >= 3:
         same = sum(a == b for a, b in cells) / len(cells)
         if same >= 0.9:
             return 1.0, f"{same:.0%} of the values are the same"
         numeric = [
             (x, y)
-            for x, y in zip(
-                numbers(a[0] for a, _ in together), numbers(b[0] for _, b in together), strict=True
-            )
+            for x, y in zip(before.numbers, after.numbers, strict=True)
             if x is not None and y is not None
         ]
         if len(numeric) >= 5 and rank_correlation(numeric) >= 0.8:
             factor = middle([y / x for x, y in numeric if x] or [0.0])
             if 0.8 <= factor <= 1.25:
                 return 0.9, "the values are nearly the same"
-    return _alike_apart(before.before, after.after)
+    return _alike_apart(before, after)
 
 
-def _alike_apart(before: Sequence[Any], after: Sequence[Any]) -> tuple[float, str]:
-    first = sorted(x for x in numbers(before) if x is not None)
-    second = sorted(x for x in numbers(after) if x is not None)
+def _alike_apart(before: _Column, after: _Column) -> tuple[float, str]:
+    first, second = before.sorted, after.sorted
     if len(first) >= 10 and len(second) >= 10:
         distance, _ = kolmogorov_smirnov(first, second)
         if distance < 0.12 and min(len(first), len(second)) >= 50:
@@ -221,8 +270,7 @@ def _alike_apart(before: Sequence[Any], after: Sequence[Any]) -> tuple[float, st
         if distance < 0.25:
             return 0.5, "a similar name, and values from the same range"
         return 0.3, "a similar name, and values of the same type"
-    old = {str(cell) for cell in before if not is_null(cell)}
-    new = {str(cell) for cell in after if not is_null(cell)}
+    old, new = before.texts, after.texts
     if len(old) >= 3 and len(old & new) >= 0.6 * len(old | new):
         return 0.8, "the same texts"
     return 0.3, "a similar name, and values of the same type"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.drift.snapshots.pool import Pair
 from bench.drift.snapshots.records import Records
@@ -49,22 +49,35 @@ def check_gap(pairs: Sequence[Pair], report: Report) -> set[str]:
     return places
 
 
-def check_rows(pairs: Sequence[Pair], report: Report) -> bool:
+class Sizes(NamedTuple):
+    """How many records there are before and after, and how many there would be if those before had
+    grown by the new dates.
+    """
+
+    before: float
+    after: float
+    grown: float
+
+
+def sizes_of(pair: Pair) -> Sizes:
+    """The sizes of two lists of records."""
+    before, after = pair.before.rows, pair.after.rows
+    return Sizes(before, after, before * (1 + _advance(pair)))
+
+
+def check_rows(place: str, sizes: Sequence[Sizes], report: Report) -> bool:
     """Whether there are far fewer or far more records than there were. A history may grow by as
     many new dates as fit into the time since.
     """
-    ratios = []
-    for pair in pairs:
-        before, after = pair.before.rows, pair.after.rows
-        if max(before, after) >= _LEAST_ROWS:
-            grown = before * (1 + _advance(pair))
-            ratios.append(after / before if after < before else max(after / grown, 1.0))
+    ratios = [
+        after / before if after < before else max(after / grown, 1.0)
+        for before, after, grown in sizes
+        if max(before, after) >= _LEAST_ROWS
+    ]
     if not ratios or _FEWER < (typical := middle(ratios)) < _MORE:
         return False
-    chosen = max(pairs, key=lambda pair: max(pair.before.rows, pair.after.rows))
-    place = chosen.before.place
+    before, after, _ = max(sizes, key=max)
     where, word = f" at {place}" if place else "", "fewer" if typical < 1 else "more"
-    before, after = chosen.before.rows, chosen.after.rows
     text = f"{word} records{where}: {after:,}, and {before:,} before"
     report.add("row_count", place or None, before, after, text)
     return True

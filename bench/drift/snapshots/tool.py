@@ -6,8 +6,8 @@ from typing import Final
 
 import orjson
 
-from bench.drift.snapshots.pool import FieldPool, Pair, Pool
-from bench.drift.snapshots.records import Records, is_empty, is_null, read
+from bench.drift.snapshots.pool import FieldPool, Pool
+from bench.drift.snapshots.records import Records, is_empty, is_null, is_whole, read
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.shape_checks import (
     check_columns,
@@ -19,10 +19,12 @@ from bench.drift.snapshots.statistics import middle
 from bench.drift.snapshots.time_checks import (
     DAY_S,
     LATE_DAYS,
+    Sizes,
     check_gap,
     check_rows,
     check_stale,
     newest,
+    sizes_of,
 )
 from bench.drift.snapshots.value_checks import (
     check_categories,
@@ -52,7 +54,8 @@ SLOWER, SLOWER_MS, LEAST_TIMED = 2.0, 100.0, 3
 @dataclass
 class ToolResult:
     """What the comparison of one tool found, and what it counted. `latencies` holds the
-    milliseconds of each call that was answered in both snapshots.
+    milliseconds of each call that was answered in both snapshots. `in_part` counts answers of more
+    fields or records than are read.
     """
 
     report: Report
@@ -62,6 +65,8 @@ class ToolResult:
     only_before: int = 0
     only_after: int = 0
     not_measured: int = 0
+    in_both: int = 0
+    in_part: int = 0
     answered_before: bool = False
     answered_after: bool = False
     latencies: list[tuple[float, float]] = field(default_factory=list)
@@ -81,6 +86,7 @@ def compare_tool(
     result.only_after = len(others.keys() - heads.keys())
     calls = [(head, others[key]) for key, head in heads.items() if key in others]
     measured = [call for call in calls if not {call[0].status, call[1].status} & NOT_OF_THE_TOOL]
+    result.in_both = len(calls)
     result.not_measured = len(calls) - len(measured)
     result.answered_before = any(head.status == OK for head in heads.values())
     result.answered_after = any(head.status == OK for head in others.values())
@@ -113,37 +119,39 @@ class _Answers:
         step = max(-(-len(changed) // MOST_COMPARED), 1)
         pool, is_table = Pool(), True
         gaps: set[str] = set()
-        pairs: dict[str, list[Pair]] = {}
+        sizes: dict[str, list[Sizes]] = {}
         for a, b in changed[::step]:
             first, second = self._entry(self._before, a), self._entry(self._after, b)
-            if first.digest == second.digest:  # another revision of the manifest
-                continue
             self._result.compared += 1
             if (first.columns is None) != (second.columns is None):
                 self._other_kind(first, second)
                 continue
             is_table = first.columns is not None
             old, new = read(first), read(second)
+            if not (is_whole(old) and is_whole(new)):
+                pool.is_whole = False
+                self._result.in_part += 1
             if self._check_empty(old, new):
                 continue
             self._check_stale(a, b, old, new)
             for pair in pool.add(old, new):
                 gaps |= check_gap([pair], self._report)
                 check_row_order(pair, self._report)
-                pairs.setdefault(pair.before.place, []).append(pair)
+                sizes.setdefault(pair.before.place, []).append(sizes_of(pair))
         late = LATE_DAYS.get(self._timeliness)
         for a, b in answered:  # a date that stands still is in an answer that is the same
-            if late and (a.digest == b.digest) and b.recorded_at - a.recorded_at > DAY_S:
+            if late and _is_same(a, b) and b.recorded_at - a.recorded_at > DAY_S:
                 places = read(self._entry(self._before, a))
                 self._check_stale(a, b, places, places)
                 break
         resized = {
             place
-            for place, chosen in pairs.items()
-            if place not in gaps and check_rows(chosen, self._report)
+            for place, chosen in sizes.items()
+            if place not in gaps and check_rows(place, chosen, self._report)
         }
         if pool.calls:
-            (check_columns if is_table else check_paths)(pool, self._report)
+            if pool.is_whole:
+                (check_columns if is_table else check_paths)(pool, self._report)
             for each in pool.fields.values():
                 if each.calls_before and each.calls_after and each.before and each.after:
                     _check_values(each, each.place in resized, self._report)
@@ -244,7 +252,7 @@ def _check_latency(pairs: Sequence[tuple[float, float]], report: Report) -> None
 
 
 def _is_same(a: RowHead, b: RowHead) -> bool:
-    return a.digest == b.digest
+    return a.answer == b.answer
 
 
 def _arguments(head: RowHead) -> bytes:

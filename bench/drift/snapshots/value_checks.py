@@ -4,7 +4,6 @@ was rewritten.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from math import exp, log, log10
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from bench.drift.snapshots.statistics import (
     quantile,
     rank_correlation,
 )
+from bench.drift.snapshots.time_checks import day
 from cache.dates import date_of
 
 PSI_MODERATE: Final = 0.1
@@ -131,11 +131,10 @@ def check_restated(field: FieldPool, report: Report) -> bool:
         return False
     share = len(changed) / compared
     a, b = field.past[changed[0]]
-    day = datetime.fromtimestamp(field.past_dates[changed[0]], UTC) if field.past_dates else None
-    since = f", first {a!r} to {b!r}" + (f" of {day:%Y-%m-%d}" if day and day.year < 9999 else "")
+    since = f", first {_short(repr(a))} to {_short(repr(b))} of {day(field.past_dates[changed[0]])}"
     report.add(
         *("restated", field.path, _jsonable(a), _jsonable(b)),
-        f"{field.path}: {len(changed)} of {compared} values of past dates changed{since[:120]}",
+        f"{field.path}: {len(changed)} of {compared} values of past dates changed{since}",
         level="INFO" if share < 0.01 else None,
         evidence=_evidence(field, changed[0]),
     )
@@ -172,7 +171,7 @@ def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
     for a, b in pairs:
         x, y = number(a), number(b)
         if x and y:
-            shifts.append(log10(y / x) if y / x > 0 else 0.0)
+            shifts.append(_decades(x, y) if (x > 0) == (y > 0) else 0.0)
     if not shifts:
         return None
     power = round(centre := middle(shifts))
@@ -186,19 +185,26 @@ def _power_apart(before: Sequence[Any], after: Sequence[Any], least: int) -> int
     if min(len(first), len(second)) < least:
         return None
     places = (0.1, 0.25, 0.5, 0.75, 0.9)
-    shifts = [log10(quantile(second, p) / quantile(first, p)) for p in places]
+    shifts = [_decades(quantile(first, p), quantile(second, p)) for p in places]
     power = round(centre := middle(shifts))
     spread = max(abs(shift - centre) for shift in shifts)
     is_shift = abs(centre - power) <= _NEAR and spread <= 1.5 * _NEAR
     return power if abs(power) >= 2 and is_shift else None
 
 
+def _decades(x: float, y: float) -> float:
+    """The decadic logarithm of the factor from `x` to `y`, also where no float holds the factor."""
+    return log10(abs(y)) - log10(abs(x))
+
+
 def _moved_together(pairs: Sequence[tuple[Any, Any]]) -> bool:
     """Whether things that are in both answers kept their order and moved by a few percent."""
-    values = [(x, y) for a, b in pairs if (x := number(a)) and (y := number(b)) and x * y > 0]
+    values = [
+        (x, y) for a, b in pairs if (x := number(a)) and (y := number(b)) and (x > 0) == (y > 0)
+    ]
     if len(values) < 5 or len(values) < len(pairs) / 2:
         return False
-    moves = [log(y / x) for x, y in values]
+    moves = [_decades(x, y) * log(10) for x, y in values]
     centre = middle(moves)
     spread = middle([abs(move - centre) for move in moves])
     return abs(centre) <= _MOVED and spread <= 0.1 and rank_correlation(values) >= 0.8
@@ -210,7 +216,7 @@ def _without_movement(before: Sequence[float], after: Sequence[float]) -> list[f
     """
     old, new = middle(before), middle(after)
     if before[0] > 0 and after[0] > 0:
-        move = log(new / old)
+        move = _decades(old, new) * log(10)
         return [x / exp(move) for x in after] if abs(move) <= _MOVED else list(after)
     reach = quantile(before, 0.75) - quantile(before, 0.25)
     return [x - (new - old) for x in after] if abs(new - old) <= reach else list(after)
