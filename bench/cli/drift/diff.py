@@ -89,6 +89,8 @@ def diff(
     except KeyboardInterrupt:
         echo("finbench: interrupted; nothing was written", err=True)
         sys.exit(130)
+    if not content["calls"]["in_both"]:
+        raise click.ClickException("no call is in both snapshots, so there is nothing to compare")
     _write(content, findings, markdown, html, force)
     if as_json:
         echo_json(content)
@@ -171,6 +173,11 @@ def show(content: Mapping[str, Any]) -> None:
         console.print(
             f"not measured: {calls['not_measured']:,} calls that failed for lack of quota or "
             "settings on one side"
+        )
+    if calls["in_part"]:
+        console.print(
+            f"compared in part: {calls['in_part']:,} answers of more fields or records than are "
+            "read; of these, no field counts as gone or new"
         )
     if before["upstreams"] != after["upstreams"]:
         console.print("note: the snapshots were recorded from different upstreams")

@@ -1,12 +1,14 @@
 """Compares two snapshots tool by tool, in several processes where there is much to read."""
 
 import os
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +17,7 @@ from bench.drift.snapshots.report import CHECKS
 from bench.drift.snapshots.rules import Rules
 from bench.drift.snapshots.statistics import middle, significant
 from bench.drift.snapshots.tool import SLOWER, SLOWER_MS, ToolResult, compare_tool
-from cache import Snapshot
+from cache import Snapshot, SnapshotError
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 
@@ -135,7 +137,10 @@ def _alone(before: Snapshot, after: Snapshot, tools: Iterable[Tool]) -> Iterator
 
 
 def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolResult]:
-    """By several processes, each of which opens the snapshots once."""
+    """By several processes, each of which opens the snapshots once. They do not see Ctrl-C, and end
+    when this process sees it.
+    """
+    others = {*active_children()}
     with ProcessPoolExecutor(
         os.cpu_count(),
         mp_context=get_context("spawn"),
@@ -143,8 +148,18 @@ def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolRe
         initargs=(before, after),
     ) as pool:
         try:
-            yield from pool.map(_compare_opened, tools, chunksize=4)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                results = pool.map(_compare_opened, tools, chunksize=4)  # starts the processes
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            yield from results
+        except BrokenProcessPool:
+            why = "a process that compared them was ended, perhaps for lack of memory"
+            raise SnapshotError(f"{before} and {after}: {why}") from None
         except BaseException:
+            for process in {*active_children()} - others:
+                process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 

@@ -101,6 +101,11 @@ def is_null(cell: Any) -> bool:
     return cell is None or cell is MISSING or (type(cell) is str and cell.strip() in NULLS)
 
 
+def spaced(cells: Sequence[Any], least: int) -> Sequence[Any]:
+    """Evenly spaced cells: at least so many, if there are, and less than twice as many."""
+    return cells[:: max(len(cells) // least, 1)]
+
+
 def numbers(cells: Iterable[Any]) -> list[float | None]:
     """The number in each cell, also one that is written as text; None for a cell without one."""
     return [number(cell) for cell in cells]
@@ -126,9 +131,8 @@ def forms(cells: Sequence[Any]) -> dict[str, float]:
 
     Of a long column evenly spaced cells are read.
     """
-    step = max(len(cells) // _SAMPLE, 1)
     counts: dict[str, int] = {}
-    for cell in cells[::step]:
+    for cell in spaced(cells, _SAMPLE):
         form = _form(cell)
         if form is not None:
             counts[form] = counts.get(form, 0) + 1

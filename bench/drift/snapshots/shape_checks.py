@@ -9,7 +9,7 @@ from typing import Any, Final
 from rapidfuzz.fuzz import ratio
 
 from bench.drift.snapshots.pool import FieldPool, Pair, Pool
-from bench.drift.snapshots.records import MISSING, Records, forms, is_null, numbers
+from bench.drift.snapshots.records import MISSING, Records, forms, is_null, numbers, spaced
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import kolmogorov_smirnov, middle, rank_correlation
 
@@ -178,13 +178,12 @@ class _Column:
     @classmethod
     def of(cls, name: str, cells: Sequence[Any], together: list[Any]) -> "_Column":
         found = forms(cells)
-        some = cells[:: max(len(cells) // _SAMPLE, 1)]
         return cls(
             name,
             max(found, key=lambda form: found[form]) if found else None,
             together,
             numbers(together),
-            sorted(x for x in numbers(some) if x is not None),
+            sorted(x for x in numbers(spaced(cells, _SAMPLE)) if x is not None),
             {str(cell) for cell in cells[:_MOST_TEXTS] if not is_null(cell)},
         )
 
@@ -200,7 +199,7 @@ def _renamed(
         (pair, i, j)
         for pair in pairs
         if pair.alignment is not None
-        for i, j in pair.alignment.pairs[:: max(len(pair.alignment.pairs) // _SAMPLE, 1)]
+        for i, j in spaced(pair.alignment.pairs, _SAMPLE)
     ]
 
     def cell(records: Records, name: str, place: int) -> Any:

@@ -1,6 +1,6 @@
 """The statistics that tell drift from chance."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from math import comb, exp, log, sqrt
 from statistics import NormalDist, median
@@ -40,10 +40,14 @@ def kolmogorov_smirnov(before: Sequence[float], after: Sequence[float]) -> tuple
     Both sequences are sorted.
     """
     n, m = len(before), len(after)
-    distance = 0.0
-    for value in {*before, *after}:
-        apart = bisect_right(before, value) / n - bisect_right(after, value) / m
-        distance = max(distance, abs(apart))
+    distance, i, j = 0.0, 0, 0
+    while i < n and j < m:
+        value = min(before[i], after[j])
+        while i < n and before[i] == value:
+            i += 1
+        while j < m and after[j] == value:
+            j += 1
+        distance = max(distance, abs(i / n - j / m))
     size = sqrt(n * m / (n + m))
     x = (size + 0.12 + 0.11 / size) * distance
     if x < 0.2:

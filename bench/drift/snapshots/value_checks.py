@@ -10,7 +10,7 @@ from typing import Any, Final
 from bench.drift.finding import Level
 from bench.drift.snapshots.evidence import counts, histogram, series
 from bench.drift.snapshots.pool import FieldPool
-from bench.drift.snapshots.records import is_null, number, numbers
+from bench.drift.snapshots.records import is_null, number, numbers, spaced
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import (
     fisher,
@@ -34,6 +34,9 @@ _LEAST_EMPTY: Final = 5
 
 _LEAST: Final = 20
 """Values on each side below which no distribution is compared."""
+
+_SAMPLE: Final = 10_000
+"""Values of a long field that are enough to tell its unit and its distribution."""
 
 _CLOSE, _NEAR = 0.15, 0.3
 """How far from a power of ten, in decades, the middle of all factors may be, and most of them."""
@@ -145,8 +148,8 @@ def check_distribution(field: FieldPool, report: Report) -> None:
     """Whether numbers are distributed otherwise, beyond a movement that they have in common."""
     if field.dated:
         return  # a past that stays is compared value by value, and new dates may have new values
-    before = sorted(x for x in numbers(field.before) if x is not None)
-    after = sorted(x for x in numbers(field.after) if x is not None)
+    before = sorted(x for x in numbers(spaced(field.before, _SAMPLE)) if x is not None)
+    after = sorted(x for x in numbers(spaced(field.after, _SAMPLE)) if x is not None)
     if min(len(before), len(after)) < _LEAST or len({*before}) < 5:
         return
     if _moved_together(field.pairs):
@@ -168,7 +171,7 @@ def check_distribution(field: FieldPool, report: Report) -> None:
 
 def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
     shifts = []
-    for a, b in pairs:
+    for a, b in spaced(pairs, _SAMPLE):
         x, y = number(a), number(b)
         if x and y:
             shifts.append(_decades(x, y) if (x > 0) == (y > 0) else 0.0)
@@ -180,8 +183,8 @@ def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
 
 
 def _power_apart(before: Sequence[Any], after: Sequence[Any], least: int) -> int | None:
-    first = sorted(abs(x) for x in numbers(before) if x)
-    second = sorted(abs(x) for x in numbers(after) if x)
+    first = sorted(abs(x) for x in numbers(spaced(before, _SAMPLE)) if x)
+    second = sorted(abs(x) for x in numbers(spaced(after, _SAMPLE)) if x)
     if min(len(first), len(second)) < least:
         return None
     places = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -199,6 +202,7 @@ def _decades(x: float, y: float) -> float:
 
 def _moved_together(pairs: Sequence[tuple[Any, Any]]) -> bool:
     """Whether things that are in both answers kept their order and moved by a few percent."""
+    pairs = spaced(pairs, _SAMPLE)
     values = [
         (x, y) for a, b in pairs if (x := number(a)) and (y := number(b)) and (x > 0) == (y > 0)
     ]
