@@ -33,6 +33,11 @@ class Alignment:
     date: str | None = None
 
 
+def is_identity(name: str) -> bool:
+    """Whether a field says by its name that its values only tell records apart."""
+    return _IDENTITY.search(name.rpartition(".")[2]) is not None
+
+
 def align(before: Records, after: Records) -> Alignment | None:
     """How the records of two answers belong together; None if that can't be told."""
     if before.place == "" and before.rows == after.rows == 1:

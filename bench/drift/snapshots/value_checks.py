@@ -8,6 +8,7 @@ from math import exp, log, log10
 from typing import Any, Final
 
 from bench.drift.finding import Level
+from bench.drift.snapshots.alignment import is_identity
 from bench.drift.snapshots.evidence import counts, histogram, series
 from bench.drift.snapshots.pool import FieldPool
 from bench.drift.snapshots.records import is_null, number, numbers, spaced
@@ -146,8 +147,8 @@ def check_restated(field: FieldPool, report: Report) -> bool:
 
 def check_distribution(field: FieldPool, report: Report) -> None:
     """Whether numbers are distributed otherwise, beyond a movement that they have in common."""
-    if field.dated:
-        return  # a past that stays is compared value by value, and new dates may have new values
+    if field.dated or is_identity(field.name):
+        return  # a past that stays is compared value by value, and what is new may have new values
     before = sorted(x for x in numbers(spaced(field.before, _SAMPLE)) if x is not None)
     after = sorted(x for x in numbers(spaced(field.after, _SAMPLE)) if x is not None)
     if min(len(before), len(after)) < _LEAST or len({*before}) < 5:

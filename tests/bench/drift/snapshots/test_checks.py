@@ -1,0 +1,560 @@
+"""What `finbench drift diff` finds in answers that are written by hand, and what it does not: beside
+each change stands the nearest one that is expected movement.
+"""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.drift.snapshots.report import CHECKS
+from cache import Row
+from gateway.errors import ErrorCode
+from tests.support import answers
+from tests.support.answers import DAY_S, START, snapshot
+from tests.support.commands import finbench
+
+Answer = Callable[[str], Row]
+Found = tuple[str, str, str | None, Any, Any]
+"""Level, check, column, before, after."""
+
+DAILY = ("stock_zh_a_hist", "stock_zh_index_daily", "stock_us_daily")
+"""Tools whose manifests say that their answers change every day."""
+
+LATER = START + 30 * DAY_S
+
+
+def table(rows: Sequence[dict[str, Any]], columns: Sequence[str] = (), **more: Any) -> Answer:
+    return lambda tool: answers.table(tool, rows, columns, **more)
+
+
+def document(value: Any, **more: Any) -> Answer:
+    return lambda tool: answers.document(tool, value, **more)
+
+
+def error(code: ErrorCode, **more: Any) -> Answer:
+    return lambda tool: answers.error(tool, code, **more)
+
+
+def days(count: int, first: int = 0) -> list[str]:
+    """So many days in a row that end on 29 June 2026, `first` days later."""
+    return [str(date(2026, 6, 30) + timedelta(first - count + n)) for n in range(count)]
+
+
+def luck(seed: str) -> random.Random:
+    return random.Random(seed)
+
+
+def history(count: int = 60, first: int = 0, times: float = 1.0) -> list[dict[str, Any]]:
+    """A price a day, which depends on the day alone, and a number of shares."""
+    return [
+        {
+            "date": day,
+            "close": round(luck(day).lognormvariate(3, 0.1) * times, 2),
+            "volume": luck(day).randrange(10**6),
+        }
+        for day in days(count, first)
+    ]
+
+
+def market(count: int = 60, move: float = 1.0, seed: str = "a") -> list[dict[str, Any]]:
+    """Prices of stocks, which moved by a factor and a little."""
+    rows = []
+    for n in range(count):
+        price = luck(f"{n}").lognormvariate(3, 1) * move * luck(f"{n} {seed}").uniform(0.98, 1.02)
+        kind = luck(f"kind {n}").choice(["bank", "food", "steel"])
+        rows.append({"code": f"{600_000 + n}", "price": round(price, 3), "industry": kind})
+    return rows
+
+
+def each(rows: list[dict[str, Any]], change: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    return [{**row, **change(row)} for row in rows]
+
+
+def without(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [{key: cell for key, cell in row.items() if key != name} for row in rows]
+
+
+def renamed(rows: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
+    return [{new if name == old else name: cell for name, cell in row.items()} for row in rows]
+
+
+def reports(count: int, with_image: float, seed: str = "a") -> dict[str, Any]:
+    """News, of which a share has an image."""
+    chance = luck(seed)
+    items: list[dict[str, Any]] = [{"id": f"{seed}{n}", "title": f"news {n}"} for n in range(count)]
+    for item in items:
+        if chance.random() < with_image:
+            item["image"] = "a.png"
+    return {"data": items, "meta": {"page": 1}}
+
+
+def probes(make: Callable[..., Answer], *milliseconds: float) -> list[Answer]:
+    return [make(probe=n, ms=ms) for n, ms in enumerate(milliseconds)]
+
+
+PRICE = {"symbol": "A", "price": 1.5, "more": {"bid": 1.4, "ask": 1.6}}
+UP = ErrorCode.UPSTREAM_ERROR
+
+FIRST, LAST = days(60)[0], days(60)[-1]
+CLOSE, SPLIT = history()[0]["close"], round(history()[0]["close"] / 10, 4)
+
+CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
+    # availability, error_code
+    "fails": (
+        [document(PRICE)],
+        [error(UP)],
+        [("ERR", "availability", None, "ok", "upstream_error")],
+    ),
+    "fails in part": (
+        [document(PRICE, probe=0), document(PRICE, probe=1)],
+        [document(PRICE, probe=0), error(ErrorCode.TIMEOUT, probe=1)],
+        [("WARN", "availability", None, "ok", "timeout")],
+    ),
+    "answers again": (
+        [error(UP)],
+        [document(PRICE)],
+        [("INFO", "availability", None, "upstream_error", "ok")],
+    ),
+    "fails otherwise": (
+        [error(UP)],
+        [error(ErrorCode.TIMEOUT)],
+        [("WARN", "error_code", None, "upstream_error", "timeout")],
+    ),
+    "fails as before": ([error(UP)], [error(UP)], []),
+    "our quota": ([document(PRICE)], [error(ErrorCode.QUOTA_EXHAUSTED)], []),
+    "our settings": ([error(ErrorCode.NOT_CONFIGURED)], [error(UP)], []),
+    "our gateway": ([document(PRICE)], [error(ErrorCode.OVERLOADED)], []),
+    # empty
+    "no rows": ([table(history())], [table([], ["date"])], [("ERR", "empty", None, 60, 0)]),
+    "no values": (
+        [document(PRICE)],
+        [document({"symbol": "", "price": None, "more": {}})],
+        [("ERR", "empty", None, 1, 0)],
+    ),
+    "empty by code": (
+        [table(market())],
+        [error(ErrorCode.UPSTREAM_EMPTY)],
+        [("ERR", "empty", None, "ok", "upstream_empty")],
+    ),
+    "some are empty and some no longer": (
+        [document({"a": None}, probe=0), document({"a": 1}, probe=1)],
+        [document({"a": 1}, probe=0), document({"a": None}, probe=1)],
+        [("ERR", "empty", None, 1, 0)],
+    ),
+    "always empty": ([table([], ["a"])], [table([], ["a", "b"])], []),
+    "far too deep to read": (
+        [document(PRICE)],
+        [document({"a": {"a": json.loads('{"a":' * 200 + "1" + "}" * 200)}})],
+        [
+            ("ERR", "path_removed", "more", "more", None),
+            ("ERR", "path_removed", "price", "price", None),
+            ("ERR", "path_removed", "symbol", "symbol", None),
+            ("INFO", "path_added", "a", None, "a"),
+        ],
+    ),
+    # columns
+    "a column goes": (
+        [table(market())],
+        [table(without(market(seed="b"), "industry"))],
+        [("ERR", "column_removed", "industry", "industry", None)],
+    ),
+    "a column comes": (
+        [table(without(market(), "industry"))],
+        [table(market(seed="b"))],
+        [("INFO", "column_added", "industry", None, "industry")],
+    ),
+    "a column without values stays": (
+        [table(each(market(), lambda _: {"note": None}))],
+        [table(market(seed="b"), ["code", "price", "industry", "note"])],
+        [],
+    ),
+    "another name, the same values": (
+        [table(history())],
+        [table(renamed(history(), "close", "收盘"))],
+        [("ERR", "column_renamed", "close", "close", "收盘")],
+    ),
+    "a similar name, values that moved": (
+        [table(market())],
+        [table(renamed(market(seed="b"), "price", "lastPrice"))],
+        [("ERR", "column_renamed", "price", "price", "lastPrice")],
+    ),
+    "another name and other values": (
+        [table(market())],
+        [table(each(without(market(), "price"), lambda _: {"remark": "none so far"}))],
+        [
+            ("ERR", "column_removed", "price", "price", None),
+            ("INFO", "column_added", "remark", None, "remark"),
+        ],
+    ),
+    # paths
+    "a path goes": (
+        [document(PRICE)],
+        [document({"symbol": "A", "price": 1.6, "more": {"bid": 1.5}})],
+        [("ERR", "path_removed", "more.ask", "more.ask", None)],
+    ),
+    "an object goes": (
+        [document(PRICE)],
+        [document({"symbol": "A", "price": 1.6})],
+        [("ERR", "path_removed", "more", "more", None)],
+    ),
+    "an optional path goes": (
+        [document(reports(40, 0.5))],
+        [document(reports(40, 0.0, "b"))],
+        [("WARN", "path_removed", "data[].image", "data[].image", None)],
+    ),
+    "an optional path is rare": (
+        [document(reports(10, 0.3))],
+        [document(reports(10, 0.0, "b"))],
+        [],
+    ),
+    "a path comes": (
+        [document({"symbol": "A", "price": 1.6})],
+        [document(PRICE)],
+        [("INFO", "path_added", "more", None, "more")],
+    ),
+    # type_changed
+    "numbers as texts": (
+        [table(market())],
+        [table(each(market(seed="b"), lambda row: {"price": str(row["price"])}))],
+        [("ERR", "type_changed", "price", "number", "number as text")],
+    ),
+    "some numbers as texts": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(),
+                    lambda row: {"price": "?" if row["code"] < "600012" else row["price"]},
+                )
+            )
+        ],
+        [("WARN", "type_changed", "price", "number", "text")],
+    ),
+    "dates are written otherwise": (
+        [table(history())],
+        [table(each(history(), lambda row: {"date": row["date"].replace("-", "/")}))],
+        [("ERR", "type_changed", "date", "date 9-9-9", "date 9/9/9")],
+    ),
+    "a table becomes a document": (
+        [table(market())],
+        [document(market())],
+        [("ERR", "type_changed", None, "a table", "a document")],
+    ),
+    "whole and decimal numbers": (
+        [document({"price": 2})],
+        [document({"price": 2.1})],
+        [],
+    ),
+    # null_share
+    "all are missing": (
+        [table(history())],
+        [table(each(history(), lambda _: {"close": None}))],
+        [("ERR", "null_share", "close", 0.0, 1.0)],
+    ),
+    "a third is missing": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(), lambda row: {"price": row["price"] if row["code"] > "600019" else ""}
+                )
+            )
+        ],
+        [("WARN", "null_share", "price", 0.0, 0.3333)],
+    ),
+    "fewer are missing": (
+        [table(each(market(), lambda row: {"price": None if row["code"] < "600030" else 1.5}))],
+        [table(each(market(), lambda _: {"price": 1.5}))],
+        [("INFO", "null_share", "price", 0.5, 0.0)],
+    ),
+    "one is missing": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(), lambda row: {"price": row["price"] if row["code"] > "600000" else ""}
+                )
+            )
+        ],
+        [],
+    ),
+    # row_count
+    "fewer rows": (
+        [table(market(60))],
+        [table(market(30, seed="b"))],
+        [("WARN", "row_count", None, 60, 30)],
+    ),
+    "more records of a document": (
+        [document({"data": market(20)})],
+        [document({"data": market(60)})],
+        [("WARN", "row_count", "data[]", 20, 60)],
+    ),
+    "some fewer rows": ([table(market(60))], [table(market(50, seed="b"))], []),
+    "a history grew": ([table(history(60))], [table(history(120, 60))], []),
+    # unit_changed
+    "another unit": (
+        [table(market())],
+        [table(each(market(seed="b"), lambda row: {"price": row["price"] * 1e4}))],
+        [("ERR", "unit_changed", "price", ..., ...)],
+    ),
+    "another unit of one value": (
+        [document({"price": 12.5})],
+        [document({"price": 1262})],
+        [("WARN", "unit_changed", "price", 12.5, 1262.0)],
+    ),
+    "another unit of new dates alone": (
+        [table(history(60))],
+        [table([*history(60), *history(10, 10, times=1_000)])],
+        [("ERR", "unit_changed", "close", ..., ...)],
+    ),
+    "a split by ten": (
+        [table(history())],
+        [table(each(history(), lambda row: {"close": round(row["close"] / 10, 4)}))],
+        [("WARN", "restated", "close", CLOSE, SPLIT)],
+    ),
+    "one value jumped": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(),
+                    lambda row: {"price": row["price"] * (1e4 if row["code"] == "600007" else 1)},
+                )
+            )
+        ],
+        [],
+    ),
+    # distribution
+    "another distribution": (
+        [table(without(market(200), "industry"))],
+        [
+            table(
+                [
+                    {
+                        "code": f"{600_000 + n}",
+                        "price": round(luck(f"x{n}").lognormvariate(4, 2), 2),
+                    }
+                    for n in range(200)
+                ]
+            )
+        ],
+        [("WARN", "distribution", "price", ..., ...)],
+    ),
+    "all prices moved": ([table(market(200))], [table(market(200, 1.15, "b"))], []),
+    "other stocks of the same kind": (
+        [table(without(market(200), "code"))],
+        [table(without(market(400), "code")[200:])],
+        [],
+    ),
+    "numbers of news rise": (
+        [document([{"id": n, "score": 1} for n in range(100, 140)])],
+        [document([{"id": n, "score": 1} for n in range(900, 940)])],
+        [],
+    ),
+    # categories
+    "other words": (
+        [table(market(200))],
+        [
+            table(
+                each(market(200), lambda row: {"industry": row["industry"].replace("bank", "Bank")})
+            )
+        ],
+        [("WARN", "categories", "industry", ..., ...)],
+    ),
+    "a word more": (
+        [table(market(200))],
+        [
+            table(
+                each(
+                    market(200),
+                    lambda row: {"industry": "gas" if row["code"] < "600040" else row["industry"]},
+                )
+            )
+        ],
+        [("INFO", "categories", "industry", ..., ...)],
+    ),
+    "a rare word by chance": (
+        [table(market(100))],
+        [
+            table(
+                each(
+                    market(100),
+                    lambda row: {"industry": "gas" if row["code"] < "600003" else row["industry"]},
+                )
+            )
+        ],
+        [],
+    ),
+    # gap
+    "dates are missing": (
+        [table(history(60))],
+        [table([row for row in history(60) if row["date"] not in days(60)[20:23]])],
+        [("WARN", "gap", "date", 60, 57)],
+    ),
+    "a window rolled on": ([table(history(60))], [table(history(60, 10))], []),
+    "the newest date is not there yet": ([table(history(60))], [table(history(60)[:-1])], []),
+    # restated
+    "a past value": (
+        [table(history())],
+        [
+            table(
+                each(
+                    history(), lambda row: {"close": 9.99 if row["date"] == FIRST else row["close"]}
+                )
+            )
+        ],
+        [("WARN", "restated", "close", CLOSE, 9.99)],
+    ),
+    "a past value among many": (
+        [table(history(200))],
+        [
+            table(
+                each(
+                    history(200),
+                    lambda row: {"close": 9.99 if row["date"] == FIRST else row["close"]},
+                )
+            )
+        ],
+        [("INFO", "restated", "close", CLOSE, 9.99)],
+    ),
+    "the newest value is provisional": (
+        [table(history())],
+        [
+            table(
+                each(
+                    history(), lambda row: {"close": 9.99 if row["date"] == LAST else row["close"]}
+                )
+            )
+        ],
+        [],
+    ),
+    "rounded": (
+        [table(history())],
+        [table(each(history(), lambda row: {"close": round(row["close"], 1)}))],
+        [],
+    ),
+    "bars of a chart by date": (
+        [document({"history": {row["date"]: {"close": row["close"]} for row in history()}})],
+        [
+            document(
+                {
+                    "history": {
+                        row["date"]: {"close": row["close"] * 1.5}
+                        for row in history(70, 10)
+                        if row["date"] != days(60)[5]
+                    }
+                }
+            )
+        ],
+        [("WARN", "gap", "history.*.*", 60, 59), ("WARN", "restated", "history.*.close", ..., ...)],
+    ),
+    # order
+    "newest first": (
+        [table(history())],
+        [table(history()[::-1])],
+        [("WARN", "order", "date", "oldest first", "newest first")],
+    ),
+    "columns in another order": (
+        [table(market())],
+        [table([dict(reversed(row.items())) for row in market()])],
+        [("INFO", "order", None, ["code", "price", "industry"], ["industry", "price", "code"])],
+    ),
+    "a ranking": (
+        [table(sorted(market(), key=lambda row: row["price"]))],
+        [table(sorted(market(seed="b"), key=lambda row: row["price"]))],
+        [],
+    ),
+    # latency
+    "slow": (
+        probes(partial(document, PRICE), 100, 110, 90),
+        probes(partial(document, PRICE), 400, 300, 500),
+        [("WARN", "latency", None, 100.0, 400.0)],
+    ),
+    "slow once": (
+        probes(partial(document, PRICE), 100, 110, 90),
+        probes(partial(document, PRICE), 400, 120, 500),
+        [],
+    ),
+    "slow within a blink": (
+        probes(partial(document, PRICE), 10, 11, 9),
+        probes(partial(document, PRICE), 40, 30, 50),
+        [],
+    ),
+    # stale, of tools that answer daily
+    DAILY[0]: (
+        [table(history())],
+        [table(history(), at=LATER)],
+        [("WARN", "stale", "date", LAST, LAST)],
+    ),
+    DAILY[1]: ([table(history())], [table(history(60, 28), at=LATER)], []),
+    DAILY[2]: ([table(history(60, -60))], [table(history(60, -60), at=LATER)], []),
+    # what is no change
+    "another revision of the manifest": (
+        [document(PRICE)],
+        [document(PRICE, revision="1" * 16)],
+        [],
+    ),
+    "only before": ([document(PRICE, probe=1), document(PRICE)], [document(PRICE)], []),
+    "only after": ([document(PRICE)], [document(PRICE, probe=1), document(PRICE)], []),
+}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One comparison of all cases, each of which is a tool."""
+    folder = tmp_path_factory.mktemp("checks")
+    sides = [
+        snapshot(folder / name, [make(tool) for tool, case in CASES.items() for make in case[side]])
+        for side, name in enumerate(("before", "after"))
+    ]
+    done = finbench("drift", "diff", *map(str, sides), "--json")
+    assert done.returncode == 0, done.stderr
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
+
+
+@pytest.fixture(scope="module")
+def found(compared: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The findings by tool."""
+    by_tool = defaultdict(list)
+    for finding in compared["findings"]:
+        by_tool[finding["tool"]].append(finding)
+    return by_tool
+
+
+@pytest.mark.parametrize("tool", CASES)
+def test_what_is_found(tool: str, found: dict[str, list[dict[str, Any]]]) -> None:
+    expected = CASES[tool][2]
+    some = sorted(found[tool], key=lambda f: (f["level"], f["check"], f["column"] or ""))
+    names = ("level", "check", "column", "before", "after")
+    assert [tuple(f[name] for name in names[:3]) for f in some] == [e[:3] for e in expected]
+    for finding, wanted in zip(some, expected, strict=True):
+        for name, value in zip(names, wanted, strict=True):
+            assert value is ... or finding[name] == value
+        assert finding["text"]
+
+
+def test_every_check_has_a_case() -> None:
+    assert {found[1] for _, _, some in CASES.values() for found in some} == {*CHECKS}
+
+
+def test_what_is_counted(compared: dict[str, Any]) -> None:
+    calls = compared["calls"]
+    assert (calls["only_before"], calls["only_after"]) == (1, 1)
+    assert calls["not_measured"] == 3
+    assert calls["in_part"] == 0
+    both = sum(min(map(len, case[:2])) for case in CASES.values())
+    assert calls["in_both"] == both
+    assert [row["findings"] for row in compared["counts"]]
+    total = sum(row["findings"] for row in compared["counts"])
+    assert total == len(compared["findings"]) == sum(len(case[2]) for case in CASES.values())
+    levels = [finding["level"] for finding in compared["findings"]]
+    assert levels == sorted(levels, key=("ERR", "WARN", "INFO").index)
+    assert len({finding["id"] for finding in compared["findings"]}) == total
