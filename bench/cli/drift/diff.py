@@ -79,6 +79,9 @@ def diff(
     if len(snapshots) < 2:
         raise click.UsageError("name two snapshots or more")
     files = [file for file in (markdown, html) if file is not None]
+    named = [file.resolve() for file in (*files, *{*snapshots})]
+    if len({*named}) < len(named):
+        raise click.UsageError("--markdown and --html name the same file, or a snapshot")
     if taken := [file for file in files if file.exists() and not force]:
         raise click.ClickException(f"{taken[0]}: it exists already; {FORCE}")
     try:

@@ -55,7 +55,7 @@ class Rules(BaseModel):
             raise RulesError(f"{path}: {error.strerror}") from error
         except ValidationError as error:
             raise RulesError(f"{path}: {first_problem(error)}") from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # TOML's, UTF-8's, a number of 5,000 digits
             raise RulesError(f"{path} is no TOML: {error}") from None
 
     @field_validator("levels")

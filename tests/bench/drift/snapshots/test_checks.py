@@ -1,5 +1,5 @@
-"""What `finbench drift diff` finds in answers that are written by hand, and what it does not: beside
-each change stands the nearest one that is expected movement.
+"""What `finbench drift diff` finds in hand-made answers, and what it does not: beside each change
+stands the nearest movement that is expected.
 """
 
 import json
@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
