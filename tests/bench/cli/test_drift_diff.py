@@ -1,5 +1,5 @@
-"""`finbench drift diff` as a user runs it: hosts, levels, rules, files that it writes, a series, and
-snapshots that are not what they should be.
+"""`finbench drift diff` as a user runs it: hosts, levels, rules, files that it writes, a series,
+and snapshots that are not what they should be.
 """
 
 import json
@@ -27,7 +27,8 @@ OF_HOST = ("bond_china_yield", "bond_composite_index_cbond", "bond_new_composite
 ALSO = ("futures_hog_core", "futures_hog_cost", "futures_hog_supply")
 """All tools of another host."""
 
-EVIL = "</title><img src=x onerror='document.title=1'>|[a](https://b.example)@me\n# `x`\x1b[2J\u202e{{7}}"
+EVIL = "</title><img src=x onerror='document.title=1'>|[a](https://b.example)@me\n"
+EVIL += "# `x`\x1b[2J\u202e{{7}}"
 ARGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
