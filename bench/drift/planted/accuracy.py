@@ -36,23 +36,32 @@ class World:
     moved: frozenset[str]
 
 
-def make(catalog: Catalog, seed: int) -> World:
-    """Simulate all tools of the catalogue and plant drift of each check in `EACH` of them."""
+def make(
+    catalog: Catalog,
+    seed: int,
+    *,
+    each: int = EACH,
+    untouched: int = UNTOUCHED,
+    tools_of: int | None = None,
+) -> World:
+    """Simulate all tools of the catalogue, or `tools_of` of them, and plant drift of each check in
+    `each` of them, but in none of the first `untouched`.
+    """
     luck = random.Random(seed)  # noqa: S311 - simulation
     manifests = [manifest for manifest in catalog if not manifest.is_for_one]
     luck.shuffle(manifests)
-    free = [simulate(manifest, seed) for manifest in manifests]
-    tools, rest = free[:UNTOUCHED], free[UNTOUCHED:]
+    free = [simulate(manifest, seed) for manifest in manifests[:tools_of]]
+    tools, rest = free[:untouched], free[untouched:]
     planted = []
     # the checks that few tools can have choose first
     for check in sorted(PLANTS, key=lambda name: sum(can_have(tool, name) for tool in rest)):
-        chosen = [tool for tool in rest if can_have(tool, check)][:EACH]
+        chosen = [tool for tool in rest if can_have(tool, check)][:each]
         for place, tool in enumerate(chosen):
             planted.append(plant(tool, check, place % len(STRENGTHS)))
         tools += chosen
         names = {tool.manifest.name for tool in chosen}
         rest = [tool for tool in rest if tool.manifest.name not in names]
-    moved = frozenset(tool.manifest.name for tool in (*free[:UNTOUCHED], *rest))
+    moved = frozenset(tool.manifest.name for tool in (*free[:untouched], *rest))
     return World([*tools, *rest], planted, moved)
 
 

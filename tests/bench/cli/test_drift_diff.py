@@ -4,7 +4,9 @@ and snapshots that are not what they should be.
 
 import json
 import os
+import random
 import re
+import signal
 import subprocess
 from collections.abc import Callable
 from html import unescape
@@ -18,9 +20,9 @@ from cache import Row
 from cache.snapshot import JOURNAL
 from gateway.errors import ErrorCode
 from tests.support.answers import DAY_S, START, document, error, snapshot, table
-from tests.support.commands import finbench
+from tests.support.commands import FINBENCH, finbench
 from tests.support.installed import AXE, CHROMIUM
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, block_until
 
 HOST = "chinabond.com.cn"
 OF_HOST = ("bond_china_yield", "bond_composite_index_cbond", "bond_new_composite_index_cbond")
@@ -314,6 +316,61 @@ def test_an_answer_that_is_read_in_part_is_said(
     assert made["findings"] == []
     assert made["calls"]["in_part"] == 2
     assert "compared in part: 2 answers" in " ".join(diff(*paths).stdout.split())
+
+
+def processes_of(parent: int) -> set[int]:
+    return {*map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())}
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="one processor has one process")
+@pytest.mark.parametrize("to_all", [False, True], ids=["parent", "terminal"])
+def test_ctrl_c_ends_all_processes_of_a_large_comparison(large: Path, to_all: bool) -> None:
+    command = [*FINBENCH, "drift", "diff", str(large), str(large)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        block_until(lambda: len(processes_of(process.pid)) >= 3)  # one of them tracks resources
+        started = processes_of(process.pid)
+        if to_all:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert said == "finbench: interrupted; nothing was written\n"
+    block_until(lambda: not any(map(is_running, started)))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot of 9 MB, so that two are read by several processes."""
+    luck = random.Random(1)
+    rows = [document(f"tool_{n}", luck.randbytes(1_500_000).hex()) for n in range(6)]
+    return snapshot(tmp_path_factory.mktemp("large") / "a", rows)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="one processor has one process")
+def test_a_process_that_is_ended_from_outside_ends_the_comparison(large: Path) -> None:
+    command = [*FINBENCH, "drift", "diff", str(large), str(large)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        block_until(lambda: len(processes_of(process.pid)) >= 3)
+        for child in processes_of(process.pid):
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                os.kill(child, signal.SIGKILL)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "a process that compared them was ended, perhaps for lack of memory" in said
 
 
 @pytest.mark.anyio

@@ -510,8 +510,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One comparison of all cases, each of which is a tool."""
     folder = tmp_path_factory.mktemp("checks")
     sides = [
-        snapshot(folder / name, [make(tool) for tool, case in CASES.items() for make in case[side]])
-        for side, name in enumerate(("before", "after"))
+        snapshot(folder / "before", [make(t) for t, case in CASES.items() for make in case[0]]),
+        snapshot(folder / "after", [make(t) for t, case in CASES.items() for make in case[1]]),
     ]
     done = finbench("drift", "diff", *map(str, sides), "--json")
     assert done.returncode == 0, done.stderr
