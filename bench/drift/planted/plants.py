@@ -200,7 +200,7 @@ def _unit_changed(tool: Simulated, strength: int) -> frozenset[str]:
         paths = _chosen_paths(tool, 1, numeric=True)
         _change_paths(tool, paths, lambda holder, key: holder.__setitem__(key, scaled(holder[key])))
         return frozenset(paths)
-    return _in_column(tool, scaled, 1.0, "price", "amount")
+    return _in_column(tool, scaled, 1.0, "price", "amount", "percent")
 
 
 def _row_count(tool: Simulated, strength: int) -> None:

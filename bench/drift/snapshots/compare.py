@@ -21,7 +21,7 @@ from cache import Snapshot, SnapshotError
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 
-FALSE_RATE: Final = 0.05
+FALSE_RATE: Final = 0.02
 """The share of all findings about distributions that may be chance."""
 
 ALONE_BYTES: Final = 4 * 2**20

@@ -41,7 +41,7 @@ NOT_OF_THE_TOOL: Final = frozenset(
     code.value
     for code in ErrorCode
     if code.fault in ("quota", "gateway")
-    or code in (ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN, ErrorCode.CANCELLED)
+    or code.value in ("unauthorized", "forbidden", "not_subscribed", "cancelled")
 )
 """Errors that say nothing about the tool: our quota, our settings, our gateway."""
 

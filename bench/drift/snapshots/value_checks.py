@@ -42,6 +42,9 @@ _SAMPLE: Final = 10_000
 _CLOSE, _NEAR = 0.15, 0.3
 """How far from a power of ten, in decades, the middle of all factors may be, and most of them."""
 
+_ALL_BEYOND, _LEAST_TURNED = 1.3, 3
+"""Values that change their sign are in another unit if so many or more, and all, moved so far."""
+
 _MOVED: Final = log(1.25)
 _MOST_CATEGORIES: Final = 30
 _LEAST_SHARE: Final = 0.05
@@ -77,7 +80,7 @@ def check_unit(field: FieldPool, report: Report) -> bool:
     is `restated`.
     """
     power = _power_of_pairs(field.pairs)
-    if power is None and not field.pairs:
+    if power is None and not field.dated:
         power = _power_apart(field.before, field.after, least=_LEAST)
     if power is None and field.dated:
         power = _power_apart(field.before[-len(field.newer) * 4 :], field.newer, least=5)
@@ -171,14 +174,18 @@ def check_distribution(field: FieldPool, report: Report) -> None:
 
 
 def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
-    shifts = []
+    shifts, turned = [], False
     for a, b in spaced(pairs, _SAMPLE):
         x, y = number(a), number(b)
         if x and y:
-            shifts.append(_decades(x, y) if (x > 0) == (y > 0) else 0.0)
+            turned |= (x > 0) != (y > 0)
+            shifts.append(_decades(abs(x), abs(y)))
     if not shifts:
         return None
     power = round(centre := middle(shifts))
+    if turned:  # changes of a day, say: only all of them together say something
+        is_shift = min(shifts) >= _ALL_BEYOND or max(shifts) <= -_ALL_BEYOND
+        return power if len(shifts) >= _LEAST_TURNED and is_shift and abs(power) >= 2 else None
     near = sum(abs(shift - power) <= _NEAR for shift in shifts) / len(shifts)
     return power if abs(power) >= 2 and abs(centre - power) <= _CLOSE and near >= 0.8 else None
 
