@@ -72,6 +72,20 @@ def market(count: int = 60, move: float = 1.0, seed: str = "a") -> list[dict[str
     return rows
 
 
+def events(seed: str = "a", first: int = 0) -> list[dict[str, Any]]:
+    """Three a day for 20 days, each with a name of its own."""
+    return [
+        {
+            "date": day,
+            "name": f"{seed}{n}",
+            "n": n,
+            "price": luck(f"{seed}{n}").lognormvariate(3, 1),
+        }
+        for place, day in enumerate(days(20, first))
+        for n in range(3 * place, 3 * place + 3)
+    ]
+
+
 def each(rows: list[dict[str, Any]], change: Callable[[dict[str, Any]], Any]) -> list[Any]:
     return [{**row, **change(row)} for row in rows]
 
@@ -422,6 +436,16 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
             )
         ],
         [("INFO", "restated", "close", CLOSE, 9.99)],
+    ),
+    "a past value of one of several a day": (
+        [table(events())],
+        [table(each(events(), lambda row: {"price": 1.0 if row["n"] == 3 else row["price"]}))],
+        [("WARN", "restated", "price", ..., 1.0)],
+    ),
+    "a word of one day stands on another event": (
+        [table(events())],
+        [table(each(events("b", 10), lambda row: {"name": row["name"] if row["n"] else "a30"}))],
+        [],
     ),
     "the newest value is provisional": (
         [table(history())],
