@@ -6,6 +6,7 @@ from typing import Final
 
 import orjson
 
+from bench.drift.finding import Level
 from bench.drift.snapshots.pool import FieldPool, Pool
 from bench.drift.snapshots.records import Records, is_empty, is_null, is_whole, read
 from bench.drift.snapshots.report import Report
@@ -61,7 +62,6 @@ class ToolResult:
     report: Report
     same: int = 0
     changed: int = 0
-    compared: int = 0
     only_before: int = 0
     only_after: int = 0
     not_measured: int = 0
@@ -109,7 +109,9 @@ class _Answers:
         self._before, self._after = before, after
         self._timeliness = timeliness
         self._result, self._report = result, result.report
-        self._empty = 0
+        self._emptied: list[int] = []
+        """How many records each answer had that has no values any more."""
+        self._were_empty = 0
 
     def check(
         self,
@@ -122,7 +124,6 @@ class _Answers:
         sizes: dict[str, list[Sizes]] = {}
         for a, b in changed[::step]:
             first, second = self._entry(self._before, a), self._entry(self._after, b)
-            self._result.compared += 1
             if (first.columns is None) != (second.columns is None):
                 self._other_kind(first, second)
                 continue
@@ -138,6 +139,12 @@ class _Answers:
                 gaps |= check_gap([pair], self._report)
                 check_row_order(pair, self._report)
                 sizes.setdefault(pair.before.place, []).append(sizes_of(pair))
+        if self._emptied:
+            looked_at = len(answered) if step == 1 else len(changed[::step])
+            part = _part(len(self._emptied), looked_at - self._were_empty)
+            text = f"the answer has no values any more{part}"
+            level: Level | None = "WARN" if part else None
+            self._report.add("empty", None, self._emptied[0], 0, text, level=level)
         late = LATE_DAYS.get(self._timeliness)
         for a, b in answered:  # a date that stands still is in an answer that is the same
             if late and _is_same(a, b) and b.recorded_at - a.recorded_at > DAY_S:
@@ -170,9 +177,9 @@ class _Answers:
     def _check_empty(self, old: Mapping[str, Records], new: Mapping[str, Records]) -> bool:
         """Whether one of the answers holds no value, so there is nothing to compare."""
         was, is_now = is_empty(old), is_empty(new)
+        self._were_empty += was
         if is_now and not was:
-            rows = sum(records.rows for records in old.values())
-            self._report.add("empty", None, rows, 0, "the answer has no values any more")
+            self._emptied.append(sum(records.rows for records in old.values()))
         elif was and not is_now:
             rows = sum(records.rows for records in new.values())
             text = "the answer, which had no values, has some"
@@ -201,9 +208,9 @@ def _check_values(field: FieldPool, resized: bool, report: Report) -> None:
     nothing_left = check_nulls(field, report)
     if nothing_left or check_type(field, report) or check_unit(field, report):
         return
-    if check_restated(field, report) if resized else check_categories(field, report):
-        return
-    if not resized and not check_restated(field, report):
+    if resized:
+        check_restated(field, report)
+    elif not (check_categories(field, report) or check_restated(field, report)):
         check_distribution(field, report)
 
 

@@ -161,6 +161,11 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [document({"a": 1}, probe=0), document({"a": None}, probe=1)],
         [("ERR", "empty", None, 1, 0)],
     ),
+    "some are empty": (
+        [document({"a": 1}, probe=0), document({"a": 1}, probe=1)],
+        [document({"a": None}, probe=0), document({"a": 1}, probe=1)],
+        [("WARN", "empty", None, 1, 0)],
+    ),
     "always empty": ([table([], ["a"])], [table([], ["a", "b"])], []),
     "far too deep to read": (
         [document(PRICE)],
