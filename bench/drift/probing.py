@@ -28,6 +28,9 @@ from gateway.upstreams.hosts import host_of
 PATIENCE_S: Final = 90.0
 """The longest wait for a host that asks to come back later."""
 
+ROUNDED_S: Final = 0.01
+"""What a stated wait may lack: it is rounded to milliseconds."""
+
 HUNG: Final = 3
 """So many calls of a host in succession without an answer in time, each of which may take the
 gateway's whole deadline, show that it hangs. The breaker counts attempts of half a minute only.
@@ -177,7 +180,7 @@ class Probing:
         wait_s = error.retry_after_s or 0.0
         if wait_s > PATIENCE_S:
             return result
-        await asyncio.sleep(max(wait_s, self._pace_s))
+        await asyncio.sleep(max(wait_s + ROUNDED_S, self._pace_s))
         return await self._call(call)
 
     async def _call(self, call: BoundCall) -> Result:

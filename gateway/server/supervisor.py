@@ -224,8 +224,12 @@ async def _first_words(process: Process) -> str:
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        process.send_signal(number)
+    """Send a signal, not by `process.send_signal`: that looks first whether the process has ended,
+    and then asyncio's watcher, which waits for it as well, finds no child and complains.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 def _ended(status: int) -> str:
