@@ -30,6 +30,7 @@ bound here; the episode's own limit ends it.
 """
 
 HEALTH_S = 10.0
+NO_GATEWAY = "what answered is no gateway"
 _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
 
@@ -74,7 +75,7 @@ class GatewayUnreachableError(Exception):
 class ToolClient(Protocol):
     """Makes calls. However a call ends, no exception is raised.
 
-    Of a call's context the episode, the step and the budget with its question count.
+    Of a call's context the episode, the step, the deadline and the budget with its question count.
     """
 
     async def hosts(self) -> dict[str, dict[str, Any]]:
@@ -139,13 +140,7 @@ class HttpClient:
         cls, base_url: str, trace: Trace, key: str | None = None
     ) -> AsyncIterator["HttpClient"]:
         """`key` is sent in a header and nowhere else."""
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-        headers = {CLIENT: f"finbench-{uuid4().hex[:12]}"}  # so that no run starves another
-        if key:
-            headers["Authorization"] = f"Bearer {key.strip()}"
-        async with aiohttp.ClientSession(
-            connector=connector, headers=headers, timeout=CALL_TIMEOUT
-        ) as session:
+        async with session_of(key) as session:
             yield cls(session, base_url, trace)
 
     async def health(self) -> dict[str, Any]:
@@ -175,6 +170,7 @@ class HttpClient:
         }
 
     async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
+        self.made += 1
         at, started = time.time(), time.perf_counter()
         try:
             envelope = await self._post(tool, arguments, context)
@@ -237,22 +233,23 @@ class HttpClient:
         self, tool: str, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
         """The envelope of an answer; without a valid one it is an error of the gateway."""
-        self.made += 1
         path = f"/v1/tools/{quote(printable(tool), safe='')}"
         try:
             url = URL(f"{self._base_url}{path}", encoded=True)
-            if context.is_shortened:
-                url = url.with_query(_budget_in_query(context))
+            if (options := options_of(context)) and "question" in options:
+                options["question"] = options["question"][:QUERY_CHARS]
+            if options:
+                url = url.with_query(options)
             async with self._session.post(url, data=orjson.dumps(arguments)) as response:
                 body = await response.read()
                 envelope = orjson.loads(body)
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
             return self._silence(f"the gateway did not answer: {type(error).__name__}")
         except TypeError as error:
-            return _failed(ErrorCode.INVALID_REQUEST, f"the arguments are not JSON: {error}")
-        if not _is_envelope(envelope):
-            return self._silence("what answered is no gateway")
-        return {**envelope, "output": _kept(envelope)}
+            return not_json(error)
+        if not is_envelope(envelope):
+            return self._silence(NO_GATEWAY)
+        return {**envelope, "output": kept_form(envelope)}
 
     def _silence(self, text: str) -> dict[str, Any]:
         self.unanswered += 1
@@ -260,13 +257,32 @@ class HttpClient:
         return _failed(ErrorCode.INTERNAL, text)
 
 
-def _budget_in_query(context: CallContext) -> dict[str, Any]:
-    limits = {"max_tokens": context.max_tokens, "max_chars": context.max_chars}
-    given = {name: value for name, value in limits.items() if value is not None}
-    return {**given, "question": context.question[:QUERY_CHARS]}
+@asynccontextmanager
+async def session_of(key: str | None) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session for the calls of one run; `key` is sent in a header and nowhere else."""
+    connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+    headers = {CLIENT: f"finbench-{uuid4().hex[:12]}"}  # so that no run starves another
+    if key:
+        headers["Authorization"] = f"Bearer {key.strip()}"
+    async with aiohttp.ClientSession(
+        connector=connector, headers=headers, timeout=CALL_TIMEOUT
+    ) as session:
+        yield session
 
 
-def _is_envelope(value: object) -> TypeGuard[dict[str, Any]]:
+def options_of(context: CallContext) -> dict[str, Any]:
+    """The options of a call as a gateway takes them in a query or in a line."""
+    options: dict[str, Any] = {}
+    if context.deadline_s is not None:
+        options["timeout_s"] = context.deadline_s
+    if context.is_shortened:
+        limits = {"max_tokens": context.max_tokens, "max_chars": context.max_chars}
+        options |= {name: value for name, value in limits.items() if value is not None}
+        options["question"] = context.question
+    return options
+
+
+def is_envelope(value: object) -> TypeGuard[dict[str, Any]]:
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
         return False
     return all(isinstance(value.get(part), dict | None) for part in ("error", "provenance"))
@@ -286,12 +302,17 @@ def _part(envelope: Mapping[str, Any]) -> tuple[int, int] | None:
     return None
 
 
-def _kept(envelope: Mapping[str, Any]) -> bytes:
+def kept_form(envelope: Mapping[str, Any]) -> bytes:
     """The data in the form that the gateway caches: one record of a table a line."""
     data = envelope.get("data")
     if isinstance(data, list) and envelope.get("rows") is not None:
         return b"[" + b",\n".join(orjson.dumps(record) for record in data) + b"]"
     return orjson.dumps(data)
+
+
+def not_json(error: TypeError) -> dict[str, Any]:
+    """The envelope of a call whose arguments can't be sent."""
+    return _failed(ErrorCode.INVALID_REQUEST, f"the arguments are not JSON: {error}")
 
 
 def _failed(code: ErrorCode, message: str) -> dict[str, Any]:

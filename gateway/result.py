@@ -108,8 +108,10 @@ class Result:
         return rows, self.columns
 
     def to_line(self) -> bytes:
-        """The envelope on one line; no text within JSON holds a bare line break."""
-        return self.to_json().replace(b"\n", b"")
+        """The envelope on one line. Tabs stand for the line breaks between the records of a table;
+        no text within JSON holds a bare one of either.
+        """
+        return self.to_json().replace(b"\n", b"\t")
 
     def to_json(self) -> bytes:
         """The envelope. Cached answers are joined from bytes, never decoded and encoded again."""

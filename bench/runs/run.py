@@ -15,7 +15,7 @@ from typing import Any
 from anyio import to_thread
 
 from bench.agents.registry import AgentSettings, open_agent
-from bench.client import EmbeddedClient, HttpClient, ToolClient
+from bench.client import EmbeddedClient, ToolClient
 from bench.environment import GATEWAY_KEY
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.own import words_of
@@ -25,6 +25,7 @@ from bench.runs.driver import Driver, Limits, Offer
 from bench.runs.live import Live
 from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
+from bench.wire import WireClient
 from gateway import Gateway, GatewaySettings
 from gateway.collector import calmed_collector
 from gateway.finder import ToolFinder
@@ -161,11 +162,12 @@ async def run(
                 "calls": sum(driver.gone_on.values()),
                 "begun_again": 0 if getattr(agent, "goes_on", False) else len(directory.moves),
             }
-        if isinstance(client, HttpClient):
+        if isinstance(client, WireClient):
             figures["gateway_calls"] = {
                 "made": client.made,
                 "unanswered": client.unanswered,
                 "first_silence": client.first_silence,
+                "no_streams": client.plain,
             }
         if isinstance(client, EmbeddedClient):
             figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has its id by now
@@ -223,7 +225,7 @@ async def _upstream(client: ToolClient, settings: GatewaySettings, suite: Suite)
     """Where the answers of a run come from, for `run.json`. Raises `SuiteError` for a gateway whose
     tools are not those of the suite.
     """
-    if isinstance(client, HttpClient):
+    if isinstance(client, WireClient):
         health = await client.health()
         expected = await to_thread.run_sync(lambda: suite.gateway_health)
         for name, wanted in expected.items():
@@ -253,8 +255,10 @@ async def _client(
             opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
             yield EmbeddedClient(await parts.enter_async_context(opened))
         else:
-            http = HttpClient.open(plan.gateway, directory.calls, os.environ.get(GATEWAY_KEY))
-            yield await parts.enter_async_context(http)
+            once = {tool.name for tool in catalog if tool.is_for_one}
+            key = os.environ.get(GATEWAY_KEY)
+            wire = WireClient.open(plan.gateway, directory.calls, key, once=once)
+            yield await parts.enter_async_context(wire)
 
 
 @asynccontextmanager

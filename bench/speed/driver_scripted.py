@@ -4,6 +4,9 @@ Each episode makes three different calls of one tool, one a round, all of them a
 cache, and then answers. The measured time ends when all records are in their files.
 """
 
+import asyncio
+import contextlib
+import os
 import sys
 import tempfile
 import time
@@ -39,6 +42,9 @@ from gateway.telemetry.vitals import Vitals
 
 STARTS_PER_S = 10_000.0
 """The default of a run."""
+
+COUNT_S = 0.25
+"""How often open sockets are counted."""
 
 ANSWER = f"{len(ARGUMENTS)} of {len(ARGUMENTS)} calls answered"
 
@@ -105,6 +111,47 @@ async def thinking(
     }
 
 
+async def at_once(
+    folder: Path, episodes: int, concurrency: int, url: str | None = None, *, streams: bool = False
+) -> Figures:
+    """Run episodes without pauses, in process or with the gateway at `url`."""
+    async with Stage.open(folder, url, streams=streams) as stage:
+        driver = _driver(stage, concurrency)
+        most_sockets = 0
+
+        async def count_sockets() -> None:
+            nonlocal most_sockets
+            while True:
+                most_sockets = max(most_sockets, _sockets())
+                await asyncio.sleep(COUNT_S)
+
+        counting = asyncio.create_task(count_sockets())
+        async with Vitals.watch() as vitals:
+            with costing() as cost:
+                await driver.run(episodes)
+                await stage.written()
+        counting.cancel()
+        stage.check(episodes)
+    log_bytes(folder, episodes)
+    return {
+        "episodes_per_s": episodes / cost.wall_s,
+        "cpu_ms_per_episode": cost.cpu_s / episodes * 1e3,
+        "loop_lag_p99_ms": vitals.lag_ms.at(0.99) or 0.0,
+        "peak_rss_mb": peak_rss_bytes() / 1e6,
+        "sockets": most_sockets,
+        "most_in_flight": driver.most_in_flight,
+    }
+
+
+def _sockets() -> int:
+    """Open sockets of this process, also those that are not to a gateway."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # it was closed meanwhile
+            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+    return found
+
+
 async def on_request(folder: Path, concurrency: int) -> Figures:
     """For each line on standard input make that many calls in one run directory. Print what one of
     these calls cost (CPU us) and the memory held after them (bytes).
@@ -129,6 +176,7 @@ async def on_request(folder: Path, concurrency: int) -> Figures:
 PARTS: dict[str, Callable[..., Coroutine[Any, Any, Figures]]] = {
     "flat-out": flat_out,
     "thinking": thinking,
+    "at-once": at_once,
     "on-request": on_request,
 }
 

@@ -20,6 +20,7 @@ from bench.speed.measurement import MeasurementError
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite
 from bench.task import LabelledCall, Task
+from bench.wire import WireClient
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.collector import calm_collector
 from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
@@ -75,8 +76,12 @@ class Stage:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, folder: Path, url: str | None = None) -> AsyncIterator["Stage"]:
-        """A stage with a gateway in this process or the one at `url`. Raises `MeasurementError`."""
+    async def open(
+        cls, folder: Path, url: str | None = None, *, streams: bool = False
+    ) -> AsyncIterator["Stage"]:
+        """A stage with a gateway in this process or the one at `url`, which is asked over streams
+        or by one request a call. Raises `MeasurementError`.
+        """
         catalog = Catalog.load()
         async with AsyncExitStack() as parts:
             opened = RunDirectory.open(folder / "run", {})
@@ -89,7 +94,8 @@ class Stage:
                 embedded = Gateway.open(settings, catalog=catalog, trace=directory.calls)
                 client = EmbeddedClient(await parts.enter_async_context(embedded))
             else:
-                client = await parts.enter_async_context(HttpClient.open(url, directory.calls))
+                kind = WireClient if streams else HttpClient
+                client = await parts.enter_async_context(kind.open(url, directory.calls))
             expected = [await _warm(client, arguments) for arguments in ARGUMENTS]
             if len(set(expected)) < len(expected):
                 raise MeasurementError("two different calls brought the same")

@@ -50,13 +50,23 @@ async def server(folder: Path, *command: str, **variables: str) -> AsyncIterator
 
 @asynccontextmanager
 async def served_gateway(
-    folder: Path, *, latency_s: float, failure_rate: float
+    folder: Path, *, latency_s: float, failure_rate: float, workers: int = 1
 ) -> AsyncIterator[str]:
-    """A gateway process with a simulated upstream and its cache in `folder`; gives its URL.
+    """A gateway of `workers` processes with a simulated upstream and its cache in `folder`; gives
+    its URL.
 
     Ends with the context. Raises `ServerNotReadyError`.
     """
-    serve = ("gateway.cli.main", "serve", "--port", "0", "--upstream", "simulated")
+    serve = (
+        "gateway.cli.main",
+        "serve",
+        "--port",
+        "0",
+        "--upstream",
+        "simulated",
+        "--workers",
+        str(workers),
+    )
     simulated = (
         *("--simulated-latency-s", str(latency_s)),
         *("--simulated-failure-rate", str(failure_rate)),

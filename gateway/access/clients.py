@@ -124,6 +124,11 @@ class Client:
         self._stop_timer()
         self._hand_out()
 
+    def check_known(self) -> None:
+        """Raises `RequestRejected` for a client that was revoked."""
+        if self._is_revoked:
+            raise _unknown()
+
     def begin(self) -> None:
         """Take a slot at once. Raises `RequestRejected` (`rate_limited`)."""
         if self._limited:
@@ -170,8 +175,7 @@ class Client:
             self._hand_out()
 
     def _check_limits(self) -> None:
-        if self._is_revoked:
-            raise _unknown()
+        self.check_known()
         if self._full:
             text = f"this client's {self.at_once} calls at once are all under way"
             raise _used_up("at_once", text, FULL_RETRY_S)

@@ -3,11 +3,18 @@
 Memory does not grow with the number of calls. A call is read when the queue has room, and executed
 when the buffer of answers has room. A line that is not a call is answered with an error; the other
 calls continue. When the client disconnects, executions that no other caller waits for are ended.
+
+A stream is a request that the client keeps open in both directions. It begins without a call, and
+the client may cancel single calls. An empty line of the client is answered by an empty line, so
+that each side notices when the other is gone. A gateway that drains reads no more calls, answers
+those under way, and ends the stream. A call without an answer at its proper end was not made, or
+ended as `overloaded` with the drain.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -41,7 +48,10 @@ BREATH = 32
 """After this many calls a task yields to the event loop, even if none of the calls had to wait."""
 
 
-_NAMES = ("id", "tool", "arguments", *NAMES)
+CANCEL = "cancel"
+"""The only name in a line of a stream that cancels the call with the id which is its value."""
+
+_NAMES = ("id", "tool", "arguments", "timeout_s", *NAMES)
 _KNOWN, _BUDGET = frozenset(_NAMES), frozenset(NAMES)
 
 _ODD = {"description": "An element that is not a call gets an error; the other calls go on."}
@@ -51,13 +61,19 @@ class BatchQuery(CallQuery):
     """Query of `POST /v1/calls`: options that apply to all its calls."""
 
     concurrency: int = Field(AT_ONCE, ge=1, le=1000, description="Calls executed at once.")
+    stream: bool = Field(
+        False,
+        description="Keep the request open in both directions: lines are calls, empty lines (which "
+        'are answered by one), and `{"cancel": ID}`.',
+    )
 
 
 class Batch:
-    """Request handler for batches of calls to one gateway."""
+    """Request handler for batches of calls to one gateway. Streams end once `leaving` is set."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, leaving: asyncio.Event) -> None:
         self._gateway = gateway
+        self._leaving = leaving
 
     def routes(self) -> tuple[Route, ...]:
         return (
@@ -82,12 +98,21 @@ class Batch:
         caller: Caller = request[CALLER]
         query, context = asked_for(request, BatchQuery, caller.context)
         at_once = AT_ONCE if query is None else query.concurrency
-        lines = await _opened(request)
+        is_stream = query is not None and query.stream
+        if is_stream and request.content_type == JSON:
+            raise BadRequest(f"the lines of a stream are {NDJSON}, not {JSON}")
+        lines = read_lines(request, with_empty=True) if is_stream else await _opened(request)
         response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store"})
         response.content_type = NDJSON
         await response.prepare(request)
+        exchange: _Exchange
+        if is_stream:
+            await response.write(b"\n")  # aiohttp keeps the head back until something is written
+            exchange = _Stream(self._gateway, caller, context, response, self._leaving)
+        else:
+            exchange = _Exchange(self._gateway, caller, context, response)
         async with aclosing(lines):
-            await _Exchange(self._gateway, caller, context, response).run(lines, at_once)
+            await exchange.run(lines, at_once)
         await response.write_eof()
         return response
 
@@ -110,29 +135,55 @@ class _Exchange:
         self._filled = asyncio.Event()
         self._room = asyncio.Event()
         self._over = False
+        self._queue: asyncio.Queue[tuple[int, object] | None]
+        self._callers: list[asyncio.Task[None]] = []
+        self._idle = 0
+        """Callers that wait for a call."""
 
     async def run(self, lines: AsyncGenerator[object], at_once: int) -> None:
-        queue: asyncio.Queue[tuple[int, object] | None] = asyncio.Queue(at_once)
+        self._queue = asyncio.Queue(at_once)
         async with asyncio.TaskGroup() as group:
             writer = group.create_task(self._write())
-            callers = [group.create_task(self._call(queue)) for _ in range(at_once)]
-            number = 0
-            try:
-                async for line in lines:
-                    number += 1
-                    await queue.put((number, line))
-            except BadRequest as refusal:
-                await self._say(_problem(None, refusal.error))
-            for _ in callers:
-                await queue.put(None)
-            await asyncio.wait(callers)
+            await self._read(lines, group, at_once)
+            for _ in self._callers:
+                await self._queue.put(None)
+            if self._callers:
+                await asyncio.wait(self._callers)
             self._over = True
             self._filled.set()
             await writer
 
-    async def _call(self, queue: asyncio.Queue[tuple[int, object] | None]) -> None:
+    async def _read(
+        self, lines: AsyncGenerator[object], group: asyncio.TaskGroup, at_once: int
+    ) -> None:
+        """Put calls into the queue until there are no more, and have enough callers for them."""
+        number = 0
+        try:
+            async for line in lines:
+                call = await self._taken(line, number + 1)
+                if call is None:
+                    continue
+                number += 1
+                if self._queue.qsize() >= self._idle and len(self._callers) < at_once:
+                    self._callers.append(group.create_task(self._call()))
+                await self._queue.put((number, call))
+        except RequestRejected as refusal:
+            await self._say(_problem(None, refusal.error))
+
+    async def _taken(self, line: object, number: int) -> object | None:  # noqa: ARG002
+        """Return the call in a line, None if there is none. Raises `RequestRejected` if no more
+        lines are to be read.
+        """
+        return line
+
+    async def _call(self) -> None:
         made = 0
-        while (item := await queue.get()) is not None:
+        while True:
+            self._idle += 1
+            item = await self._queue.get()
+            self._idle -= 1
+            if item is None:
+                return
             await self._say(await self._answered(*item))
             made += 1
             if made % BREATH == 0:
@@ -148,11 +199,14 @@ class _Exchange:
         except RequestRejected as refusal:
             return _problem(id_, refusal.error)
         result = await self._made(tool, arguments, context)
+        if result is None:
+            return b""
         return b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:])
 
     async def _made(
         self, tool: str, arguments: bytes | Mapping[str, Any], context: CallContext
-    ) -> Result:
+    ) -> Result | None:
+        """Execute one call; None if it is to have no answer."""
         client = self._caller.client
         if client is None:
             return await self._gateway.call(tool, arguments, context)
@@ -192,6 +246,93 @@ class _Exchange:
             self._room.set()
             if text:
                 await self._response.write(text)
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """A call of a stream that is not answered yet; `task` makes it."""
+
+    task: asyncio.Task[Any] | None = None
+    is_cancelled: bool = False
+
+
+class _Stream(_Exchange):
+    """The calls of a request that the client keeps open, and their answers."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        caller: Caller,
+        context: CallContext,
+        response: web.StreamResponse,
+        leaving: asyncio.Event,
+    ) -> None:
+        super().__init__(gateway, caller, context, response)
+        self._leaving = leaving
+        self._under_way: dict[str | float, _UnderWay] = {}
+
+    async def _read(
+        self, lines: AsyncGenerator[object], group: asyncio.TaskGroup, at_once: int
+    ) -> None:
+        """As for other requests, but no longer than until the gateway drains."""
+        reading = group.create_task(super()._read(lines, group, at_once))
+        leaving = group.create_task(self._leaving.wait())
+        await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
+        reading.cancel()
+        await asyncio.wait({reading, leaving})
+
+    async def _taken(self, line: object, number: int) -> object | None:
+        if not line:
+            if self._caller.client is not None:
+                self._caller.client.check_known()
+            await self._say(b"\n")
+            return None
+        try:
+            call = _parsed(line, number)
+        except BadRequest as refusal:
+            await self._say(_problem(None, refusal.error))
+            return None
+        if isinstance(call, dict) and call.keys() == {CANCEL}:
+            self._cancel(call[CANCEL])
+            return None
+        id_ = _id(call, number)
+        if id_ in self._under_way:
+            text = f"call {number}: a call with the id {id_!r} is under way"
+            await self._say(_problem(None, CallError(ErrorCode.INVALID_REQUEST, text)))
+            return None
+        self._under_way[id_] = _UnderWay()
+        return call
+
+    def _cancel(self, id_: object) -> None:
+        """Cancel a call; it may have been answered meanwhile."""
+        found = self._under_way.get(id_) if is_id(id_) else None
+        if found is not None and not found.is_cancelled:
+            found.is_cancelled = True
+            if found.task is not None:
+                found.task.cancel()
+
+    async def _answered(self, number: int, line: object) -> bytes:
+        id_ = _id(line, number)
+        under_way = self._under_way[id_]
+        under_way.task = task = asyncio.current_task()
+        try:
+            if not under_way.is_cancelled:
+                return await super()._answered(number, line)
+        except asyncio.CancelledError:
+            if task is None or not under_way.is_cancelled or task.uncancel():
+                raise
+        finally:
+            del self._under_way[id_]
+        return _problem(id_, CallError(ErrorCode.CANCELLED, "the client cancelled this call"))
+
+    async def _made(
+        self, tool: str, arguments: bytes | Mapping[str, Any], context: CallContext
+    ) -> Result | None:
+        result = await super()._made(tool, arguments, context)
+        error = None if result is None else result.error
+        is_over = error is not None and error.code is ErrorCode.OVERLOADED
+        return None if is_over and self._leaving.is_set() else result
 
 
 async def _opened(request: web.Request) -> AsyncGenerator[object]:
@@ -254,10 +395,19 @@ def _read(
     id_, tool, arguments = call.get("id"), call.get("tool"), call.get("arguments", {})
     if not (id_ is None or is_id(id_)) or not isinstance(tool, str):
         raise BadRequest(f"{form}, with a text or a whole number as id; call {number} is not")
+    if call.get("timeout_s") is not None:
+        context = _within(context, call["timeout_s"], number)
     if len(call) > 1 and not _BUDGET.isdisjoint(call):
         budget = {name: value for name, value in call.items() if name in _BUDGET}
         context = with_budget(context, budget, f"call {number}: ")
     return tool, arguments_text(arguments), context
+
+
+def _within(context: CallContext, timeout_s: object, number: int) -> CallContext:
+    """The context with the deadline that a call sets for itself. Raises `BadRequest`."""
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
+        raise BadRequest(f"call {number}: timeout_s is a number of seconds above 0")
+    return replace(context, deadline_s=timeout_s)
 
 
 def _problem(id_: str | float | None, error: CallError) -> bytes:

@@ -177,6 +177,7 @@ class Call(_Shape, BudgetFields):
     id: str | int | None = None
     tool: str
     arguments: dict[str, Any] = Field({})
+    timeout_s: float | None = Field(None, gt=0, description="Seconds until a timeout.")
 
 
 WholeId = Annotated[int, Field(ge=-(2**63), le=2**64 - 1)]

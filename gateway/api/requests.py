@@ -39,8 +39,12 @@ async def read_body(request: web.BaseRequest) -> bytes:
     return bytes(whole)
 
 
-async def read_lines(request: web.BaseRequest) -> AsyncGenerator[bytes]:
-    """Yield the lines of a body as they arrive, without empty ones. Raises `BadRequest`."""
+async def read_lines(
+    request: web.BaseRequest, *, with_empty: bool = False
+) -> AsyncGenerator[bytes]:
+    """Yield the lines of a body as they arrive; `with_empty` also empty ones. Raises
+    `BadRequest`.
+    """
     rest, deadline = bytearray(), _Deadline()
     async with aclosing(_pieces(request, deadline)) as pieces:
         async for piece in pieces:
@@ -52,6 +56,8 @@ async def read_lines(request: web.BaseRequest) -> AsyncGenerator[bytes]:
                 for line in (bytes(rest), *others[:-1]):
                     if line.strip():
                         yield line
+                    elif with_empty:
+                        yield b""
                 rest = bytearray(others[-1])
                 deadline.renew()
     if rest.strip():

@@ -76,7 +76,7 @@ class Serving:
         access: AccessLog | None,
         spans: ToolSpans | None,
     ) -> None:
-        self.draining = False
+        self._leaving = asyncio.Event()
         self.in_flight = 0
         self.connections = 0
         self.strangers = Strangers()
@@ -87,15 +87,21 @@ class Serving:
         self._worker = worker
         self._idle_s = 0.0
         rest = Rest(gateway, finder)
+        batch = Batch(gateway, self._leaving)
         mcp = McpHttp(gateway, finder)
         health = Health(gateway, metrics, worker.workers, lambda: self.draining)
-        routes = (*rest.routes(), *Batch(gateway).routes(), *mcp.routes(), *health.routes())
+        routes = (*rest.routes(), *batch.routes(), *mcp.routes(), *health.routes())
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
         page = Page(gateway, finder, openapi.document)
         routes = (*routes, *openapi.routes())
         pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
         self._front = Front(guard, self.strangers, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
+
+    @property
+    def draining(self) -> bool:
+        """Whether serving is about to end."""
+        return self._leaving.is_set()
 
     @asynccontextmanager
     async def on(self, listening: socket) -> AsyncIterator[None]:
@@ -170,7 +176,7 @@ class Serving:
         self, listening: socket, accepting: asyncio.Server, server: web.Server
     ) -> None:
         loop = asyncio.get_running_loop()
-        self.draining = True
+        self._leaving.set()
         end = loop.time() + self._gateway.settings.drain_s
         if self._worker.workers == 1:  # else other workers serve on, or the supervisor does this
             turn_away(listening)
