@@ -51,8 +51,8 @@ OUT_BYTES = 256 * 1024
 LINE_BYTES = 2**20
 """The longest line that a gateway reads. A longer call is sent as a request of its own."""
 
-ANSWER_BYTES = 64 * 2**20
-"""The longest line that is read."""
+ANSWER_BYTES = 16 * 2**20
+"""The longest line that is read. The call with a longer answer is made as a request of its own."""
 
 PING_S = 5.0
 """How often an empty line is sent. A gateway ends a stream on which nothing came for 20 s."""
@@ -139,7 +139,7 @@ class _Asked:
 class WireClient(HttpClient):
     """Makes calls to a gateway at a URL over streams. Made by `WireClient.open`.
 
-    Where the gateway has no streams, it makes one request a call; `plain` says why.
+    As long as no stream could be opened yet, each call is a request of its own; `plain` says why.
     """
 
     def __init__(
@@ -158,8 +158,10 @@ class WireClient(HttpClient):
         self._waiting: OrderedDict[_Asked, None] = OrderedDict()
         self._streams: list[_Stream] = []
         self._keepers: list[asyncio.Task[None]] = []
-        self._heard_at = float("-inf")
+        self._has_none = False
+        """Whether the gateway has no streams, so that no more are tried."""
         self._was_open = False
+        self._heard_at = 0.0
 
     @classmethod
     @asynccontextmanager
@@ -187,11 +189,6 @@ class WireClient(HttpClient):
     def streams(self) -> int:
         """How many streams are open."""
         return len(self._streams)
-
-    async def health(self) -> dict[str, Any]:
-        health = await super().health()
-        self._heard_at = self._loop.time()
-        return health
 
     async def _post(
         self, tool: str, arguments: Mapping[str, Any], context: CallContext
@@ -236,7 +233,7 @@ class WireClient(HttpClient):
             stream.send(asked)
 
     def opened(self, stream: "_Stream") -> None:
-        self._was_open = True
+        self._was_open, self.plain = True, None
         self._streams.append(stream)
         self.heard()
         self.pump()
@@ -269,7 +266,7 @@ class WireClient(HttpClient):
     async def _keep(self) -> None:
         """Keep one stream open."""
         pause_s = 0.0
-        while self.plain is None:
+        while not self._has_none:
             stream = _Stream(self)
             began = self._loop.time()
             try:
@@ -291,15 +288,18 @@ class WireClient(HttpClient):
             if error.body is not None:
                 for asked in self._taken_from_waiting():
                     asked.end(error.body)
-            elif not self._was_open:
-                self.plain = why
-                for asked in self._taken_from_waiting():
-                    asked.end(None)
+            self._has_none = error.body is None and not self._was_open
+        except _NotNowError as error:
+            why = str(error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             why = type(error).__name__
         finally:
             self.ended(stream, is_proper=stream.is_proper)
-        if not self._streams and self._loop.time() - self._heard_at > self.patience.outage_s:
+        if not self._was_open:
+            self.plain = why
+            for asked in self._taken_from_waiting():
+                asked.end(None)
+        elif not self._streams and self._loop.time() - self._heard_at > self.patience.outage_s:
             for asked in self._taken_from_waiting():
                 asked.end(self._silence(f"the gateway did not answer: {why}"))
 
@@ -326,8 +326,12 @@ class WireClient(HttpClient):
             await asyncio.wait(self._keepers)
 
 
+class _NotNowError(Exception):
+    """A stream was not accepted; one may be later."""
+
+
 class _NoStreamError(Exception):
-    """A stream was not accepted. With a `body`, that is the answer to every call."""
+    """A stream was not accepted, and none will be. A `body` is the answer to every call."""
 
     def __init__(self, text: str, body: bytes | None = None) -> None:
         super().__init__(text)
@@ -375,8 +379,8 @@ class _Stream:
             self._filled.set()
 
     async def run(self, session: aiohttp.ClientSession, url: str) -> None:
-        """Carry calls until the stream ends. Raises `_NoStreamError`, `aiohttp.ClientError`,
-        `OSError` (also at a time-out) and `ValueError`.
+        """Carry calls until the stream ends. Raises `_NoStreamError`, `_NotNowError`,
+        `aiohttp.ClientError`, `OSError` (also at a time-out) and `ValueError`.
         """
         ping = asyncio.create_task(self._ping())
         try:
@@ -455,17 +459,17 @@ def _under_way(stream: _Stream) -> int:
 
 
 async def _check(response: aiohttp.ClientResponse, most_s: float) -> None:
-    """Raises `_NoStreamError` unless a stream was accepted, `OSError` if it may be later."""
+    """Raises `_NoStreamError` or `_NotNowError` unless a stream was accepted."""
     status = response.status
     if status == 200 and response.content_type == "application/x-ndjson":
         return
     if status in _REFUSED:
         async with asyncio.timeout(most_s):
             raise _NoStreamError(f"status {status}", await response.content.read(LINE_BYTES))
-    text = f"the gateway has no streams of calls (status {status})"
     if status in _FALLBACK or status < 400:
-        raise _NoStreamError(text)
-    raise OSError(text)
+        raise _NoStreamError(f"the gateway has no streams of calls (status {status})")
+    text = f"the gateway opens no stream of calls now (status {status})"
+    raise _NotNowError(text)
 
 
 def _id_of(line: bytes) -> int:

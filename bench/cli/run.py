@@ -352,6 +352,8 @@ async def _run(
         with if_seen():
             report(type(plan.suite), metrics, about)
             closing(about, folder, driver=about.driver)
+    if (why := about.gateway_calls.get("no_streams")) is not None and not silent:
+        echo(f"finbench: each call was a request of its own, which is slower: {why}", err=True)
     for text in silent:
         echo(f"finbench: {text}", err=True)
     return 1 if silent else 0

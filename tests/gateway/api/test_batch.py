@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gateway.access.keys import add
+from gateway.access.keys import add, revoke
+from gateway.api.route import JSON
 from manifests import Catalog
 from tests.support.commands import serving
 from tests.support.gateways import ServedGateway, open_served_gateway, play, under_way
@@ -331,3 +333,152 @@ async def test_a_hundred_thousand_calls_in_one_request(tmp_path: Path) -> None:
     )
     assert good == 100_000
     assert peak - before < 16 * 2**20
+
+
+class Streaming:
+    """The client's side of a stream."""
+
+    def __init__(self) -> None:
+        self._out: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.got: aiohttp.ClientResponse
+
+    def say(self, *calls: object) -> None:
+        self._out.put_nowait(lines(calls))
+
+    def ping(self) -> None:
+        self._out.put_nowait(b"\n")
+
+    def end(self) -> None:
+        self._out.put_nowait(None)
+
+    async def body(self) -> AsyncIterator[bytes]:
+        yield b"\n"  # so that the head is sent
+        while (text := await self._out.get()) is not None:
+            yield text
+
+    async def line(self) -> bytes:
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.got.content.readline()
+
+    async def answer(self) -> dict[str, Any]:
+        """The next answer, after empty lines."""
+        while not (line := await self.line()).strip():
+            assert line, "the stream has ended"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@asynccontextmanager
+async def streaming(url: str, query: str = "", **headers: str) -> AsyncIterator[Streaming]:
+    stream = Streaming()
+    address = f"{url}/v1/calls?stream=true{query}"
+    async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
+        stream.got = await client.post(address, data=stream.body(), headers=headers)
+        try:
+            yield stream
+        finally:
+            stream.got.close()
+
+
+async def test_a_stream_begins_without_a_call_and_is_kept_open(served: ServedGateway) -> None:
+    async with streaming(served.url) as stream:
+        assert (stream.got.status, stream.got.content_type) == (200, "application/x-ndjson")
+        assert [await stream.line(), await stream.line()] == [b"\n"] * 2
+        stream.ping()
+        assert await stream.line() == b"\n"
+        for n in range(3):
+            stream.say(coin(f"c{n}", n))
+            answer = await stream.answer()
+            assert (answer["id"], answer["data"]["symbol"]) == (n, f"c{n}")
+        stream.end()
+        assert await stream.line() == b""
+
+
+async def test_single_calls_of_a_stream_are_cancelled(served: ServedGateway) -> None:
+    play(served.local, hang_rate=1.0)
+    async with streaming(served.url, "&concurrency=2") as stream:
+        stream.say(*(coin(f"c{n}", n) for n in range(4)))  # the last two wait in the queue
+        await until(lambda: served.local.simulator.requests.total() == 2)
+        play(served.local)
+        stream.say({"cancel": 9}, {"cancel": [1]}, {"cancel": 3}, {"cancel": 0}, {"cancel": 0})
+        found = [await stream.answer() for _ in range(3)]
+        await under_way(served.local, 1)
+        stream.say({"cancel": 1})
+        found.append(await stream.answer())
+        assert [(a["id"], a.get("error", {}).get("code")) for a in found if not a["ok"]] == [
+            (0, "cancelled"),
+            (3, "cancelled"),
+            (1, "cancelled"),
+        ]
+        assert served.local.gateway.outcomes["cancelled"] == 2  # one was never begun
+        stream.say(coin("again", 0))
+        assert (await stream.answer())["ok"]
+
+
+async def test_what_is_no_call_of_a_stream_is_told(served: ServedGateway) -> None:
+    play(served.local, hang_rate=1.0)
+    async with streaming(served.url) as stream:
+        stream.say(coin("a", "a"))
+        await under_way(served.local, 1)
+        stream.say(coin("b", "a"))
+        refused = await stream.answer()
+        assert (refused["id"], refused["error"]["code"]) == (None, "invalid_request")
+        assert "'a' is under way" in refused["error"]["message"]
+        for timeout_s in (0, True, "1", -1):
+            stream.say({**coin("c", "c"), "timeout_s": timeout_s})
+            assert "timeout_s is a number" in (await stream.answer())["error"]["message"]
+        stream.say({**coin("c", "c"), "timeout_s": 0.01})
+        answer = await stream.answer()
+        assert (answer["id"], answer["error"]["code"]) == ("c", "timeout")
+    status, (problem,) = await batch(served, b"", "?stream=1", **{"Content-Type": JSON})
+    assert (status, problem["error"]["code"]) == (400, "invalid_request")
+
+
+async def test_records_of_a_table_are_set_apart_so_that_its_form_can_be_had_back(
+    served: ServedGateway,
+) -> None:
+    result = await served.local.gateway.call(HIST["tool"], HIST["arguments"])
+    async with streaming(served.url) as stream:
+        stream.say(HIST)
+        while not (line := await stream.line()).strip():
+            pass
+    assert b'"data":' + result.data.replace(b"\n", b"\t") + b"," in line
+
+
+async def test_a_stream_whose_client_does_not_read_is_not_read_from(
+    served: ServedGateway,
+) -> None:
+    await served.call(HIST["tool"], HIST["arguments"])
+    outcomes = served.local.gateway.outcomes
+    host, port = served.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = "POST /v1/calls?stream=true HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked"
+    blocks = [lines({**HIST, "id": n} for n in range(k, k + 500)) for k in range(0, 20_000, 500)]
+    writer.write(head.encode() + b"\r\n\r\n")
+    writer.write(b"".join(b"%x\r\n%b\r\n" % (len(block), block) for block in blocks))
+    await until(lambda: outcomes["cached"] > 1)
+    assert await settled(lambda: outcomes["cached"]) < 8_000
+    writer.transport.abort()
+
+
+async def test_a_stream_of_a_client_whose_key_is_revoked_ends(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    file = tmp_path / "clients.json"
+    key, _ = add(file, "few")
+    head = {"Authorization": f"Bearer {key}"}
+    async with open_served_gateway(catalog, tmp_path, clients_file=file) as served:
+        async with streaming(served.url) as stream:
+            assert stream.got.status == 401
+        async with streaming(served.url, **head) as stream:
+            stream.say(coin("a", 1))
+            assert (await stream.answer())["ok"]
+            revoke(file, "few")
+            stream.say(coin("b", 2))
+            while (answer := await stream.answer())["ok"]:
+                stream.say(coin("b", 2))
+            assert (answer["id"], answer["error"]["code"]) == (2, "unauthorized")
+            stream.ping()
+            answer = await stream.answer()
+            assert (answer["id"], answer["error"]["code"]) == (None, "unauthorized")
+            assert await stream.line() == b""
