@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import count
 from typing import Any, Protocol, TypeGuard
 from urllib.parse import quote
@@ -30,6 +31,10 @@ bound here; the episode's own limit ends it.
 """
 
 HEALTH_S = 10.0
+
+LONG = 2**20
+"""Bytes of a body from which aiohttp wants a file."""
+
 NO_GATEWAY = "what answered is no gateway"
 _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
@@ -240,7 +245,9 @@ class HttpClient:
                 options["question"] = options["question"][:QUERY_CHARS]
             if options:
                 url = url.with_query(options)
-            async with self._session.post(url, data=orjson.dumps(arguments)) as response:
+            text = orjson.dumps(arguments)
+            given = text if len(text) < LONG else BytesIO(text)
+            async with self._session.post(url, data=given) as response:
                 body = await response.read()
                 envelope = orjson.loads(body)
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:

@@ -76,6 +76,9 @@ OUTAGE_S = 60.0
 ASKED = 5
 """How often a call is asked that was on streams which broke: it may be what breaks them."""
 
+TOGETHER_S = 1.0
+"""Streams that break within so many seconds count once: a process takes all its streams along."""
+
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 """The first and the longest pause before a stream is opened again; each is twice the one before."""
 
@@ -100,6 +103,7 @@ class Patience:
     silence_s: float = SILENCE_S
     ping_s: float = PING_S
     open_s: float = OPEN_S
+    together_s: float = TOGETHER_S
 
 
 class _Asked:
@@ -107,7 +111,10 @@ class _Asked:
     None if the call is to be sent as a request of its own.
     """
 
-    __slots__ = ("answer", "arguments", "broken", "context", "id", "stream", "timer", "tool")
+    __slots__ = (
+        *("answer", "arguments", "broken", "broken_at", "context", "id", "stream", "timer"),
+        "tool",
+    )
 
     def __init__(
         self,
@@ -123,8 +130,8 @@ class _Asked:
         self.id = 0
         self.stream: _Stream | None = None
         self.timer: asyncio.TimerHandle | None = None
-        self.broken = 0
-        """Streams with this call that broke."""
+        self.broken, self.broken_at = 0, float("-inf")
+        """How often streams with this call broke, and when that was counted last."""
 
     def line(self, id_: int) -> bytes:
         """Raises `TypeError` for arguments that are not JSON."""
@@ -247,11 +254,14 @@ class WireClient(HttpClient):
         if stream in self._streams:
             self._streams.remove(stream)
         left, stream.under_way = stream.under_way, {}
+        now = self._loop.time()
         for asked in reversed(left.values()):
             asked.stream = None
-            asked.broken += not is_proper
             if asked.answer.done():
                 continue
+            if not is_proper and now - asked.broken_at > self.patience.together_s:
+                asked.broken += 1
+                asked.broken_at = now
             if self._once is None or asked.tool in self._once:
                 text = "the stream of calls ended, and this call is not made twice"
                 asked.end(self._silence(f"the gateway did not answer: {text}"))
