@@ -24,7 +24,8 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
     (against Inspect AI, if FINBENCH_INSPECT_PYTHON names a Python that has it; writes 2 GB as
     well), `model` (a request to a model, against the official client), `hangs` (a healthy host
     while others hang), `rows` (the cost of a million rows), `compress` (shortened answers),
-    `market` (sessions of a recorded market), `drift` (two snapshots compared; writes 2 GB).
+    `market` (sessions of a recorded market), `drift` (two snapshots compared; writes 2 GB), `wire`
+    (a run over streams of calls, against one in process and one request a call; writes 1 GB).
     Default: all.
     """
     from bench.speed import main as measurements

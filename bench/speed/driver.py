@@ -37,7 +37,7 @@ from gateway import Gateway, GatewaySettings
 log = logging.getLogger("finbench.speed")
 
 _PYTHON = (sys.executable, "-P", "-m")
-_SCRIPTED = (*_PYTHON, "bench.speed.driver_scripted")
+SCRIPTED = (*_PYTHON, "bench.speed.driver_scripted")
 _MODEL = (*_PYTHON, "bench.speed.driver_model")
 
 Figures = dict[str, float | str]
@@ -112,13 +112,11 @@ async def scripted(sizes: Sizes) -> Figures:
             sheet.write_bytes(orjson.dumps(await _inspect_settings(sizes)))
         for number in range(1, sizes.rounds + 1):
             log.info("scripted episodes, round %d of %d", number, sizes.rounds)
-            rounds.add(
-                "scripted", await _part(*_SCRIPTED, "flat-out", settings | {"judge": "none"})
-            )
-            rounds.add("judged", await _part(*_SCRIPTED, "flat-out", settings | {"judge": "rules"}))
+            rounds.add("scripted", await measured(*SCRIPTED, "flat-out", settings | {"judge": "none"}))
+            rounds.add("judged", await measured(*SCRIPTED, "flat-out", settings | {"judge": "rules"}))
             if python is not None:
                 log.info("the same in Inspect AI, round %d of %d", number, sizes.rounds)
-                theirs = await _part(python, "-P", str(script), str(sheet))
+                theirs = await measured(python, "-P", str(script), str(sheet))
                 figures["inspect_version"] = theirs.pop("version")
                 rounds.add("inspect", theirs)
     figures |= rounds.medians()
@@ -160,11 +158,11 @@ async def many(sizes: Sizes) -> Figures:
     embedded = settings | {"episodes": sizes.many_episodes, "think_s": sizes.think_s}
     http = settings | {"episodes": sizes.http_episodes, "think_s": sizes.http_think_s}
     log.info("%d episodes at once that think, in process", sizes.many)
-    figures = _named("many", await _part(*_SCRIPTED, "thinking", embedded))
+    figures = _named("many", await measured(*SCRIPTED, "thinking", embedded))
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         async with served_gateway(Path(folder), latency_s=0, failure_rate=0) as url:
             log.info("%d episodes at once that think, over HTTP", sizes.many)
-            found = await _part(*_SCRIPTED, "thinking", http | {"url": url})
+            found = await measured(*SCRIPTED, "thinking", http | {"url": url})
     return figures | _named("many_http", found)
 
 
@@ -201,7 +199,7 @@ async def model_driven(sizes: Sizes) -> Figures:
     rounds = _Rounds()
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         async with server(Path(folder), *_MODEL, "endpoint") as url:
-            await _part(*_MODEL, "ours", settings | {"url": url, "episodes": 1})
+            await measured(*_MODEL, "ours", settings | {"url": url, "episodes": 1})
             asked = (await _seen(url))["last"]
             sides: dict[str, tuple[str, Mapping[str, Any]]] = {
                 "model": ("ours", settings | {"url": url})
@@ -214,7 +212,7 @@ async def model_driven(sizes: Sizes) -> Figures:
                 for side, (part, given) in sides.items():
                     log.info("model-driven: %s, round %d of %d", side, number, sizes.rounds)
                     before = await _seen(url)
-                    found = await _part(*_MODEL, part, given)
+                    found = await measured(*_MODEL, part, given)
                     after = await _seen(url)
                     requests = after["requests"] - before["requests"]
                     if requests != (len(ARGUMENTS) + 1) * sizes.model_episodes:
@@ -241,7 +239,7 @@ def _named(prefix: str, figures: dict[str, Any]) -> Figures:
     return {f"{prefix}_{name}": value for name, value in figures.items()}
 
 
-async def _part(*command: str | Mapping[str, Any]) -> dict[str, Any]:
+async def measured(*command: str | Mapping[str, Any]) -> dict[str, Any]:
     """The figures on the last line of a process's output. Raises `MeasurementError` if it fails."""
     async with _process(*command) as process:
         said, _ = await process.communicate()
@@ -255,7 +253,7 @@ async def _part(*command: str | Mapping[str, Any]) -> dict[str, Any]:
 async def _on_request(sizes: Sizes) -> AsyncIterator[Process]:
     """A process that repeatedly makes the number of calls that it is given."""
     settings = {"concurrency": sizes.concurrency}
-    async with _process(*_SCRIPTED, "on-request", settings) as process:
+    async with _process(*SCRIPTED, "on-request", settings) as process:
         yield process
         assert process.stdin is not None  # noqa: S101 - a pipe was asked for
         process.stdin.close()

@@ -37,6 +37,7 @@ from bench.speed import overload as speed_overload
 from bench.speed import rows as speed_rows
 from bench.speed import shapes as speed_shapes
 from bench.speed import strangers as speed_strangers
+from bench.speed import wire as speed_wire
 from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import Gateway, GatewaySettings
 from gateway.trace import JsonLines
@@ -144,4 +145,5 @@ ALL = {
     "shapes": Measurement(speed_shapes.shapes, 5),
     "market": _on_loop(speed_market.market, 150),
     "drift": Measurement(speed_drift.drift, 600),
+    "wire": _on_loop(speed_wire.wire, 300),
 }
