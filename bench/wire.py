@@ -79,6 +79,12 @@ ASKED = 5
 TOGETHER_S = 1.0
 """Streams that break within so many seconds count once: a process takes all its streams along."""
 
+STREAM_S = 60.0
+"""Seconds after which a stream takes no more calls, and another is opened: of several processes of
+a gateway, one that was started later gets its share then. A random quarter more or less, so that
+not all streams end at once.
+"""
+
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 """The first and the longest pause before a stream is opened again; each is twice the one before."""
 
@@ -96,7 +102,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=OPEN_S, sock_read=None
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds of waiting; the defaults are explained by the constants of this module."""
+    """Seconds for which a client waits, and uses a stream, as the constants of this module say."""
 
     call_s: float = CALL_S
     outage_s: float = OUTAGE_S
@@ -104,6 +110,7 @@ class Patience:
     ping_s: float = PING_S
     open_s: float = OPEN_S
     together_s: float = TOGETHER_S
+    stream_s: float = STREAM_S
 
 
 class _Asked:
@@ -147,6 +154,7 @@ class WireClient(HttpClient):
     """Makes calls to a gateway at a URL over streams. Made by `WireClient.open`.
 
     As long as no stream could be opened yet, each call is a request of its own; `plain` says why.
+    `opened_in_all` counts streams.
     """
 
     def __init__(
@@ -159,12 +167,14 @@ class WireClient(HttpClient):
     ) -> None:
         super().__init__(session, base_url, trace)
         self.plain: str | None = None
+        self.opened_in_all = 0
         self.patience = patience or Patience()
         self._once = once
         self._loop = asyncio.get_running_loop()
         self._waiting: OrderedDict[_Asked, None] = OrderedDict()
         self._streams: list[_Stream] = []
         self._keepers: list[asyncio.Task[None]] = []
+        self._running: set[asyncio.Task[None]] = set()
         self._has_none = False
         """Whether the gateway has no streams, so that no more are tried."""
         self._was_open = False
@@ -241,6 +251,9 @@ class WireClient(HttpClient):
 
     def opened(self, stream: "_Stream") -> None:
         self._was_open, self.plain = True, None
+        self.opened_in_all += 1
+        stream_s = self.patience.stream_s * random.uniform(0.75, 1.25)  # noqa: S311
+        stream.timer = self._loop.call_later(stream_s, self._retire, stream)
         self._streams.append(stream)
         self.heard()
         self.pump()
@@ -249,8 +262,16 @@ class WireClient(HttpClient):
         """Note that a gateway is there."""
         self._heard_at = self._loop.time()
 
+    def _retire(self, stream: "_Stream") -> None:
+        """Put no more calls on a stream; it ends once those under way are answered."""
+        if stream in self._streams:
+            self._streams.remove(stream)
+            stream.retire()
+
     def ended(self, stream: "_Stream", *, is_proper: bool) -> None:
         """Ask the calls again that a stream leaves without an answer."""
+        if stream.timer is not None:
+            stream.timer.cancel()
         if stream in self._streams:
             self._streams.remove(stream)
         left, stream.under_way = stream.under_way, {}
@@ -274,15 +295,15 @@ class WireClient(HttpClient):
         self.pump()
 
     async def _keep(self) -> None:
-        """Keep one stream open."""
+        """Keep one stream open that takes calls."""
         pause_s = 0.0
         while not self._has_none:
             stream = _Stream(self)
             began = self._loop.time()
-            try:
-                await self._run(stream)
-            except Exception:
-                log.exception("a stream of calls failed inside the bench")
+            running = asyncio.create_task(self._run(stream))
+            self._running.add(running)
+            running.add_done_callback(self._running.discard)
+            await stream.over.wait()
             if stream.is_proper or self._loop.time() - began > STEADY_S:
                 pause_s = 0.0
             pause_s = min(max(2 * pause_s, PAUSE_S), LONGEST_PAUSE_S)
@@ -303,8 +324,12 @@ class WireClient(HttpClient):
             why = str(error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             why = type(error).__name__
+        except Exception as error:
+            log.exception("a stream of calls failed inside the bench")
+            why = type(error).__name__
         finally:
             self.ended(stream, is_proper=stream.is_proper)
+            stream.over.set()
         if not self._was_open:
             self.plain = why
             for asked in self._taken_from_waiting():
@@ -330,10 +355,10 @@ class WireClient(HttpClient):
             asked.stream.cancel(asked)
 
     async def _close(self) -> None:
-        for keeper in self._keepers:
-            keeper.cancel()
-        if self._keepers:
-            await asyncio.wait(self._keepers)
+        if tasks := {*self._keepers, *self._running}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
 
 class _NotNowError(Exception):
@@ -350,12 +375,15 @@ class _NoStreamError(Exception):
 
 class _Stream:
     """One request that stays open. Its calls are `under_way` until they are answered, also those
-    that nobody waits for any more. `is_proper` says whether the gateway ended it properly.
+    that nobody waits for any more. `is_proper` says whether the gateway ended it properly. It is
+    `over` once it takes no more calls.
     """
 
     def __init__(self, client: WireClient) -> None:
         self.under_way: dict[int, _Asked] = {}
         self.is_proper = False
+        self.over = asyncio.Event()
+        self.timer: asyncio.TimerHandle | None = None
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._out = bytearray(b"\n")  # so that the head of the request is sent
@@ -388,6 +416,11 @@ class _Stream:
             self._out += b'{"cancel":%d}\n' % asked.id
             self._filled.set()
 
+    def retire(self) -> None:
+        """Take no more calls, and end once those under way are answered."""
+        self.over.set()
+        self._filled.set()
+
     async def run(self, session: aiohttp.ClientSession, url: str) -> None:
         """Carry calls until the stream ends. Raises `_NoStreamError`, `_NotNowError`,
         `aiohttp.ClientError`, `OSError` (also at a time-out) and `ValueError`.
@@ -417,7 +450,10 @@ class _Stream:
             await self._filled.wait()
             self._filled.clear()
             text, self._out = self._out, bytearray()
-            yield bytes(text)
+            if text:
+                yield bytes(text)
+            if self.over.is_set() and not self.under_way:
+                return
 
     async def _ping(self) -> None:
         while True:
@@ -456,6 +492,8 @@ class _Stream:
             asked = self.under_way.pop(_id_of(line), None)
             if asked is not None:
                 asked.end(line)
+            if self.over.is_set():
+                self._filled.set()
 
     def _too_long(self, parts: list[bytes]) -> None:
         """End the call whose answer is too long, if the line says which one it is."""

@@ -112,8 +112,9 @@ async def scripted(sizes: Sizes) -> Figures:
             sheet.write_bytes(orjson.dumps(await _inspect_settings(sizes)))
         for number in range(1, sizes.rounds + 1):
             log.info("scripted episodes, round %d of %d", number, sizes.rounds)
-            rounds.add("scripted", await measured(*SCRIPTED, "flat-out", settings | {"judge": "none"}))
-            rounds.add("judged", await measured(*SCRIPTED, "flat-out", settings | {"judge": "rules"}))
+            for side, judge in (("scripted", "none"), ("judged", "rules")):
+                found = await measured(*SCRIPTED, "flat-out", settings | {"judge": judge})
+                rounds.add(side, found)
             if python is not None:
                 log.info("the same in Inspect AI, round %d of %d", number, sizes.rounds)
                 theirs = await measured(python, "-P", str(script), str(sheet))

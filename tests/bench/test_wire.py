@@ -205,6 +205,20 @@ async def test_a_gateway_that_is_killed_and_started_again_loses_no_call(
     assert all(record["ok"] for record in made)
 
 
+async def test_streams_are_renewed_so_that_new_processes_get_their_share(
+    served: ServedGateway, run: RunDirectory
+) -> None:
+    play(served.local, latency_s=0.05)
+    patience = Patience(stream_s=0.02)
+    async with WireClient.open(served.url, run.calls, patience=patience) as client:
+        for _ in range(5):
+            assert all(reply.ok for reply in await all_of(coins(client, 40)))
+        (last,) = coins(client, 1)
+        await until(lambda: client.opened_in_all > 2 * STREAMS)
+        assert (await last).ok
+    assert len(await records(run)) == 201
+
+
 async def test_a_stream_of_a_revoked_key_ends_and_its_calls_are_refused(
     catalog: Catalog, run: RunDirectory, tmp_path: Path
 ) -> None:
