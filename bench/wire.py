@@ -359,6 +359,9 @@ class WireClient(HttpClient):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+        self.plain = "the client is closed"
+        for asked in self._taken_from_waiting():
+            asked.end(self._silence(f"the gateway did not answer: {self.plain}"))
 
 
 class _NotNowError(Exception):
