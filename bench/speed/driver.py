@@ -48,9 +48,9 @@ class Sizes:
     """How much is measured.
 
     Each side of a pair runs `rounds` times, in turns. `many` episodes are in flight at once. They
-    wait `think_s` before each turn, over HTTP `http_think_s`, since a client makes at most some
-    thousand calls a second and episodes would wait for it. The last `windows` times `window` of
-    `calls` are compared with windows in processes that have made one window before.
+    wait `think_s` before each turn, over HTTP `http_think_s`, since gateway and driver share two
+    cores, make fewer calls a second, and episodes would wait for them. The last `windows` times
+    `window` of `calls` are compared with windows in processes that have made one window before.
     """
 
     rounds: int = 3
@@ -61,7 +61,7 @@ class Sizes:
     many_episodes: int = 40_000
     think_s: float = 1.0
     http_episodes: int = 20_000
-    http_think_s: float = 5.0
+    http_think_s: float = 2.0
     calls: int = 1_000_000
     window: int = 10_000
     windows: int = 10

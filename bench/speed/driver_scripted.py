@@ -91,8 +91,10 @@ async def thinking(
     think_s: float,
     url: str | None = None,
 ) -> Figures:
-    """Run episodes that wait before each turn, 0.5 to 1.5 times `think_s`, as for a model."""
-    async with Stage.open(folder, url) as stage:
+    """Run episodes that wait before each turn, 0.5 to 1.5 times `think_s`, as for a model. The
+    gateway is in this process or at `url`, where it is asked over streams.
+    """
+    async with Stage.open(folder, url, streams=True) as stage:
         driver = _driver(stage, concurrency, think_s=think_s, starts_per_s=STARTS_PER_S)
         async with Vitals.watch() as vitals:
             with costing() as cost:
