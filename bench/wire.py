@@ -91,6 +91,8 @@ PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 STEADY_S = 1.0
 """A stream that was open for so long is opened again without a growing pause."""
 
+CLOSED = "the gateway was not asked: the client is closed"
+
 _FALLBACK = frozenset({400, 404, 405, 406, 411, 413, 415, 501})
 """Status of servers that have no streams. A gateway before streams refuses the query."""
 
@@ -178,6 +180,7 @@ class WireClient(HttpClient):
         self._has_none = False
         """Whether the gateway has no streams, so that no more are tried."""
         self._was_open = False
+        self._is_closed = False
         self._heard_at = 0.0
 
     @classmethod
@@ -210,6 +213,8 @@ class WireClient(HttpClient):
     async def _post(
         self, tool: str, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
+        if self._is_closed:
+            return self._silence(CLOSED)
         if self.plain is not None:
             return await super()._post(tool, arguments, context)
         if not self._keepers:
@@ -359,9 +364,9 @@ class WireClient(HttpClient):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        self.plain = "the client is closed"
+        self._is_closed = True
         for asked in self._taken_from_waiting():
-            asked.end(self._silence(f"the gateway did not answer: {self.plain}"))
+            asked.end(self._silence(CLOSED))
 
 
 class _NotNowError(Exception):

@@ -98,9 +98,14 @@ async def test_replies_and_records_are_those_of_plain_requests(
             ours, theirs = [await client.call(*call) for client in (wire, plain)]
             names = ("ok", "data", "part", "code", "fault", "message", "is_text")
             assert [getattr(ours, n) for n in names] == [getattr(theirs, n) for n in names], call
-        assert wire.plain is None
         assert wire.made == plain.made == len(CALLS)
-    made = [{k: v for k, v in c.items() if k not in OWN} for c in await records(run)]
+    assert wire.plain is None
+    late = await wire.call("get_coin", COIN, CONTEXT)
+    assert (late.code, late.text()) == (
+        "internal",
+        "the gateway was not asked: the client is closed",
+    )
+    *made, _ = [{k: v for k, v in c.items() if k not in OWN} for c in await records(run)]
     assert made[::2] == made[1::2]
     assert "planted" not in json.dumps(made)
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -27,10 +28,17 @@ def answering(*statuses: int) -> Iterator[str]:
             self._say(200, {"status": "ok", "upstream": "simulated", "mode": "live"})
 
         def do_POST(self) -> None:
+            if self.path.startswith("/v1/calls"):
+                self._say(404, {})  # a gateway before streams of calls
+                self.close_connection = True
+                return
             self.rfile.read(int(self.headers["Content-Length"]))
             status = left.pop(0) if len(left) > 1 else left[0]
             if status:
-                self._say(status, FINE if status == 200 else {"error": {"message": "not so"}})
+                self._say(
+                    status,
+                    {**FINE, "ok": True} if status == 200 else {"error": {"message": "not so"}},
+                )
             else:
                 self.close_connection = True
 
@@ -108,6 +116,18 @@ def test_a_gateway_that_never_answered_a_call_fails_the_run_and_is_named() -> No
     assert done.exit_code == 1
     assert f"the gateway at {url} answered none of" in done.stderr
     assert "the gateway did not answer: ServerDisconnectedError" in done.stderr
+
+
+def test_a_run_says_if_its_gateway_has_no_streams_of_calls() -> None:
+    with answering(200) as url:
+        done = run("--gateway", url)
+    assert done.exit_code == 0
+    assert "each call was a request of its own, which is slower" in done.stderr
+    assert "has no streams of calls (status 404)" in done.stderr
+    assert (
+        "(status 404)"
+        in json.loads(Path("out/run.json").read_text())["gateway_calls"]["no_streams"]
+    )
 
 
 def test_a_run_that_asked_nobody_is_no_failure() -> None:
