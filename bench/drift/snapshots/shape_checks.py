@@ -77,11 +77,20 @@ def check_type(field: FieldPool, report: Report) -> bool:
             continue  # a text that is written in several ways
         part = "" if share > 0.99 else f" in {share:.0%} of the values"
         text = f"{field.path} was {main} and is {form}{part}"
+        if main.startswith("date") and form.startswith("date"):
+            old, new = _example(field.before), _example(field.after, form)
+            text = f"dates in {field.path} were written as {old} and are written as {new}{part}"
         report.add(
             "type_changed", field.path, main, form, text, level="WARN" if share < 0.5 else None
         )
         return True
     return False
+
+
+def _example(cells: Sequence[Any], form: str | None = None) -> str:
+    """The first cell with a value, or with one of that form."""
+    known = (cell for cell in cells if not is_null(cell))
+    return next(str(cell)[:40] for cell in known if form is None or form in forms([cell]))
 
 
 def check_row_order(pair: Pair, report: Report) -> None:

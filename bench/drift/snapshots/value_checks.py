@@ -46,6 +46,11 @@ _ALL_BEYOND, _LEAST_TURNED = 1.3, 3
 """Values that change their sign are in another unit if so many or more, and all, moved so far."""
 
 _MOVED: Final = log(1.25)
+_FAR, _WIDER = 3.0, 2.0
+"""How far values of both signs may move together, in ranges between their quartiles, and how much
+wider or narrower that range may be: a market that falls by 3 %, or a day of more movement.
+"""
+
 _MOST_CATEGORIES: Final = 30
 _LEAST_SHARE: Final = 0.05
 
@@ -191,16 +196,31 @@ def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
 
 
 def _power_apart(before: Sequence[Any], after: Sequence[Any], least: int) -> int | None:
-    first = sorted(abs(x) for x in numbers(spaced(before, _SAMPLE)) if x)
-    second = sorted(abs(x) for x in numbers(spaced(after, _SAMPLE)) if x)
+    """By how much the quantiles are multiplied; of values of both signs, the ranges between."""
+    first = sorted(x for x in numbers(spaced(before, _SAMPLE)) if x)
+    second = sorted(x for x in numbers(spaced(after, _SAMPLE)) if x)
     if min(len(first), len(second)) < least:
         return None
-    places = (0.1, 0.25, 0.5, 0.75, 0.9)
-    shifts = [_decades(quantile(first, p), quantile(second, p)) for p in places]
+    if first[0] < 0 < first[-1]:
+        shifts = [
+            _decades(a, b)
+            for a, b in zip(_ranges(first), _ranges(second), strict=True)
+            if a > 0 and b > 0
+        ]
+    else:
+        sizes = [sorted(map(abs, side)) for side in (first, second)]
+        places = (0.1, 0.25, 0.5, 0.75, 0.9)
+        shifts = [_decades(*(quantile(side, p) for side in sizes)) for p in places]
+    if len(shifts) < 2:
+        return None
     power = round(centre := middle(shifts))
     spread = max(abs(shift - centre) for shift in shifts)
     is_shift = abs(centre - power) <= _NEAR and spread <= 1.5 * _NEAR
     return power if abs(power) >= 2 and is_shift else None
+
+
+def _ranges(values: Sequence[float]) -> list[float]:
+    return [quantile(values, 1 - p) - quantile(values, p) for p in (0.1, 0.25)]
 
 
 def _decades(x: float, y: float) -> float:
@@ -223,15 +243,20 @@ def _moved_together(pairs: Sequence[tuple[Any, Any]]) -> bool:
 
 
 def _without_movement(before: Sequence[float], after: Sequence[float]) -> list[float]:
-    """The sorted values after, without what moved them all: a factor of positive ones, a sum of
-    others. A large movement is none.
+    """The sorted values after, without what moved them all: a factor of positive ones; of others,
+    such as the changes of a day, a sum and how far they spread. A large movement is none.
     """
     old, new = middle(before), middle(after)
     if before[0] > 0 and after[0] > 0:
         move = _decades(old, new) * log(10)
         return [x / exp(move) for x in after] if abs(move) <= _MOVED else list(after)
-    reach = quantile(before, 0.75) - quantile(before, 0.25)
-    return [x - (new - old) for x in after] if abs(new - old) <= reach else list(after)
+    spread, later = _ranges(before)[1], _ranges(after)[1]
+    if not (spread > 0 < later and abs(new - old) <= _FAR * spread):
+        return list(after)
+    factor = later / spread
+    if not 1 / _WIDER <= factor <= _WIDER:
+        factor = 1.0
+    return [old + (x - new) / factor for x in after]
 
 
 def _texts(cells: Sequence[Any]) -> Counter[str] | None:

@@ -118,6 +118,15 @@ UP = ErrorCode.UPSTREAM_ERROR
 FIRST, LAST = days(60)[0], days(60)[-1]
 CLOSE, SPLIT = history()[0]["close"], round(history()[0]["close"] / 10, 4)
 
+
+def changes(centre: float, seed: str = "a", spread: float = 1.8) -> list[dict[str, Any]]:
+    """The changes of a day, in percent, of stocks in the order of their codes."""
+    drawn = luck(seed)
+    return [
+        {"code": f"{600_000 + n}", "chg": round(drawn.gauss(centre, spread), 2)} for n in range(400)
+    ]
+
+
 CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     # availability, error_code
     "fails": (
@@ -331,6 +340,16 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [table(history(60))],
         [table([*history(60), *history(10, 10, times=1_000)])],
         [("ERR", "unit_changed", "close", ..., ...)],
+    ),
+    "percent becomes a fraction on a day on which all fell": (
+        [table(changes(0.2))],
+        [table([{**row, "chg": row["chg"] / 100} for row in changes(-3.0, "b")])],
+        [("ERR", "unit_changed", "chg", ..., ...)],
+    ),
+    "a day on which all fell and moved more": (
+        [table(changes(0.2))],
+        [table(changes(-3.0, "b", 2.6))],
+        [],
     ),
     "a split by ten": (
         [table(history())],
