@@ -67,7 +67,7 @@ def diff(
     """Compare the answers in snapshot A with those in B.
 
     Calls that both hold are compared: new rows for new dates and prices that moved are no finding.
-    With more snapshots, in order of time, the findings are between the first and the last, and the
+    With more snapshots the findings are between the first and the last that was recorded, and the
     page also shows what changed from each to the next.
     """
     from bench.drift.snapshots.rules import Rules, RulesError
@@ -182,6 +182,8 @@ def show(content: Mapping[str, Any]) -> None:
             f"compared in part: {calls['in_part']:,} answers of more fields or records than are "
             "read; of these, no field counts as gone or new"
         )
+    if before["recorded_from"] > after["recorded_from"]:
+        console.print("note: the snapshot before was recorded later than the one after")
     if before["upstreams"] != after["upstreams"]:
         console.print("note: the snapshots were recorded from different upstreams")
     if len(content["series"]) > 2:

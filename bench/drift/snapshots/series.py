@@ -1,4 +1,4 @@
-"""Two snapshots or more, in order of time: what changed from the first to the last, from each to
+"""Two snapshots, or more of them in order of time: what changed from the first to the last, from each to
 the next, and how long tools answer.
 """
 
@@ -20,11 +20,14 @@ from manifests import Catalog
 def series(
     paths: Sequence[Path], rules: Rules, catalog: Catalog, tell: Tell | None = None
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Compare the first of at least two snapshots with the last, and each with the next.
+    """Compare the first of at least two snapshots with the last, and each with the next. More than
+    two are taken in the order in which they were recorded.
 
     Returns the content as `--json` prints it, and the findings between the first and the last.
     Raises `SnapshotError`.
     """
+    if len(paths) > 2:
+        paths = sorted(paths, key=_recorded_at)
     steps = [compare(a, b, rules, catalog, tell) for a, b in pairwise(paths)]
     whole = steps[0] if len(steps) == 1 else compare(paths[0], paths[-1], rules, catalog, tell)
     content = whole.to_json()
@@ -32,6 +35,11 @@ def series(
     content["series"] = [*_series(steps)]
     content["survival"] = _survival(steps)
     return content, whole.findings
+
+
+def _recorded_at(path: Path) -> float:
+    with Snapshot(path) as snapshot:
+        return snapshot.summary.recorded_from
 
 
 def _series(steps: Sequence[Comparison]) -> Iterable[dict[str, Any]]:
