@@ -1,5 +1,5 @@
-"""Two snapshots, or more of them in order of time: what changed from the first to the last, from each to
-the next, and how long tools answer.
+"""Two snapshots, or more of them in order of time: what changed from the first to the last, from
+each to the next, and how long tools answer.
 """
 
 from collections import Counter, defaultdict
