@@ -1,4 +1,4 @@
-"""The protocol of a cache tier behind memory: disk now, a shared store such as Redis later."""
+"""The protocol of a cache tier behind memory: disk, and Redis if several gateways share it."""
 
 from typing import Protocol
 

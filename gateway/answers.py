@@ -16,6 +16,7 @@ from typing import Any
 from cache import Clock, Entry, Recorder, SnapshotError, Use, decide
 from cache.flight import Late, Shut
 from cache.freshness import ANYTHING
+from cache.shared import SharedStore
 from gateway.bind import BoundCall
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
@@ -35,7 +36,7 @@ RECORDING_WAIT_S = 2.0
 
 
 class Answers:
-    """Answers to bound calls, for one event loop."""
+    """Answers to bound calls, for one event loop. `store` is the Redis that it shares, if any."""
 
     def __init__(
         self,
@@ -45,8 +46,10 @@ class Answers:
         hosts: Hosts,
         recorder: Recorder | None,
         clock: Clock,
+        store: SharedStore | None = None,
     ) -> None:
         self.clock = clock
+        self.store = store
         self.memory = kept.memory
         self.snapshot = kept.snapshot
         self.recorder = recorder
@@ -108,6 +111,7 @@ class Answers:
         self._kept.shut()
         await self._fetcher.close()
         await self._kept.close()
+        await self.hosts.close()
 
     async def obtain(self, bound: BoundCall, context: CallContext) -> Outcome:
         """Answer a call that memory alone could not answer at once."""

@@ -106,6 +106,8 @@ class Gateway:
                 open_answers(settings, catalog, clock or Clock())
             )
             gateway = cls(settings, catalog, answers, trace, observers)
+            if answers.store is not None:
+                answers.store.counts = gateway.outcomes
             if settings.max_tokens is not None:
                 load(settings.encoding)
             parts.push_async_callback(gateway._shortener.aclose)

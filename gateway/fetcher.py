@@ -26,6 +26,7 @@ from gateway.outcome import Outcome, Wanted
 from gateway.recorded import recorded_now, row_of_answer
 from gateway.settings import GatewaySettings
 from gateway.shapes.watch import ShapeWatch
+from gateway.shared_flights import SharedFlights
 from gateway.upstreams.hosts import Hosts
 from manifests import Source
 
@@ -56,8 +57,10 @@ class Fetcher:
         recorder: Recorder | None,
         clock: Clock,
         shapes: ShapeWatch | None = None,
+        shared: SharedFlights | None = None,
     ) -> None:
         self.shapes = shapes
+        self._shared = shared if recorder is None else None
         self._settings = settings
         self._adapters = adapters
         self._hosts = hosts
@@ -144,6 +147,12 @@ class Fetcher:
         return replace(outcome, error=call.hurry) if now >= call.deadline - TIMER_S else outcome
 
     async def _fly(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
+        """Run one execution, in this gateway or in another that shares the answer."""
+        if self._shared is None or call.asked.no_store or call.bound.plan.is_for_one:
+            return await self._execute(call, flight)
+        return await self._shared.fly(call, flight, self._execute, self._kept, self._clock)
+
+    async def _execute(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
         """Run one execution, as the module docstring says."""
         bound, plan = call.bound, call.bound.plan
         upstream = "recorded" if plan.manifest.source == "market" else self._settings.upstream

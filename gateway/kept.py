@@ -86,6 +86,10 @@ class KeptAnswers:
             tier.put(bound.key, entry, bound.plan.freshness.keep_s)
         return kept
 
+    def adopt(self, bound: BoundCall, entry: Entry) -> Kept:
+        """Put an answer that another gateway fetched in memory."""
+        return self._remember(bound, entry, self._clock.age_s(entry.recorded_at))
+
     def _remember(self, bound: BoundCall, entry: Entry, age_s: float) -> Kept:
         fresh_s = bound.plan.freshness.fresh_until(entry.recorded_at) - entry.recorded_at
         since = self._clock.passed() - max(age_s, 0.0)

@@ -13,12 +13,14 @@ from adapters.adapter import Adapter
 from adapters.market.adapter import MarketAdapter
 from adapters.market.prices import MarketError
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
+from cache.shared import SharedStore
 from gateway.answers import Answers
 from gateway.fetcher import Fetcher
 from gateway.finder import embedder_of
 from gateway.kept import KeptAnswers
 from gateway.settings import GatewaySettings, SettingsError
 from gateway.shapes.watch import ShapeWatch
+from gateway.shared_flights import SharedFlights
 from gateway.upstreams.hosts import Hosts, plans_of
 from gateway.upstreams.opening import open_upstream
 from manifests import Catalog, Source
@@ -36,7 +38,7 @@ async def open_answers(
         plans = plans_of(settings, catalog)
         adapters: dict[Source, Adapter] = {}
         tiers: list[Tier] = []
-        snapshot, recorder = None, None
+        snapshot, recorder, store, flights = None, None, None, None
         if settings.snapshot is not None and settings.mode == "record":
             withheld = {manifest.name for manifest in catalog if manifest.is_for_one}
             opened = Recorder.open(settings.snapshot, settings.cache_name, withheld)
@@ -45,21 +47,32 @@ async def open_answers(
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         if settings.mode != "offline":
+            if settings.redis_url is not None:
+                opened_store = SharedStore.open(
+                    settings.redis_url.get_secret_value(), settings.redis_prefix
+                )
+                store = await parts.enter_async_context(opened_store)
             adapters |= await parts.enter_async_context(
-                open_upstream(settings, catalog, plans, clock)
+                open_upstream(settings, catalog, plans, clock, store)
             )
             directory = settings.cache_dir / settings.cache_name
             disk = DiskTier.open(directory, settings.disk_bytes)
             tiers.append(await parts.enter_async_context(disk))
+            if store is not None:
+                opened_flights = SharedFlights.open(
+                    store, settings.cache_name, settings.redis_bytes
+                )
+                flights = await parts.enter_async_context(opened_flights)
+                tiers.append(flights.tier)
         if settings.market is not None:
             adapters["market"] = await parts.enter_async_context(_market(settings, settings.market))
         shapes = None
         if settings.mode != "offline" and settings.shape_share:
             shapes = await parts.enter_async_context(ShapeWatch.open(settings))
-        hosts = Hosts(settings, plans)
+        hosts = Hosts(settings, plans, store)
         kept = KeptAnswers(MemoryTier(settings.memory_bytes), tiers, snapshot, clock)
-        fetcher = Fetcher(settings, adapters, hosts, kept, recorder, clock, shapes)
-        answers = Answers(settings, kept, fetcher, hosts, recorder, clock)
+        fetcher = Fetcher(settings, adapters, hosts, kept, recorder, clock, shapes, flights)
+        answers = Answers(settings, kept, fetcher, hosts, recorder, clock, store)
         parts.push_async_callback(answers.close)
         yield answers
 

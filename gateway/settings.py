@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from hashlib import blake2b
+from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -32,6 +33,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from cache.shared.connection import address_of
 from gateway.compress.budget import DEFAULT_ENCODING, LIMITS, Encoding
 from gateway.environment import check_environment
 from gateway.settings_file import CONFIG, SettingsError, read_settings_file, settings_file
@@ -116,6 +118,10 @@ class GatewaySettings(BaseSettings):
     it is not used for `market_idle_s`. `access_log` writes a line about each request to the log.
     `otel` exports spans as the OTEL_* variables of OpenTelemetry say.
 
+    `redis_url` names the Redis (`cache/shared/connection.py`) through which several gateways share
+    answers, quotas, rates and keys; `redis_prefix` begins its keys, and `redis_bytes` bounds the
+    answers there.
+
     `shape_share` is the share of live answers whose shape is compared with earlier ones; 0 turns
     that off. `shape_webhook` is a URL, which may hold a secret, to which each change is posted;
     `shape_command` are the words of a command that gets it on standard input.
@@ -179,6 +185,9 @@ class GatewaySettings(BaseSettings):
     memory_bytes: int = Field(default=256 * MiB, ge=0)
     disk_bytes: int = Field(default=2048 * MiB, ge=0)
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("finport"))
+    redis_url: SecretStr | None = None
+    redis_prefix: str = Field(default="finport", pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    redis_bytes: int = Field(default=2048 * MiB, ge=MiB)
 
     simulated_seed: int = 0
     simulated_latency_s: float = Field(default=0.0, ge=0, le=DAY_S)
@@ -217,6 +226,17 @@ class GatewaySettings(BaseSettings):
             is_whole = False
         if not is_whole or not url.get_secret_value().isprintable():
             raise ValueError("must be of the form https://HOST/PATH")
+        return url
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_redis(cls, url: SecretStr | None) -> SecretStr | None:
+        """Check the form; the text of a refusal has no part of the URL."""
+        if url is None or not url.get_secret_value():
+            return None
+        address_of(url.get_secret_value())
+        if find_spec("redis") is None:
+            raise ValueError("needs redis-py: pip install 'finport[redis]'")
         return url
 
     @field_validator("shape_command", mode="before")
@@ -285,6 +305,11 @@ class GatewaySettings(BaseSettings):
         if self.upstream == "simulated":
             return [SIMULATED_SECRET]
         return [key.get_secret_value() for key in self.rapidapi_keys]
+
+    @property
+    def ledger_name(self) -> str:
+        """Names the quotas of one ledger in Redis."""
+        return self.cache_name if self.upstream == "simulated" else "live"
 
     @property
     def ledger_path(self) -> Path:

@@ -1,10 +1,12 @@
 """The state of the gateway: for people and load balancers, and as figures for Prometheus."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 
 from aiohttp import hdrs, web
 
+from cache.shared import StoreError
 from gateway.api import models
 from gateway.api.negotiation import takes_openmetrics
 from gateway.api.responses import json
@@ -69,10 +71,22 @@ class Health:
                 "snapshot": gateway.snapshot_id,
                 "market": gateway.answers.market,
                 "tools": len(gateway.catalog),
+                **await self._together(),
                 "workers": {"wanted": self._workers, "alive": health.pop("alive")},
                 **health,
             }
         return json(request, said, 503 if failed else 200)
+
+    async def _together(self) -> dict[str, object]:
+        """What is known of all gateways that share a Redis."""
+        store = self._gateway.answers.store
+        if store is None:
+            return {}
+        counts: dict[str, int] | None = None
+        with suppress(StoreError):
+            counts = await store.counts_of_all()
+        redis = store.trouble or "ok"
+        return {"redis": redis, "together": {"gateways": store.gateways, "calls": counts}}
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
         """`GET /readyz`: whether new calls should be sent here."""
@@ -81,9 +95,12 @@ class Health:
             reason = "the gateway is about to end"
         elif self._gateway.answers.failed:
             reason = "nothing more can be recorded"
+        said: dict[str, object] = {"status": "ready"}
+        if self._gateway.answers.store is not None:  # without Redis the gateway goes on by itself
+            said["redis"] = self._gateway.answers.store.readiness
         if reason is None:
-            return json(request, {"status": "ready"})
-        return json(request, {"status": "not ready", "reason": reason}, 503)
+            return json(request, said)
+        return json(request, {**said, "status": "not ready", "reason": reason}, 503)
 
     async def figures(self, request: web.Request) -> web.StreamResponse:
         """`GET /metrics`: OpenMetrics if the client asks for it, else Prometheus' text format."""

@@ -242,6 +242,9 @@ class Readiness(_Shape):
 
     status: Literal["ready", "not ready"]
     reason: str | None = None
+    redis: Literal["ok", "away", "refuses writes"] | None = Field(
+        None, description="The Redis that gateways share, if there is one."
+    )
 
 
 class FoundTools(_Shape):

@@ -85,6 +85,10 @@ _FAMILIES: dict[str, tuple[str, str]] = {
         "Changes of shape that the webhook and the command were told of (sent), or not (failed, "
         "left_out).",
     ),
+    "finport_redis_failures_total": (
+        "kind",
+        "Times that Redis was lost, commands not sent while it was away, and commands refused.",
+    ),
     "finport_host_breaker_opened_total": ("host", "Times that the host's breaker has opened."),
     "finport_akshare_workers_started_total": ("", "Processes started to run AkShare."),
     "finport_akshare_workers": ("state", "Processes that run AkShare."),
@@ -108,6 +112,8 @@ _FAMILIES: dict[str, tuple[str, str]] = {
     "finport_cache_queued": ("tier", "Answers that wait to be written."),
     "finport_resident_bytes": ("", "Memory of the gateway's processes, without AkShare's."),
     "finport_workers": ("", "Gateway processes alive."),
+    "finport_redis_trouble": ("", "Gateway processes that can't use Redis, or not write to it."),
+    "finport_gateways": ("", "Gateway processes that share the Redis, as this one knows it."),
 }
 
 
@@ -177,6 +183,8 @@ class _Families(Collector):
                 lags.add_sample(lags.name, {"quantile": str(q)}, late_ms / 1e3)
         yield lags
         rows = {**self.counters, **self.gauges, **_sums(gateway, calls), **_quotas(gateway)}
+        store = gateway.answers.store
+        rows["finport_gateways"] = [] if store is None else [([], [store.gateways])]
         rows["finport_client_calls_total"] = _by_client(self.counters)
         rows["finport_cache_bytes"] = rows["finport_cache_bytes"] + _disk(gateway)
         for name, (labels, help_text) in _FAMILIES.items():

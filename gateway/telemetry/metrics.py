@@ -280,7 +280,13 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
             for receiver, outcomes in shapes.notices.items()
             for outcome, count in outcomes.items()
         ]
+    store = answers.store
+    if store is not None:
+        counters["finport_redis_failures_total"] = [
+            ([kind], [count]) for kind, count in store.failures.items()
+        ]
     gauges: Figures = {
+        "finport_redis_trouble": [] if store is None else [([], [int(store.trouble is not None)])],
         "finport_workers": [([], [1])],
         "finport_pending_calls": [([], [answers.pending])],
         "finport_flights": [([], [answers.under_way])],

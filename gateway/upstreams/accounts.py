@@ -3,6 +3,7 @@
 An account of a plan is stored under the end of its span. The last few spans are kept, so that a
 clock that jumps and comes back finds the count of its span again. A quota that an upstream reported
 is stored under the upstream's name for it, with the time of the report. An invalid row is skipped.
+If several machines share the quotas, this one may use the part of each that is allotted to it.
 """
 
 import math
@@ -13,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from adapters.fault import LONGEST_RESET_S
@@ -40,6 +42,20 @@ CREATE TABLE IF NOT EXISTS account (
     PRIMARY KEY (key, host, span, learned, span_end)
 ) WITHOUT ROWID
 """
+_PARTS = """
+CREATE TABLE IF NOT EXISTS allotment (
+    key TEXT, host TEXT, span TEXT, span_end REAL, part INTEGER NOT NULL,
+    PRIMARY KEY (key, host, span, span_end)
+) WITHOUT ROWID
+"""
+_MACHINE = "CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY) WITHOUT ROWID"
+_READ_PART = """
+SELECT part FROM allotment WHERE key = ? AND host = ? AND span = ? AND span_end = ?
+"""
+_ADD_PART = """
+INSERT INTO allotment VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET part = max(part + ?, 0)
+"""
+_FORGET_PARTS = "DELETE FROM allotment WHERE span_end <= ?"
 _READ = "SELECT key, host, span, learned, used, quota, resets_at, noted_at FROM account"
 _READ_OLD = "SELECT key, host, span, learned, used, quota, resets_at, ? FROM quota"
 _WRITE = "INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
@@ -67,7 +83,8 @@ class Standing:
     """One key's account at one host over one span; a `quota` of None is no limit.
 
     `span` is `second`, `hour`, `day` or `month` of a plan. For a `learned` account it is the
-    upstream's name for the span. `resets_at` and `noted_at` are Unix times.
+    upstream's name for the span. `resets_at` and `noted_at` are Unix times. `part` is how much of
+    the quota is allotted to this machine, if several share it.
     """
 
     key: str
@@ -78,17 +95,29 @@ class Standing:
     quota: int | None
     resets_at: float
     noted_at: float = 0.0
+    part: int | None = None
 
     @property
     def left(self) -> float:
-        return math.inf if self.quota is None else self.quota - self.used
+        if self.quota is None:
+            return math.inf
+        return (self.quota if self.part is None else min(self.quota, self.part)) - self.used
+
+    @property
+    def is_allotted(self) -> bool:
+        """Whether it is a plan's quota over an hour or more, of which machines get parts."""
+        return self.quota is not None and self.span != "second" and not self.learned
 
 
 class Accounts:
-    """The open file, for one thread. Made by `Accounts.open`."""
+    """The open file, for one thread. Made by `Accounts.open`.
+
+    With `shared`, accounts of plans say which part of their quota this machine may use.
+    """
 
     def __init__(self, store: sqlite3.Connection) -> None:
         self._store = store
+        self.shared = False
 
     @classmethod
     def open(cls, path: Path, now: float) -> "Accounts":
@@ -116,7 +145,8 @@ class Accounts:
             store.execute("PRAGMA wal_autocheckpoint = 64")  # pages: keeps the WAL small
             accounts = cls(store)
             with accounts.transaction():
-                store.execute(_TABLE)
+                for table in (_TABLE, _PARTS, _MACHINE):
+                    store.execute(table)
                 accounts._take_over(now)
         except BaseException:
             store.close()
@@ -148,7 +178,47 @@ class Accounts:
         every = planned(plan, key, host, now)
         for standing in every:
             standing.used = used.get((standing.span, standing.resets_at), 0)
+            if self.shared and standing.is_allotted:
+                standing.part = self.part(standing)
         return every + [s for s in kept if s.learned and now < s.resets_at]
+
+    @property
+    def machine(self) -> str:
+        """The name of this ledger among those of all machines."""
+        self._store.execute(
+            "INSERT INTO machine SELECT ? WHERE NOT EXISTS (SELECT 1 FROM machine)", (token_hex(8),)
+        )
+        found: str = self._store.execute("SELECT id FROM machine").fetchone()[0]
+        return found
+
+    def part(self, standing: Standing) -> int:
+        """How much of a quota is allotted to this machine."""
+        found = self._store.execute(_READ_PART, _span_of(standing)).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def add_part(self, standing: Standing, requests: int) -> int:
+        """Allot so many requests more, or fewer, to this machine; returns its part."""
+        self._store.execute(_ADD_PART, (*_span_of(standing), max(requests, 0), requests))
+        return self.part(standing)
+
+    def parts(self, now: float) -> list[Standing]:
+        """The accounts of spans that last, of which this machine has a part; the others' parts are
+        forgotten. Their quotas are not known here.
+        """
+        self._store.execute(_FORGET_PARTS, (now,))
+        found = self._store.execute("SELECT key, host, span, span_end, part FROM allotment")
+        every = [
+            Standing(key, host, span, False, 0, None, end, now, part)
+            for key, host, span, end, part in found
+        ]
+        for standing in every:
+            place = (standing.key, standing.host)
+            for s in _standings(
+                [*self._store.execute(f"{_READ} WHERE key = ? AND host = ?", place)], now
+            ):
+                if (s.span, s.learned, s.resets_at) == (standing.span, False, standing.resets_at):
+                    standing.used = s.used
+        return every
 
     def count(self, standing: Standing, now: float, requests: int = 1) -> None:
         """Count `requests` more."""
@@ -193,6 +263,10 @@ class Accounts:
             for s in [*_standings([*self._store.execute(_READ_OLD, (now,))], now)]:
                 self._write(s, now, _TOGETHER)
             self._store.execute("DROP TABLE quota")
+
+
+def _span_of(standing: Standing) -> tuple[str, str, str, float]:
+    return standing.key, standing.host, standing.span, standing.resets_at
 
 
 def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:

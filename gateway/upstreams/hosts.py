@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from adapters.host import registrable_domain
+from cache.shared import SharedStore
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
 from gateway.upstreams.breaker import Breaker
 from gateway.upstreams.fair_queue import FairQueue, Pace, QueueFull
+from gateway.upstreams.shared_pace import SharedPace
 from manifests import Catalog, Manifest
 from manifests.nearest import did_you_mean
 
@@ -43,11 +45,15 @@ class UpstreamHost:
     """One host, for one event loop."""
 
     def __init__(
-        self, name: str, at_once: int, per_second: float | None, settings: GatewaySettings
+        self,
+        name: str,
+        at_once: int,
+        pace: Pace | SharedPace | None,
+        settings: GatewaySettings,
     ) -> None:
         self.name = name
         self._queue = FairQueue(at_once, settings.max_queue_per_host)
-        self._pace = Pace(per_second) if per_second else None
+        self._pace = pace
         self._breaker = Breaker(
             settings.breaker_failure_rate,
             settings.breaker_attempts,
@@ -120,6 +126,11 @@ class UpstreamHost:
         """Start no attempt for `seconds`, as the upstream asked."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
+    async def close(self) -> None:
+        """End what waits for the rate."""
+        if isinstance(self._pace, SharedPace):
+            await self._pace.close()
+
     def first_attempt(self) -> None:
         now = time.monotonic()
         refill = RETRY_SHARE + (now - self._refilled_at) / RETRY_REFILL_S
@@ -166,10 +177,16 @@ def asked_to_wait(host: str, wait_s: float) -> NotAdmitted:
 
 
 class Hosts:
-    """The hosts of one gateway, each made on first use."""
+    """The hosts of one gateway, each made on first use. With a `store`, gateways share rates."""
 
-    def __init__(self, settings: GatewaySettings, plans: Mapping[str, HostSettings]) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        plans: Mapping[str, HostSettings],
+        store: SharedStore | None = None,
+    ) -> None:
         self._settings = settings
+        self._store = store
         self._plans = plans
         self._hosts: dict[str, UpstreamHost] = {}
 
@@ -180,10 +197,22 @@ class Hosts:
         if host is None:
             plan = self._plans.get(name, _NO_PLAN)
             keys = len(self._settings.secrets) if manifest.source == "rapidapi" else 1
-            rate = plan.per_second and plan.per_second * max(keys, 1) / self._settings.sharing
+            rate = plan.per_second and plan.per_second * max(keys, 1)
             at_once = plan.concurrency or self._settings.max_concurrency_per_host
-            host = self._hosts[name] = UpstreamHost(name, at_once, rate, self._settings)
+            pace = self._pace(name, rate) if rate else None
+            host = self._hosts[name] = UpstreamHost(name, at_once, pace, self._settings)
         return host
+
+    async def close(self) -> None:
+        """End what waits for the hosts' rates."""
+        for host in self._hosts.values():
+            await host.close()
+
+    def _pace(self, host: str, rate: float) -> Pace | SharedPace:
+        if self._store is None:
+            return Pace(rate / self._settings.sharing)
+        key = self._store.key("pace", self._settings.ledger_name, tag=f"pace:{host}")
+        return SharedPace(self._store, key, rate)
 
     def state(self) -> dict[str, Any]:
         return {name: host.state() for name, host in sorted(self._hosts.items())}

@@ -8,7 +8,9 @@ from adapters.adapter import Adapter
 from adapters.akshare import AkShareAdapter
 from adapters.rapidapi import RapidApiAdapter
 from cache import Clock
+from cache.shared import SharedStore
 from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
+from gateway.upstreams.allotments import Allotments
 from gateway.upstreams.quota import Ledger
 from manifests import AkShareBinding, Catalog, PlanLimits, Source
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_upstream(
-    settings: GatewaySettings, catalog: Catalog, plans: Mapping[str, PlanLimits], clock: Clock
+    settings: GatewaySettings,
+    catalog: Catalog,
+    plans: Mapping[str, PlanLimits],
+    clock: Clock,
+    store: SharedStore | None = None,
 ) -> AsyncIterator[dict[Source, Adapter]]:
     """Adapters by source. With `upstream = simulated` the simulated upstream runs as long as they
     do.
@@ -37,7 +43,11 @@ async def open_upstream(
             )
             rapidapi_url = akshare_url = simulated.base_url
             credentials = {m.upstream: SIMULATED_SECRET for m in catalog}
-        opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock)
+        allotments = None
+        if store is not None:
+            allotments = Allotments(store, settings.ledger_name)
+            clock = Clock(store.wall)  # spans begin for all gateways at once
+        opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock, allotments)
         ledger = await parts.enter_async_context(opened)
         rapidapi = await parts.enter_async_context(
             RapidApiAdapter.open(

@@ -6,10 +6,12 @@ so that few wait for the disk. What is left of a lease is given back within `LEA
 of the process unless it is killed. All processes with one cache folder share the ledger. A plan's
 limits come from settings and manifests, in spans that start with the clock in UTC. Limits that an
 upstream gives in its `x-ratelimit-*` headers count in addition, in the upstream's own spans, until
-they reset. Keys are stored as fingerprints.
+they reset. Keys are stored as fingerprints. If several machines share the quotas, each counts
+against the part that is allotted to it (`gateway/upstreams/allotments.py`).
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import sqlite3
@@ -26,9 +28,12 @@ import anyio
 from adapters.fault import UNLIMITED, Limit, UpstreamFault, limits_of
 from adapters.keys import Key
 from cache import Clock
+from cache.shared import StoreError
+from cache.shared.store import Beat
 from cache.threads import run_in
 from gateway.errors import CallError, ErrorCode
 from gateway.upstreams.accounts import Accounts, Standing, planned, read_accounts
+from gateway.upstreams.allotments import SETTLE_S, Allotments
 from gateway.upstreams.hosts import WAIT_S, NotAdmitted, asked_to_wait
 from manifests import PlanLimits
 
@@ -54,6 +59,11 @@ MOST_LEASED = 256
 LEASED_SHARE = 16
 """At most one in this number of the requests left is counted ahead."""
 
+UNALLOTTED_S = 1.0
+"""How long a larger part of a quota is not asked for again after none was given."""
+
+_Place = tuple[str, str, str, float]
+
 REPORT_S = 0.05
 """How long a report on a quota that is far from used up may wait to be stored."""
 
@@ -61,7 +71,14 @@ REPORT_S = 0.05
 @dataclass(frozen=True, slots=True)
 class _Take:
     host: str
-    given: "asyncio.Future[Key | Standing]"
+    given: "asyncio.Future[Key | Standing | _Short]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Short:
+    """This machine's part of a quota is used up; the quota may not be."""
+
+    standing: Standing
 
 
 @dataclass(slots=True)
@@ -98,7 +115,11 @@ class Ledger:
     """Gives out keys by what they have left (`adapters.keys.Keys`). Made by `Ledger.open`."""
 
     def __init__(
-        self, secrets: Iterable[str], plans: Mapping[str, PlanLimits], clock: Clock
+        self,
+        secrets: Iterable[str],
+        plans: Mapping[str, PlanLimits],
+        clock: Clock,
+        allotments: Allotments | None = None,
     ) -> None:
         self._keys = [Key.of(secret) for secret in secrets]
         self._plans = plans
@@ -113,6 +134,9 @@ class Ledger:
         self._telling: asyncio.TimerHandle | None = None
         self._leases: dict[str, _Lease] = {}
         self._closing = False
+        self._allotments = allotments
+        self._allotted_to_others: dict[_Place, float] = {}
+        self._reporting: set[asyncio.Task[None]] = set()
 
     @classmethod
     @asynccontextmanager
@@ -122,14 +146,20 @@ class Ledger:
         secrets: Iterable[str],
         plans: Mapping[str, PlanLimits],
         clock: Clock | None = None,
+        allotments: Allotments | None = None,
     ) -> AsyncIterator["Ledger"]:
         """Open or create the ledger. Raises `OSError`. An unreadable ledger is not begun anew,
         since that would forget what was used.
         """
-        ledger = cls(secrets, plans, clock or Clock())
+        ledger = cls(secrets, plans, clock or Clock(), allotments)
         try:
             now = ledger._clock.wall()
             ledger._accounts = await run_in(ledger._thread, Accounts.open, path, now)
+            if allotments is not None:
+                ledger._accounts.shared = True
+                allotments.machine = await run_in(ledger._thread, ledger._machine)
+                allotments.store.on_change(ledger._beaten)
+                await ledger._report()
             keeper = asyncio.create_task(ledger._keep())
             try:
                 yield ledger
@@ -140,6 +170,7 @@ class Ledger:
                 ledger._asked.set()
                 with anyio.CancelScope(shield=True):
                     await asyncio.wait([keeper])
+                    await ledger._give_parts_back()
                     await run_in(ledger._thread, ledger._accounts.close)
         finally:
             ledger._thread.shutdown(wait=False)
@@ -157,6 +188,7 @@ class Ledger:
         if (leased := self._leased(host)) is not None:
             return leased
         patience = loop.time() + min(timeout_s, WAIT_S)
+        until = loop.time() + min(timeout_s, SETTLE_S + 1)  # a Redis that is new settles first
         while True:
             if self._closing:
                 text = "the gateway is closing and sends nothing more"
@@ -171,6 +203,12 @@ class Ledger:
             given = await take.given
             if isinstance(given, Key):
                 return given
+            if isinstance(given, _Short):
+                wait_s = await self._ask_for_part(given.standing)
+                if loop.time() + wait_s > max(patience, until):
+                    raise NotAdmitted(_unallotted(host, wait_s))
+                await asyncio.sleep(wait_s)
+                continue
             wait_s = max(given.resets_at - self._clock.wall(), 0.0)
             if loop.time() + wait_s > patience:
                 raise NotAdmitted(_exhausted(given, wait_s))
@@ -295,7 +333,9 @@ class Ledger:
             busy[take.host] = busy.get(take.host, before) + 1
         return busy
 
-    def _deliver(self, take: _Take, lease: _Lease | Standing | NotAdmitted, busy: int) -> None:
+    def _deliver(
+        self, take: _Take, lease: "_Lease | Standing | _Short | NotAdmitted", busy: int
+    ) -> None:
         """Give out a key; requests leased with it are for the next callers."""
         if isinstance(lease, _Lease):
             self._install(lease, busy)
@@ -325,8 +365,8 @@ class Ledger:
 
     def _enter(
         self, work: Sequence[_Learn | _Take | _Lease], busy: Mapping[str, int]
-    ) -> list[_Lease | Standing | NotAdmitted]:
-        given: list[_Lease | Standing | NotAdmitted] = []
+    ) -> "list[_Lease | Standing | _Short | NotAdmitted]":
+        given: list[_Lease | Standing | _Short | NotAdmitted] = []
         last = {item.host: item for item in work if isinstance(item, _Take)}
         with self._accounts.transaction():
             for item in work:
@@ -349,9 +389,10 @@ class Ledger:
                         given.append(_out_of_order(error))
         return given
 
-    def _give(self, host: str, now: float, ahead: int) -> _Lease | Standing:
+    def _give(self, host: str, now: float, ahead: int) -> _Lease | Standing | _Short:
         """Lease requests of the key with most left: the one asked for, and more if the host is
-        busy. If no key has any left, returns the account that is the first to be open again.
+        busy. If no key has any left, returns the account that is the first to be open again, or one
+        of which this machine may get a larger part.
         """
         every = self._usable(host)
         usable = [key for key in every if self._rest_s(host, key) <= 0] or every
@@ -363,6 +404,9 @@ class Ledger:
         left = tightest[best].left
         if left < 1:
             closed = [[s for s in every if s.left < 1] for _, every in accounts]
+            for short in closed:
+                if all(self._may_get_more(s) for s in short):
+                    return _Short(short[0])
             return min(
                 (max(every, key=lambda s: s.resets_at) for every in closed),
                 key=lambda s: s.resets_at,
@@ -372,6 +416,87 @@ class Ledger:
         for standing in standings:
             self._accounts.count(standing, now, 1 + more)
         return _Lease(host, key, more, standings, now, min(s.resets_at for s in standings))
+
+    def _may_get_more(self, s: Standing) -> bool:
+        """Whether only this machine's part of a quota is used up."""
+        if s.part is None or s.quota is None or s.quota - s.used < 1:
+            return False
+        return time.monotonic() >= self._allotted_to_others.get(_place_of(s), 0.0)
+
+    async def _ask_for_part(self, standing: Standing) -> float:
+        """Ask for a larger part of an account; returns how long to wait before it is looked at
+        again. Callers that ask at the same time share what comes.
+        """
+        assert self._allotments is not None  # noqa: S101 - else no account has parts
+        place = _place_of(standing)
+        async with self._allotments.locks[place]:
+            now = self._clock.wall()
+            current = await run_in(self._thread, self._with_part, standing)
+            if current.left >= 1 or current.resets_at <= now:
+                return 0.0
+            try:
+                wanted = min(max(len(self._work), 1), MOST_LEASED)
+                allotted = await self._allotments.ask(current, wanted)
+            except StoreError:
+                return UNALLOTTED_S
+            if allotted.more:
+                await run_in(self._thread, self._add_part, current, allotted.more)
+                return 0.0
+            if allotted.wait_s:
+                return allotted.wait_s
+            self._allotted_to_others[place] = time.monotonic() + UNALLOTTED_S
+            return 0.0
+
+    def _machine(self) -> str:
+        with self._accounts.transaction():
+            return self._accounts.machine
+
+    def _with_part(self, standing: Standing) -> Standing:
+        """The account as it is now."""
+        plan = self._plans.get(standing.host)
+        now = self._clock.wall()
+        for s in self._accounts.standings(plan, standing.key, standing.host, now):
+            if _place_of(s) == _place_of(standing) and not s.learned:
+                return s
+        return standing
+
+    def _add_part(self, standing: Standing, requests: int) -> None:
+        with self._accounts.transaction():
+            self._accounts.add_part(standing, requests)
+
+    def _parts(self) -> list[Standing]:
+        with self._accounts.transaction():
+            return self._accounts.parts(self._clock.wall())
+
+    def _take_back(self) -> list[tuple[Standing, int]]:
+        """Take what was not sent out of this machine's parts."""
+        with self._accounts.transaction():
+            unsent = [(s, (s.part or 0) - s.used) for s in self._accounts.parts(self._clock.wall())]
+            for standing, requests in unsent:
+                if requests > 0:
+                    self._accounts.add_part(standing, -requests)
+        return [(standing, requests) for standing, requests in unsent if requests > 0]
+
+    def _beaten(self, before: Beat, now: Beat) -> None:
+        """Report this machine's parts to a Redis that was emptied."""
+        if before.epoch != now.epoch:
+            task = asyncio.create_task(self._report())
+            self._reporting.add(task)
+            task.add_done_callback(self._reporting.discard)
+
+    async def _report(self) -> None:
+        if self._allotments is not None:
+            with contextlib.suppress(StoreError):  # it is reported again in the next epoch
+                await self._allotments.report(await run_in(self._thread, self._parts))
+
+    async def _give_parts_back(self) -> None:
+        if self._allotments is None:
+            return
+        if self._reporting:
+            await asyncio.wait(self._reporting)
+        if not self._allotments.store.is_away:
+            for standing, requests in await run_in(self._thread, self._take_back):
+                await self._allotments.give_back(standing, requests)
 
     def _note(self, said: _Learn, now: float) -> None:
         """Replace what is known of a span by what the upstream says of it. Within one span the
@@ -438,6 +563,18 @@ def left_by_host(
     return {host: int(together) for host, together in sums.items() if math.isfinite(together)}
 
 
+def _place_of(s: Standing) -> "_Place":
+    return s.key, s.host, s.span, s.resets_at
+
+
+def _unallotted(host: str, wait_s: float) -> CallError:
+    text = (
+        f"this gateway's part of the quota of {host} is used up, and Redis, through which gateways "
+        "share it, can't be asked for more"
+    )
+    return CallError(ErrorCode.OVERLOADED, text, round(wait_s, 3))
+
+
 def _tighter(before: Limit, now: Limit) -> Limit:
     """Of two reports on one quota, the one with less left, unless a new span has begun. Answers may
     overtake each other.
@@ -466,6 +603,9 @@ def _exhausted(standing: Standing, wait_s: float) -> CallError:
     span = f"{standing.host}'s quota per {standing.span}"
     if standing.learned:
         span = f"the quota {standing.span!r} that {standing.host} reported"
-    text = f"{span} is used up ({standing.used} of {standing.quota}); it resets at {at}"
+    by = f"{standing.used} of {standing.quota}"
+    if standing.part is not None:
+        by += " by this machine, the rest by those that share it"
+    text = f"{span} is used up ({by}); it resets at {at}"
     details = {"host": standing.host, "span": standing.span, "resets_at": at}
     return CallError(ErrorCode.QUOTA_EXHAUSTED, text, round(wait_s, 3), details)

@@ -122,3 +122,39 @@ async def open_served_gateway(
         aiohttp.ClientSession() as client,
     ):
         yield ServedGateway(url, local, client)
+
+
+@asynccontextmanager
+async def open_sharing_gateways(
+    catalog: Catalog,
+    folder: Path,
+    redis_url: str,
+    number: int,
+    faults: Faults | None = None,
+    **settings: Any,
+) -> AsyncIterator[tuple[SimulatedUpstream, list[Gateway]]]:
+    """Gateways of several machines, as it were: each has a cache folder of its own. They share
+    Redis, and one simulated upstream.
+    """
+    async with AsyncExitStack() as parts:
+        simulator = await parts.enter_async_context(SimulatedUpstream.open(catalog, faults=faults))
+        gateways = []
+        for place in range(number):
+            chosen = sharing_settings(folder / f"machine-{place}", simulator.base_url, redis_url)
+            chosen = chosen.model_copy(update=settings)
+            gateways.append(await parts.enter_async_context(Gateway.open(chosen, catalog=catalog)))
+        yield simulator, gateways
+
+
+def sharing_settings(folder: Path, upstream_url: str, redis_url: str) -> GatewaySettings:
+    return GatewaySettings(
+        cache_dir=folder / "cache",
+        clients_file=folder / "clients.json",
+        rapidapi_keys=(SecretStr(PLANTED_KEY),),
+        rapidapi_base_url=upstream_url,
+        akshare_base_url=upstream_url,
+        akshare_workers=1,
+        redis_url=SecretStr(redis_url),
+        max_concurrency_per_host=64,
+        shape_share=0.0,
+    )

@@ -1,0 +1,116 @@
+"""Single flight over several gateways: whoever has the lease of a call makes it.
+
+A lease ends by itself `LEASE_S` after its last renewal. So a gateway that dies costs the others one
+lease time, and a gateway that was stopped for longer no longer has it when it goes on. Each lease
+has a fence, which is larger for a later lease. An answer that was fetched under an earlier lease
+does not replace that of a later one (M. Kleppmann, How to do distributed locking, 2016).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from cache.entry import Entry
+from cache.frame import FrameError
+from cache.shared.place import Places
+from cache.shared.store import SharedStore, StoreError
+
+LEASE_S = 3.0
+RENEW_S = 1.0
+
+OUTCOME_S = 5.0
+"""How long the outcome of a flight can be read by gateways that waited for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to make a call. `entry` is the answer that is kept already, if there is one."""
+
+    key: str
+    fence: int
+    entry: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Another gateway makes the call."""
+
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The flight that was waited for has ended; `outcome` is what its gateway said of it."""
+
+    outcome: bytes
+
+
+class Leases:
+    """The leases that this gateway holds. Made by `Leases.open`."""
+
+    def __init__(self, store: SharedStore, places: Places) -> None:
+        self._store = store
+        self._places = places
+        self._held: dict[str, int] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, store: SharedStore, places: Places) -> AsyncIterator["Leases"]:
+        leases = cls(store, places)
+        renewing = asyncio.create_task(leases._renew_often())
+        try:
+            yield leases
+        finally:
+            renewing.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([renewing])
+
+    async def acquire(self, key: str, waited_for: int = 0) -> Lease | Held | Ended:
+        """Take the lease of a call, or learn of the flight with the fence `waited_for`.
+
+        Raises `StoreError`; the caller then goes on without a lease.
+        """
+        keys = [self._places.of(kind, key) for kind in ("lease", "ended", "answer")]
+        arguments = [self._store.name, int(LEASE_S * 1e3), waited_for]
+        said = await self._store.run("acquire", keys, arguments)
+        kind, fence = said[0], int(said[1])
+        if kind == b"held":
+            return Held(fence)
+        if kind == b"ended":
+            return Ended(said[2])
+        self._held[key] = fence
+        entry = None
+        if len(said) > 2 and said[2] is not None:
+            with contextlib.suppress(FrameError):
+                entry = Entry.decode(said[2], key)
+        return Lease(key, fence, entry)
+
+    async def release(self, lease: Lease, outcome: bytes) -> None:
+        """End a lease, with what its flight came to; an empty outcome lets the next gateway try.
+
+        Raises nothing: a lease that can't be released ends by itself.
+        """
+        if self._held.get(lease.key) == lease.fence:
+            del self._held[lease.key]
+        keys = [self._places.of(kind, lease.key) for kind in ("lease", "ended")]
+        arguments = [self._value(lease.fence), lease.fence, outcome, int(OUTCOME_S * 1e3)]
+        with contextlib.suppress(StoreError):
+            await self._store.run("release", keys, arguments, lane="long")
+
+    def _value(self, fence: int) -> str:
+        return f"{self._store.name} {fence}"
+
+    async def _renew_often(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            held = [*self._held.items()]
+            await asyncio.gather(*(self._renew(key, fence) for key, fence in held))
+
+    async def _renew(self, key: str, fence: int) -> None:
+        arguments = [self._value(fence), int(LEASE_S * 1e3)]
+        with contextlib.suppress(StoreError):
+            await self._store.run("renew", [self._places.of("lease", key)], arguments)

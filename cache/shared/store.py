@@ -1,0 +1,317 @@
+"""Redis as several gateways share it: commands in pipelines, and what to do while it is away.
+
+- Commands that wait at the same time are sent together. Large ones have a connection of their own,
+  so that they do not delay the others.
+- Redis that does not answer within `LIMIT_S` is away. Until a beat reaches it again, every command
+  fails at once with `Away`, so its callers go on without it.
+- Times are those of the Redis server. Keys of one script share a hash tag, so they also work in a
+  cluster.
+- Every gateway beats twice a second: it says that it is there, and learns how many there are.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import anyio
+
+from cache.shared.connection import Command, Connection, address_of, connected
+
+log = logging.getLogger("finport")
+
+LIMIT_S = 1.5
+"""How long a batch of commands may take; a connection gives up a little sooner."""
+
+BEAT_S = 0.5
+GONE_MS = 5_000
+"""After how many milliseconds without a beat a gateway counts as gone."""
+
+BATCH = 256
+BATCH_BYTES = 8 * 2**20
+MOST_WAITING = 20_000
+"""Commands that may wait to be sent."""
+
+MOST_COUNTS = 100
+
+_SCRIPTS = Path(__file__).parent / "scripts"
+
+
+class StoreError(Exception):
+    """Redis refused a command: it is read-only, full, or may not be used so."""
+
+
+class Away(StoreError):
+    """Redis does not answer."""
+
+
+@cache
+def script(name: str) -> str:
+    """The text of one of the scripts."""
+    return (_SCRIPTS / f"{name}.lua").read_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a gateway learned with a beat. `epoch` tells an emptied Redis from the one before."""
+
+    gateways: int = 1
+    epoch: int = 0
+    clients_version: str = "0"
+
+
+class SharedStore:
+    """Redis, for one event loop. Made by `SharedStore.open`.
+
+    `name` is this process among all that share the Redis.
+    """
+
+    def __init__(self, address: str, prefix: str) -> None:
+        self.address = address
+        self.name = token_hex(8)
+        self.prefix = prefix
+        self.last = Beat()
+        self.failures: Counter[str] = Counter()
+        self.counts: Mapping[str, int] = {}
+        """What this gateway has counted; beats add it to the counts of all."""
+        self._told: Counter[str] = Counter()
+        self._listeners: list[Callable[[Beat, Beat], None]] = []
+        self._lanes: dict[str, _Lane] = {}
+        self._offset_s = 0.0
+        self._away: str | None = "it was not asked yet"
+        self._refusal: str | None = None
+        self._closing = asyncio.Event()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str, prefix: str = "finport", *, beats: bool = True
+    ) -> AsyncIterator["SharedStore"]:
+        """Ask Redis once, and go on even if it is away. Without `beats` it is not counted as a
+        gateway. Raises `ValueError` for a URL that is none.
+        """
+        store = cls(address_of(url), prefix)
+        async with (
+            connected(url) as short,
+            connected(url) as long,
+        ):
+            store._lanes = {"short": _Lane(store, short), "long": _Lane(store, long)}
+            tasks = [asyncio.create_task(lane.run()) for lane in store._lanes.values()]
+            await store._beat(counted=beats)
+            tasks.append(asyncio.create_task(store._beat_often(counted=beats)))
+            if store._away is not None:
+                log.warning("Redis at %s is away: %s", store.address, store._away)
+            try:
+                yield store
+            finally:
+                store._closing.set()
+                with anyio.CancelScope(shield=True):
+                    if beats:
+                        with contextlib.suppress(StoreError):
+                            await store.run("leave", [store.key("gateways")], [store.name])
+                    for lane in store._lanes.values():
+                        lane.close()
+                    _, late = await asyncio.wait(tasks, timeout=3 * LIMIT_S)
+                    for task in late:
+                        task.cancel()
+                    await asyncio.wait(tasks, timeout=LIMIT_S)
+
+    @property
+    def gateways(self) -> int:
+        """How many gateways there are, as far as is known; at least this one."""
+        return max(self.last.gateways, 1)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why Redis can't be used, or not be written to; None if it can."""
+        if self._away is not None:
+            return f"Redis at {self.address} is away: {self._away}"
+        if self._refusal is not None:
+            return f"Redis at {self.address} refuses writes: {self._refusal}"
+        return None
+
+    @property
+    def readiness(self) -> str:
+        """`ok`, `away`, or `refuses writes`: for everybody, so without an address."""
+        if self._away is not None:
+            return "away"
+        return "ok" if self._refusal is None else "refuses writes"
+
+    @property
+    def is_away(self) -> bool:
+        return self._away is not None
+
+    def wall(self) -> float:
+        """The server's Unix time, as far as it is known; while it is away, by the own clock."""
+        return time.time() + self._offset_s
+
+    def key(self, *names: str, tag: str = "") -> str:
+        """A key; those of one `tag` are in one slot of a cluster."""
+        tagged = f"{self.prefix}:{tag}" if tag else self.prefix
+        return ":".join((f"{{{tagged}}}", *names))
+
+    def on_change(self, listener: Callable[[Beat, Beat], None]) -> None:
+        """Call `listener` with the beat before and the beat now whenever they differ."""
+        self._listeners.append(listener)
+
+    async def ask(self, *command: Any, lane: str = "short", forced: bool = False) -> Any:
+        """Send a command and return its answer. Raises `Away` and `StoreError`."""
+        if self._away is not None and not forced:
+            self.failures["away"] += 1
+            raise Away(self._away)
+        answer = await self._lanes[lane].put(command)
+        if isinstance(answer, Exception):
+            self.failures["refused"] += 1
+            self._refused(answer)
+            raise StoreError(str(answer)) from None
+        return answer
+
+    async def counts_of_all(self) -> dict[str, int]:
+        """What all gateways have counted since this Redis was empty. Raises `StoreError`."""
+        said = await self.ask("HGETALL", self.key("counts"))
+        pairs = said.items() if isinstance(said, dict) else zip(said[::2], said[1::2], strict=True)
+        return {name.decode(): int(number) for name, number in pairs}
+
+    async def run(
+        self,
+        name: str,
+        keys: Sequence[str],
+        arguments: Iterable[Any] = (),
+        lane: str = "short",
+        *,
+        forced: bool = False,
+    ) -> Any:
+        """Run a script, as `ask`."""
+        command = ("EVAL", script(name), len(keys), *keys, *arguments)
+        return await self.ask(*command, lane=lane, forced=forced)
+
+    def gone(self, error: BaseException) -> None:
+        """Take Redis for away from now on."""
+        text = str(error) or type(error).__name__
+        if self._away is None:
+            log.warning("Redis at %s is away: %s", self.address, text)
+        self.failures["lost"] += 1
+        self._away = text
+
+    def _refused(self, error: Exception) -> None:
+        text = str(error)
+        if text.startswith(("READONLY", "OOM", "MISCONF", "NOREPLICAS", "NOPERM")) or (
+            "-OOM" in text or "READONLY" in text or "MISCONF" in text
+        ):
+            if self._refusal is None:
+                log.warning("Redis at %s refuses writes: %s", self.address, text)
+            self._refusal = text.splitlines()[0][:200]
+
+    async def _beat_often(self, *, counted: bool) -> None:
+        while not self._closing.is_set():
+            with anyio.move_on_after(BEAT_S):
+                await self._closing.wait()
+            if not self._closing.is_set():
+                try:
+                    await self._beat(counted=counted)
+                except Exception:  # without beats it would stay away for good
+                    log.exception("a beat to Redis failed")
+
+    async def _beat(self, *, counted: bool) -> None:
+        counts = {name: n - self._told[name] for name, n in [*self.counts.items()][:MOST_COUNTS]}
+        names = ("gateways", "epoch", "clients_version", "counts")
+        keys = [self.key(name) for name in names]
+        pairs = [part for pair in counts.items() if pair[1] for part in pair]
+        began = time.time()
+        try:
+            if counted:
+                said = await self.run("beat", keys, [self.name, GONE_MS, *pairs], forced=True)
+            else:
+                seconds, micros = await self.ask("TIME", forced=True)
+                said = [int(seconds) * 10**6 + int(micros), 1, b"0", b"0"]
+        except Away:
+            return
+        except StoreError as error:
+            self._present()
+            self._refusal = self._refusal or str(error)[:200]
+            return
+        self._told.update(counts)
+        self._offset_s = int(said[0]) / 1e6 - (began + time.time()) / 2
+        self._present()
+        if self._refusal is not None and counted:
+            log.warning("Redis at %s takes writes again", self.address)
+            self._refusal = None
+        now = Beat(max(int(said[1]), 1), int(said[2]), said[3].decode())
+        before, self.last = self.last, now
+        if before != now:
+            for listener in self._listeners:
+                listener(before, now)
+
+    def _present(self) -> None:
+        if self._away is not None and self.last.epoch:
+            log.warning("Redis at %s is back", self.address)
+        self._away = None
+
+
+class _Lane:
+    """Commands that are sent over one connection, as many at a time as wait."""
+
+    def __init__(self, store: SharedStore, connection: Connection) -> None:
+        self._store = store
+        self._connection = connection
+        self._waiting: deque[tuple[Command, asyncio.Future[Any]]] = deque()
+        self._asked = asyncio.Event()
+        self._closing = False
+
+    async def put(self, command: Command) -> Any:
+        if self._closing or len(self._waiting) >= MOST_WAITING:
+            raise Away("the gateway is closing" if self._closing else "too many commands wait")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append((command, answer))
+        self._asked.set()
+        return await answer
+
+    def close(self) -> None:
+        self._closing = True
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Send what waits until the lane closes. Nobody cancels this task, as redis-py may lose a
+        cancellation.
+        """
+        while self._waiting or not self._closing:
+            await self._asked.wait()
+            self._asked.clear()
+            batch = self._batch()
+            if self._waiting:
+                self._asked.set()
+            if not batch:
+                continue
+            try:
+                async with asyncio.timeout(LIMIT_S):
+                    answers = await self._connection.execute([command for command, _ in batch])
+            except Exception as error:  # noqa: BLE001 - whatever the library raises, Redis is away
+                self._store.gone(error)
+                while self._waiting:  # these would wait as long again
+                    batch.append(self._waiting.popleft())
+                for _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(Away(str(error) or type(error).__name__))
+                continue
+            for (_, answer), said in zip(batch, answers, strict=True):
+                if not answer.done():
+                    answer.set_result(said)
+
+    def _batch(self) -> list[tuple[Command, asyncio.Future[Any]]]:
+        batch: list[tuple[Command, asyncio.Future[Any]]] = []
+        size = 0
+        while self._waiting and len(batch) < BATCH and size < BATCH_BYTES:
+            command, answer = self._waiting.popleft()
+            if answer.done():  # its caller has left
+                continue
+            size += sum(len(part) for part in command if isinstance(part, bytes | str))
+            batch.append((command, answer))
+        return batch

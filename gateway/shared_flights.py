@@ -1,0 +1,128 @@
+"""One execution for identical misses of several gateways.
+
+The gateway that has the lease of a call asks upstream. The others look again, at first soon and
+then more seldom, until the flight has ended or its lease has. Then they use its answer, or its
+error if the upstream made it. What one gateway could not wait for, or may not send, says nothing to
+others: the next one tries. Without Redis each gateway flies by itself.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import orjson
+
+from cache import Clock, Entry, Flight, Kept
+from cache.shared import Ended, Held, Lease, Leases, SharedStore, SharedTier, StoreError
+from cache.shared.place import Places
+from gateway.errors import CallError, ErrorCode
+from gateway.kept import KeptAnswers
+from gateway.outcome import Outcome, Wanted
+
+FIRST_LOOK_S = 0.01
+LONGEST_LOOK_S = 0.2
+
+_OF_ONE_GATEWAY = frozenset(
+    {
+        *(ErrorCode.TIMEOUT, ErrorCode.RATE_LIMITED, ErrorCode.QUOTA_EXHAUSTED),
+        *(ErrorCode.OVERLOADED, ErrorCode.CIRCUIT_OPEN, ErrorCode.CANCELLED),
+        *(ErrorCode.NOT_CONFIGURED, ErrorCode.NOT_SUBSCRIBED, ErrorCode.INTERNAL),
+    }
+)
+"""Errors that another gateway, with other keys, limits or deadlines, may not have."""
+
+_ANSWERED = b"answered"
+
+Execute = Callable[[Wanted, Flight[Outcome]], Awaitable[Outcome]]
+
+
+class SharedFlights:
+    """The flights that this gateway shares with others. Made by `SharedFlights.open`."""
+
+    def __init__(self, leases: Leases, tier: SharedTier) -> None:
+        self._leases = leases
+        self.tier = tier
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, store: SharedStore, cache_name: str, max_bytes: int
+    ) -> AsyncIterator["SharedFlights"]:
+        places = Places(store, cache_name)
+        async with (
+            Leases.open(store, places) as leases,
+            SharedTier.open(store, places, max_bytes) as tier,
+        ):
+            yield cls(leases, tier)
+
+    async def fly(
+        self,
+        call: Wanted,
+        flight: Flight[Outcome],
+        execute: Execute,
+        kept: KeptAnswers,
+        clock: Clock,
+    ) -> Outcome:
+        """The outcome of `execute`, or of the same in another gateway."""
+        loop, key = asyncio.get_running_loop(), call.bound.key
+        known = kept.memory.get(key)
+        waited_for, pause_s = 0, FIRST_LOOK_S
+        while True:
+            try:
+                found = await self._leases.acquire(key, waited_for)
+            except StoreError:
+                return await execute(call, flight)
+            match found:
+                case Lease():
+                    entry = None if call.asked.demands and not waited_for else found.entry
+                    if entry is not None and _is_newer(entry, known, call, clock):
+                        self._release(found, b"")
+                        return Outcome(kept.adopt(call.bound, entry), source="cached")
+                    return await self._led(found, call, flight, execute)
+                case Ended(outcome=outcome) if outcome != _ANSWERED:
+                    return Outcome(error=CallError.from_dict(orjson.loads(outcome)))
+                case Ended():
+                    entry = await self.tier.get(key)
+                    if entry is not None:
+                        return Outcome(kept.adopt(call.bound, entry), source="cached")
+                    waited_for = 0  # it was not kept
+                case Held(fence=fence):
+                    waited_for = fence
+                    left_s = flight.deadline - loop.time()
+                    if left_s <= 0:
+                        text = "another gateway asks upstream, and it did not answer in time"
+                        return Outcome(error=CallError(ErrorCode.TIMEOUT, text))
+                    await asyncio.sleep(min(pause_s, left_s))
+                    pause_s = min(pause_s * 1.5, LONGEST_LOOK_S)
+
+    async def _led(
+        self, lease: Lease, call: Wanted, flight: Flight[Outcome], execute: Execute
+    ) -> Outcome:
+        """Execute under a lease, and tell the gateways that wait."""
+        said = b""
+        self.tier.under(lease)
+        try:
+            outcome = await execute(call, flight)
+            said = _said_of(outcome)
+            return outcome
+        finally:
+            self._release(lease, said)
+
+    def _release(self, lease: Lease, said: bytes) -> None:
+        """End the lease once the answer has been written."""
+        self.tier.after(lease, partial(self._leases.release, lease, said))
+
+
+def _said_of(outcome: Outcome) -> bytes:
+    """What other gateways may know of an outcome; empty if it says nothing to them."""
+    error = outcome.error
+    if error is None:
+        return _ANSWERED
+    return b"" if error.code in _OF_ONE_GATEWAY else orjson.dumps(error.to_dict())
+
+
+def _is_newer(entry: Entry, known: Kept | None, call: Wanted, clock: Clock) -> bool:
+    """Whether an answer came since the cache was looked at, and is still fresh."""
+    is_fresh = clock.wall() < call.bound.plan.freshness.fresh_until(entry.recorded_at)
+    return is_fresh and (known is None or known.entry.recorded_at < entry.recorded_at)

@@ -1,0 +1,152 @@
+"""Quotas and rates that several machines share through Redis."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cache import Clock
+from cache.shared import SharedStore
+from gateway.errors import ErrorCode
+from gateway.upstreams.allotments import Allotments
+from gateway.upstreams.hosts import NotAdmitted
+from gateway.upstreams.quota import Ledger
+from gateway.upstreams.shared_pace import SharedPace
+from manifests import PlanLimits
+from tests.support.redis import RedisServer, needs_redis, redis_server
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.anyio, needs_redis]
+
+SETTLE_S = 1.2
+"""Two beats, in which every gateway notices that Redis was emptied."""
+
+HOST = "coinranking1.p.rapidapi.com"
+
+
+@asynccontextmanager
+async def ledger(redis: RedisServer, folder: Path, quota: int) -> AsyncIterator[Ledger]:
+    """The ledger of a machine whose files are in that folder."""
+    plans = {HOST: PlanLimits(per_month=quota)}
+    async with SharedStore.open(redis.url) as store:
+        opened = Ledger.open(
+            folder / "quota.sqlite",
+            ["k"],
+            plans,
+            Clock(store.wall),
+            Allotments(store, "live", SETTLE_S),
+        )
+        async with opened as ledger:
+            yield ledger
+
+
+@asynccontextmanager
+async def ledgers(
+    redis: RedisServer, folder: Path, number: int, quota: int
+) -> AsyncIterator[list[Ledger]]:
+    async with AsyncExitStack() as parts:
+        yield [
+            await parts.enter_async_context(ledger(redis, folder / f"machine-{n}", quota))
+            for n in range(number)
+        ]
+
+
+async def sent(ledger: Ledger, most: int = 10_000) -> int:
+    """How many requests a machine may send until it is refused."""
+    for number in range(most):
+        try:
+            await ledger.take(HOST, 30.0)
+        except NotAdmitted as refusal:
+            if refusal.error.code in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.OVERLOADED):
+                return number
+            raise
+    return most
+
+
+async def test_machines_together_send_what_the_quota_allows(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis, ledgers(redis, tmp_path, 4, 300) as machines:
+        counts = await asyncio.gather(*map(sent, machines))
+        assert sum(counts) == 300
+        assert all(counts), counts
+
+
+async def test_without_redis_a_machine_sends_its_part_and_no_more(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis, ledgers(redis, tmp_path, 3, 300) as machines:
+        for machine in machines:
+            await machine.take(HOST, 30.0)
+        await redis.kill()
+        counts = await asyncio.gather(*map(sent, machines))
+        assert all(counts), "each has a part for such times"
+        assert sum(counts) + 3 < 300
+        await redis.start()
+        await until(lambda: not any(m._allotments.store.is_away for m in machines if m._allotments))
+        rest = await asyncio.gather(*map(sent, machines))
+        assert sum(counts) + sum(rest) + 3 == 300, "the emptied Redis was told of all parts"
+
+
+async def test_what_a_machine_did_not_send_is_for_the_others(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis:
+        async with ledger(redis, tmp_path / "one", 100) as one:
+            await one.take(HOST, 30.0)
+        async with ledger(redis, tmp_path / "two", 100) as two:
+            assert await sent(two) == 99
+
+
+async def test_a_machine_that_returns_goes_on_with_its_part(tmp_path: Path) -> None:
+    """Also if it was killed: here its store goes away before it could give anything back."""
+    async with redis_server(tmp_path) as redis:
+        async with ledger(redis, tmp_path / "one", 100) as one:
+            await one.take(HOST, 30.0)
+            await redis.kill()
+            await until(lambda: one._allotments and one._allotments.store.is_away)
+        await redis.start()
+        async with ledger(redis, tmp_path / "one", 100) as again:
+            assert await sent(again) == 99
+
+
+async def test_starts_at_a_rate_are_spaced_over_all_gateways(tmp_path: Path) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        SharedStore.open(redis.url) as one,
+        SharedStore.open(redis.url) as two,
+    ):
+        paces = [SharedPace(store, "{p}:pace", 50.0) for store in (one, two)]
+        began = time.monotonic()
+        await asyncio.gather(*(pace.start() for pace in paces for _ in range(20)))
+        assert time.monotonic() - began >= 39 / 50 - 0.02
+        for pace in paces:
+            await pace.close()
+
+
+async def test_a_caller_that_leaves_uses_no_start_up(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis, SharedStore.open(redis.url) as store:
+        pace = SharedPace(store, "{p}:pace", 10.0)
+        await pace.start()
+        leaving = [asyncio.create_task(pace.start()) for _ in range(1_000)]
+        await asyncio.sleep(0)
+        for task in leaving:
+            task.cancel()
+        await asyncio.wait(leaving)
+        async with asyncio.timeout(5):  # 1,000 starts would take 100 s
+            await pace.start()
+        await pace.close()
+
+
+async def test_without_redis_each_gateway_keeps_to_its_share_of_the_rate(tmp_path: Path) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        SharedStore.open(redis.url) as one,
+        SharedStore.open(redis.url) as two,
+    ):
+        await until(lambda: one.gateways == two.gateways == 2)
+        await redis.kill()
+        await until(lambda: one.is_away and two.is_away)
+        paces = [SharedPace(store, "{p}:pace", 50.0) for store in (one, two)]
+        began = time.monotonic()
+        await asyncio.gather(*(pace.start() for pace in paces for _ in range(20)))
+        assert time.monotonic() - began >= 19 / 25 - 0.02
+        for pace in paces:
+            await pace.close()
