@@ -2,7 +2,7 @@
 
 Keys are compared by their hashes, in constant time. Once any key is known, every caller needs one,
 whatever becomes of the clients file. While that file can't be read, its last contents stay in
-force.
+force. So do the clients that other gateways made known, while Redis is away.
 """
 
 import asyncio
@@ -11,15 +11,18 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import anyio
 from anyio import to_thread
 
+from cache.shared import SharedStore, StoreError
+from cache.shared.store import Beat
 from gateway.access import keys
 from gateway.access.keys import KeyEntry
 from gateway.access.rejection import RequestRejected
+from gateway.access.shared_keys import SharedKeys, merged, remembered
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, SettingsError
 
@@ -215,9 +218,11 @@ class Client:
 
 
 class Clients:
-    """All clients that may call, from settings and the clients file.
+    """All clients that may call, from settings, the clients file and the gateways that share a
+    Redis.
 
-    What the file says of a key, above all that it was revoked, overrides the settings.
+    What the file says of a key, above all that it was revoked, overrides the settings. A key that
+    is revoked anywhere is revoked.
     """
 
     def __init__(self, settings: GatewaySettings, workers: int = 1) -> None:
@@ -227,7 +232,13 @@ class Clients:
         self._clients: dict[str, tuple[str, Client]] = {}
         self._required = False
         self._text = keys.text_of(self._path)
-        self._admit(keys.entries_in(self._path, self._text))
+        self._in_file = keys.entries_in(self._path, self._text)
+        self._shared: SharedKeys | None = None
+        self._from_others: tuple[KeyEntry, ...] = ()
+        self._changed = asyncio.Event()
+        if settings.redis_url is not None:
+            self._from_others = remembered(self._path)
+        self._admit()
 
     @classmethod
     def load(cls, settings: GatewaySettings, *, workers: int = 1) -> "Clients":
@@ -237,13 +248,23 @@ class Clients:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, settings: GatewaySettings, *, workers: int = 1, check_s: float = CHECK_S
+        cls,
+        settings: GatewaySettings,
+        *,
+        workers: int = 1,
+        check_s: float = CHECK_S,
+        store: SharedStore | None = None,
     ) -> AsyncIterator["Clients"]:
-        """The clients, updated from the clients file until the context ends.
+        """The clients, updated from the clients file, and from the gateways that share the `store`,
+        until the context ends.
 
         `workers` is how many processes share each client's limits. Raises `SettingsError`.
         """
         clients = await to_thread.run_sync(lambda: cls.load(settings, workers=workers))
+        if store is not None:
+            clients._shared = SharedKeys(store, settings.clients_file)
+            store.on_change(clients._beaten)
+            await clients._exchange()
         watcher = asyncio.create_task(clients._watch(check_s))
         try:
             yield clients
@@ -276,9 +297,10 @@ class Clients:
             raise _unknown()
         return found[1]
 
-    def _admit(self, entries: Iterable[KeyEntry]) -> None:
-        """Make these entries, and those of the settings, the only clients that may call."""
-        entries = {entry.id: entry for entry in (*self._from_settings, *entries)}.values()
+    def _admit(self) -> None:
+        """Make the known entries, and those of the settings, the only clients that may call."""
+        known_to_us = {entry.id: entry for entry in (*self._from_settings, *self._in_file)}
+        entries = merged(self._from_others, known_to_us.values())
         known: dict[str, tuple[str, Client]] = {}
         for entry in entries:
             if entry.revoked_at is not None:
@@ -299,15 +321,18 @@ class Clients:
     async def _watch(self, check_s: float) -> None:
         complaint = None
         while True:
-            await asyncio.sleep(check_s)
+            with anyio.move_on_after(check_s):
+                await self._changed.wait()
             text = None
             try:
                 text = await to_thread.run_sync(keys.text_of, self._path)
                 if text != self._text:
                     if text is None:
                         raise SettingsError(f"clients file {self._path} is gone")
-                    self._admit(await to_thread.run_sync(keys.entries_in, self._path, text))
+                    self._in_file = await to_thread.run_sync(keys.entries_in, self._path, text)
+                    self._admit()
                     self._text = text
+                    self._changed.set()
                 complaint = None
             except SettingsError as error:
                 if complaint != (text, str(error)):
@@ -315,6 +340,34 @@ class Clients:
                 complaint = text, str(error)
             except Exception:  # otherwise no key could be revoked from here on
                 log.exception("clients file %s: could not see whether it changed", self._path)
+            if self._changed.is_set():
+                self._changed.clear()
+                await self._exchange()
+
+    def _beaten(self, before: Beat, now: Beat) -> None:
+        """Look at the shared keys after they changed, or after Redis was emptied."""
+        if (before.clients_version, before.epoch) != (now.clients_version, now.epoch):
+            self._changed.set()
+
+    async def _exchange(self) -> None:
+        """Learn the keys of the other gateways, and let them know ours."""
+        if self._shared is None:
+            return
+        try:
+            known = merged(
+                self._from_others,
+                await self._shared.exchange(merged(self._from_others, self._in_file)),
+            )
+            if known != self._from_others:
+                self._from_others = known
+                self._admit()
+                await to_thread.run_sync(self._shared.remember, known)
+        except StoreError as error:
+            log.warning("keys are not shared with other gateways: %s", error)
+        except OSError as error:
+            log.warning("the shared keys can't be kept on this machine: %s", error)
+        except Exception:  # otherwise no key could be revoked from here on
+            log.exception("keys could not be shared with other gateways")
 
 
 def _unknown() -> RequestRejected:

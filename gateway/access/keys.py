@@ -9,7 +9,7 @@ import fcntl
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -164,7 +164,7 @@ def revoke(path: Path, name_or_id: str) -> KeyEntry:
     with _changing(path) as entries:
         for place, entry in enumerate(entries):
             if entry.revoked_at is None and name_or_id in (entry.name, entry.id):
-                entries[place] = entry.model_copy(update={"revoked_at": _now()})
+                entries[place] = revoked(entry)
                 return entries[place]
         # What was given is not repeated: it may be a key.
         text = f"no key in {path} that is not revoked has this name or id"
@@ -189,6 +189,16 @@ def entries_in(path: Path, text: bytes | None) -> tuple[KeyEntry, ...]:
         raise SettingsError(f"clients file {path}: {_reason(error)}") from None
 
 
+def text_with(entries: Iterable[KeyEntry]) -> bytes:
+    """The contents of a file with these keys."""
+    return _File(clients=tuple(entries)).model_dump_json(indent=1).encode()
+
+
+def revoked(entry: KeyEntry) -> KeyEntry:
+    """The entry, revoked now."""
+    return entry.model_copy(update={"revoked_at": _now()})
+
+
 @contextmanager
 def _changing(path: Path) -> Iterator[list[KeyEntry]]:
     """The keys in the file, to be changed; written when the context ends without an exception."""
@@ -201,7 +211,7 @@ def _changing(path: Path) -> Iterator[list[KeyEntry]]:
             entries = [*read(path)]
             yield entries
             with replaced_file(path, 0o600) as file:
-                file.write(_File(clients=tuple(entries)).model_dump_json(indent=1).encode())
+                file.write(text_with(entries))
     except OSError as error:
         raise SettingsError(f"clients file {path} can't be written: {error.strerror}") from None
 

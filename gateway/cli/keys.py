@@ -13,6 +13,7 @@ from gateway.terminal import echo
 if TYPE_CHECKING:
     from gateway.access.keys import KeyEntry
     from gateway.grant import Grant
+    from gateway.settings import GatewaySettings
     from manifests import Catalog
 
 
@@ -72,6 +73,7 @@ def add(
             at_once=at_once,
             max_tokens=max_tokens,
         )
+    _tell(settings, entry)
     if as_json:
         echo_json({"key": key, **_row(entry, "file")})
         return
@@ -93,7 +95,13 @@ def list_keys(as_json: bool) -> None:
     settings = read_settings()
     with _failures():
         rows = [_row(entry, "environment") for entry in kept.settings_entries(settings)]
-        rows += [_row(entry, "file") for entry in kept.read(settings.clients_file)]
+        in_file = kept.read(settings.clients_file)
+        rows += [_row(entry, "file") for entry in in_file]
+        shared = {entry.id: entry for entry in _learn(settings)}
+        rows += [_row(shared[id_], "redis") for id_ in shared.keys() - {e.id for e in in_file}]
+        revoked = {e.id: e.revoked_at for e in shared.values() if e.revoked_at is not None}
+        for row in rows:  # what was revoked anywhere is so everywhere
+            row["revoked_at"] = row["revoked_at"] or revoked.get(str(row["id"]))
     if as_json:
         echo_json(rows)
     elif rows:
@@ -113,13 +121,51 @@ def revoke(name_or_id: str) -> None:
         try:
             entry = kept.revoke(settings.clients_file, name_or_id)
         except kept.KeyRefused:
+            for known in _learn(settings):
+                if known.revoked_at is None and name_or_id in (known.name, known.id):
+                    _tell(settings, kept.revoked(known), needed=True)
+                    echo(f"revoked the key of {known.name} (id {known.id}) on all gateways")
+                    return
             for known in kept.settings_entries(settings):
                 if name_or_id in (known.name, known.id):
                     text = f"the key of {known.name} stands in FINPORT_API_KEYS; remove it there"
                     raise kept.KeyRefused(text) from None
             raise
+    _tell(settings, entry)
     echo(f"revoked the key of {entry.name} (id {entry.id})")
     echo("a gateway that is running notices within a second or so")
+
+
+def _learn(settings: "GatewaySettings") -> "tuple[KeyEntry, ...]":
+    """The entries that gateways share; those known before, while Redis is away."""
+    import asyncio
+
+    from cache.shared import StoreError
+    from gateway.access import shared_keys
+
+    if settings.redis_url is None:
+        return ()
+    try:
+        return asyncio.run(shared_keys.learn(settings))
+    except StoreError as error:
+        echo(f"Redis can't be asked ({error}); what was known before is shown", err=True)
+        return shared_keys.remembered(settings.clients_file)
+
+
+def _tell(settings: "GatewaySettings", entry: "KeyEntry", *, needed: bool = False) -> None:
+    """Let all gateways know of an entry. If that is `needed`, a failure ends the command."""
+    import asyncio
+
+    from cache.shared import StoreError
+    from gateway.access import shared_keys
+
+    try:
+        asyncio.run(shared_keys.tell(settings, entry))
+    except StoreError as error:
+        text = f"Redis can't be told ({error})"
+        if needed:
+            raise click.ClickException(f"{text}; nothing was changed") from None
+        echo(f"{text}; gateways that read the clients file will tell the others", err=True)
 
 
 @contextmanager

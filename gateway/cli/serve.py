@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,10 +232,14 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
     """Refuse a host that is not loopback while no client has a key."""
     if is_loopback(host):
         return
+    from cache.shared import StoreError
     from gateway.access.clients import Clients
+    from gateway.access.shared_keys import learn
     from gateway.settings import SettingsError
 
     try:
+        with suppress(StoreError):  # then the copy of what was shared before counts
+            asyncio.run(learn(settings))
         needs_keys = Clients.load(settings).required
     except SettingsError as error:
         raise click.UsageError(str(error)) from error

@@ -245,7 +245,8 @@ async def serve(
             listening = await to_thread.run_sync(bound_socket, host, port)
         parts.enter_context(listening)
         vitals = await parts.enter_async_context(Vitals.watch())
-        opened = Clients.open(gateway.settings, workers=worker.workers)
+        store = gateway.answers.store
+        opened = Clients.open(gateway.settings, workers=worker.workers, store=store)
         clients = await parts.enter_async_context(opened)
         calls = parts.enter_context(gateway.observed(CallMetrics(clients.name_of)))
         shared = Metrics.open(gateway, vitals, calls, worker.folder, worker.index)

@@ -1,0 +1,120 @@
+"""Keys of clients that several gateways share: made or revoked on one host, it is so on all."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from cache.shared import SharedStore
+from gateway import GatewaySettings
+from gateway.access import keys
+from gateway.access.clients import Clients
+from gateway.access.rejection import RequestRejected
+from gateway.access.shared_keys import copy_of
+from tests.support.redis import RedisServer, needs_redis, redis_server
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.anyio, needs_redis]
+
+
+def settings_of(redis: RedisServer, folder: Path) -> GatewaySettings:
+    return GatewaySettings(
+        clients_file=folder / "clients.json", redis_url=SecretStr(redis.url), cache_dir=folder
+    )
+
+
+@asynccontextmanager
+async def clients(redis: RedisServer, folder: Path) -> AsyncIterator[Clients]:
+    async with (
+        SharedStore.open(redis.url) as store,
+        Clients.open(settings_of(redis, folder), check_s=0.2, store=store) as opened,
+    ):
+        yield opened
+
+
+def may_call(clients: Clients, key: str) -> bool:
+    try:
+        clients.authenticate(key)
+    except RequestRejected:
+        return False
+    return True
+
+
+def finport(redis: RedisServer, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    own = {
+        "FINPORT_CLIENTS_FILE": str(folder / "clients.json"),
+        "FINPORT_REDIS_URL": redis.url,
+    }
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "gateway.cli.main", "keys", *words],
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def test_a_key_made_on_one_host_is_known_and_revoked_on_all(tmp_path: Path) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        clients(redis, tmp_path / "a") as a,
+        clients(redis, tmp_path / "b") as b,
+    ):
+        assert not b.required
+        made = await asyncio.to_thread(finport, redis, tmp_path / "a", "add", "desk", "--json")
+        key = json.loads(made.stdout)["key"]
+        await until(lambda: may_call(a, key) and may_call(b, key))
+        gone = await asyncio.to_thread(finport, redis, tmp_path / "elsewhere", "revoke", "desk")
+        assert gone.returncode == 0, gone.stderr
+        await until(lambda: not may_call(a, key) and not may_call(b, key))
+        assert b.required
+        shown = await asyncio.to_thread(finport, redis, tmp_path / "a", "list", "--json")
+        assert [row["revoked_at"] is None for row in json.loads(shown.stdout)] == [False]
+
+
+async def test_an_emptied_redis_brings_no_revoked_key_back(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis:
+        async with clients(redis, tmp_path / "a") as a, clients(redis, tmp_path / "b") as b:
+            key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
+            await until(lambda: may_call(b, key))
+            keys.revoke(tmp_path / "a" / "clients.json", entry.id)
+            await until(lambda: not may_call(b, key))
+            await redis.kill()
+            await redis.start()
+            await until(lambda: a._shared is not None and not a._shared.store.is_away)
+            async with clients(redis, tmp_path / "c") as c:
+                await until(lambda: c.required)
+                assert not may_call(c, key)
+
+
+async def test_what_was_shared_holds_while_redis_is_away(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis:
+        async with clients(redis, tmp_path / "a"), clients(redis, tmp_path / "b") as b:
+            key, _ = keys.add(tmp_path / "a" / "clients.json", "desk")
+            await until(lambda: may_call(b, key))
+            await until(copy_of(tmp_path / "b" / "clients.json").exists)
+        await redis.kill()
+        async with clients(redis, tmp_path / "b") as again:
+            assert again.required
+            assert may_call(again, key)
+
+
+async def test_redis_holds_no_key_and_takes_no_entry_that_is_none(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis, clients(redis, tmp_path / "a") as a:
+        key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
+        await until(lambda: may_call(a, key))
+        async with SharedStore.open(redis.url) as store:
+            text = await store.ask("HGETALL", store.key("clients"))
+            assert key not in str(text)
+            await store.ask("HSET", store.key("clients"), "bad", '{"id": "bad", "revoked_at": 1}')
+            await store.ask("SET", store.key("clients_version"), "7")
+        async with clients(redis, tmp_path / "b") as b:
+            assert may_call(b, key)
+            assert [client.id for client in b] == [entry.id]
