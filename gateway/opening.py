@@ -1,10 +1,12 @@
 """Opens what a gateway's mode needs, and nothing else.
 
-Offline there is no adapter but that of a recorded market, and no tier behind memory.
+Offline there is no adapter but that of a recorded market, and no tier behind memory. Gateways that
+share a Redis then share keys and sessions only.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -15,6 +17,7 @@ from adapters.market.prices import MarketError
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
 from cache.shared import SharedStore
 from gateway.answers import Answers
+from gateway.elsewhere import Inbox
 from gateway.fetcher import Fetcher
 from gateway.finder import embedder_of
 from gateway.kept import KeptAnswers
@@ -39,6 +42,10 @@ async def open_answers(
         adapters: dict[Source, Adapter] = {}
         tiers: list[Tier] = []
         snapshot, recorder, store, flights = None, None, None, None
+        if settings.redis_url is not None:
+            url = settings.redis_url.get_secret_value()
+            opened_store = SharedStore.open(url, settings.redis_prefix)
+            store = await parts.enter_async_context(opened_store)
         if settings.snapshot is not None and settings.mode == "record":
             withheld = {manifest.name for manifest in catalog if manifest.is_for_one}
             opened = Recorder.open(settings.snapshot, settings.cache_name, withheld)
@@ -47,11 +54,6 @@ async def open_answers(
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
         if settings.mode != "offline":
-            if settings.redis_url is not None:
-                opened_store = SharedStore.open(
-                    settings.redis_url.get_secret_value(), settings.redis_prefix
-                )
-                store = await parts.enter_async_context(opened_store)
             adapters |= await parts.enter_async_context(
                 open_upstream(settings, catalog, plans, clock, store)
             )
@@ -65,7 +67,9 @@ async def open_answers(
                 flights = await parts.enter_async_context(opened_flights)
                 tiers.append(flights.tier)
         if settings.market is not None:
-            adapters["market"] = await parts.enter_async_context(_market(settings, settings.market))
+            adapters["market"] = await parts.enter_async_context(
+                _market(settings, settings.market, store)
+            )
         shapes = None
         if settings.mode != "offline" and settings.shape_share:
             shapes = await parts.enter_async_context(ShapeWatch.open(settings))
@@ -78,8 +82,13 @@ async def open_answers(
 
 
 @asynccontextmanager
-async def _market(settings: GatewaySettings, folder: Path) -> AsyncIterator[Adapter]:
+async def _market(
+    settings: GatewaySettings, folder: Path, store: SharedStore | None
+) -> AsyncIterator[Adapter]:
     """Raises `SettingsError` if the folder holds no market."""
+    elsewhere = None
+    if store is not None and settings.redis_url is not None:
+        elsewhere = partial(Inbox.open, store, settings.redis_url.get_secret_value())
     try:
         opened = MarketAdapter.open(
             folder,
@@ -87,6 +96,7 @@ async def _market(settings: GatewaySettings, folder: Path) -> AsyncIterator[Adap
             idle_s=settings.market_idle_s,
             worker=settings.worker,
             shared=settings.shared_folder,
+            elsewhere=elsewhere,
             embedder=embedder_of(settings),
         )
         async with opened as market:

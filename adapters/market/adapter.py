@@ -1,7 +1,8 @@
 """The market's tools: sessions by id, each reachable for the client that opened it only.
 
 A session belongs to one client, as the gateway names it. To all others its id is unknown. Ids are
-128 random bits behind the number of the worker that holds the session. Sessions are bounded in
+128 random bits behind the number of the worker that holds the session, and behind the name of its
+gateway if several serve together. Sessions are bounded in
 number and in age; what they hold of their own is the reasons given and the memories named, which
 are bounded in bytes.
 """
@@ -12,10 +13,12 @@ import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from hashlib import blake2b
 from pathlib import Path
+from platform import node
 from secrets import token_hex
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import anyio
 import orjson
@@ -25,6 +28,7 @@ from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
 from adapters.market.bm25 import Bm25
 from adapters.market.memory import Similarity
+from adapters.market.peers import Answer as Answering
 from adapters.market.peers import Peers
 from adapters.market.prices import Market, digest_of, read_markets
 from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
@@ -48,7 +52,19 @@ RECALLS = 2
 MOST_COST_BP = 10_000.0
 """The highest cost of a change of position, in basis points: all of it."""
 
-SESSION_ID = re.compile(r"(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
+SESSION_ID = re.compile(r"(?:(?P<gateway>[0-9a-f]{16})\.)?(?P<worker>[0-9]{1,4})-[0-9a-f]{32}")
+
+
+class Elsewhere(Protocol):
+    """The processes of other gateways, each named `GATEWAY.WORKER`."""
+
+    async def ask(self, name: str, call: Mapping[str, Any], client: str, timeout_s: float) -> bytes:
+        """The answer of that process. Raises `UpstreamFault`."""
+        ...
+
+
+OpenElsewhere = Callable[[str, Answering], AbstractAsyncContextManager[Elsewhere]]
+"""Opens the way to other gateways for the process of this name, and answers their calls."""
 
 
 class MarketAdapter:
@@ -65,8 +81,11 @@ class MarketAdapter:
         most: int,
         idle_s: float,
         worker: int = 0,
+        gateway: str | None = None,
         embedder: Embedder | None = None,
     ) -> None:
+        self._gateway = gateway
+        self._elsewhere: Elsewhere | None = None
         self.digest = digest
         self._markets = markets
         self._similarity = similarity
@@ -90,11 +109,13 @@ class MarketAdapter:
         idle_s: float,
         worker: int = 0,
         shared: Path | None = None,
+        elsewhere: OpenElsewhere | None = None,
         embedder: Embedder | None = None,
     ) -> AsyncIterator["MarketAdapter"]:
-        """`worker` is the number of this process among those that share the folder `shared`. Raises
-        `MarketError` if the folder's markets can't be read, and `OSError` if the other workers
-        can't be listened to. With an `embedder`, memories are searched by embeddings.
+        """`worker` is the number of this process among those that share the folder `shared`, and
+        `elsewhere` leads to other gateways. Raises `MarketError` if the folder's markets can't be
+        read, and `OSError` if the other workers can't be listened to. With an `embedder`, memories
+        are searched by embeddings.
         """
         markets = await to_thread.run_sync(read_markets, folder)
         digest = await to_thread.run_sync(digest_of, markets.values())
@@ -107,12 +128,16 @@ class MarketAdapter:
             most=most,
             idle_s=idle_s,
             worker=worker,
+            gateway=None if elsewhere is None else _gateway_of(shared),
             embedder=embedder,
         )
-        if shared is None:
-            yield market
-            return
-        async with Peers.open(shared, worker, market._answer) as market._peers:
+        async with AsyncExitStack() as parts:
+            if shared is not None:
+                opened = Peers.open(shared, worker, market._answer)
+                market._peers = await parts.enter_async_context(opened)
+            if elsewhere is not None:
+                ways = elsewhere(f"{market._gateway}.{worker}", market._answer)
+                market._elsewhere = await parts.enter_async_context(ways)
             yield market
 
     async def fetch(
@@ -126,6 +151,9 @@ class MarketAdapter:
         operation = cast("MarketBinding", manifest.binding).operation
         call = {**arguments, "operation": operation}
         found = SESSION_ID.fullmatch(str(arguments.get("session", "")))
+        if self._elsewhere is not None and found and found["gateway"] not in (None, self._gateway):
+            name = f"{found['gateway']}.{found['worker']}"
+            return Answer(await self._elsewhere.ask(name, call, client, timeout_s))
         if self._peers is not None and found and int(found["worker"]) != self._worker:
             return Answer(await self._peers.ask(int(found["worker"]), call, client, timeout_s))
         return Answer(await self._answer(call, client))
@@ -173,6 +201,8 @@ class MarketAdapter:
             raise misused(f"cost_bp must be from 0 to {MOST_COST_BP:g}, not {cost_bp:g}")
         self._make_room(client)
         name = f"{self._worker}-{token_hex(16)}"
+        if self._gateway is not None:
+            name = f"{self._gateway}.{name}"
         session = Session(course, client, self._similarity)
         self._sessions[name] = session
         self._held[client] += 1
@@ -253,6 +283,14 @@ class MarketAdapter:
             if name.upper() in (one.upper() for one in names[:place]):
                 raise misused(f"{name.upper()} is named twice")
         return [self._markets[name.upper()] for name in names]
+
+
+def _gateway_of(shared: Path | None) -> str:
+    """The name of the gateway whose workers share this folder, or of one process."""
+    if shared is None:
+        return token_hex(8)
+    made = f"{shared} {shared.stat().st_ino} {node()}"
+    return blake2b(made.encode(), digest_size=8).hexdigest()
 
 
 def _recall(

@@ -80,18 +80,21 @@ async def test_a_key_made_on_one_host_is_known_and_revoked_on_all(tmp_path: Path
 
 
 async def test_an_emptied_redis_brings_no_revoked_key_back(tmp_path: Path) -> None:
-    async with redis_server(tmp_path) as redis:
-        async with clients(redis, tmp_path / "a") as a, clients(redis, tmp_path / "b") as b:
-            key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
-            await until(lambda: may_call(b, key))
-            keys.revoke(tmp_path / "a" / "clients.json", entry.id)
-            await until(lambda: not may_call(b, key))
-            await redis.kill()
-            await redis.start()
-            await until(lambda: a._shared is not None and not a._shared.store.is_away)
-            async with clients(redis, tmp_path / "c") as c:
-                await until(lambda: c.required)
-                assert not may_call(c, key)
+    async with (
+        redis_server(tmp_path) as redis,
+        clients(redis, tmp_path / "a") as a,
+        clients(redis, tmp_path / "b") as b,
+    ):
+        key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
+        await until(lambda: may_call(b, key))
+        keys.revoke(tmp_path / "a" / "clients.json", entry.id)
+        await until(lambda: not may_call(b, key))
+        await redis.kill()
+        await redis.start()
+        await until(lambda: a._shared is not None and not a._shared.store.is_away)
+        async with clients(redis, tmp_path / "c") as c:
+            await until(lambda: c.required)
+            assert not may_call(c, key)
 
 
 async def test_what_was_shared_holds_while_redis_is_away(tmp_path: Path) -> None:

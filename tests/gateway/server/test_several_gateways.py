@@ -1,0 +1,111 @@
+"""Several `finport serve` with one Redis, over HTTP: sessions, keys, health and metrics."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.markets import DATES, DAYS, day, write_market
+from tests.support.redis import RedisServer, needs_redis, redis_server
+from tests.support.servers import Server, server
+from tests.support.waiting import PATIENCE_S
+
+pytestmark = [pytest.mark.anyio, needs_redis]
+
+
+@asynccontextmanager
+async def servers(
+    redis: RedisServer, folder: Path, number: int, *options: str
+) -> AsyncIterator[list[Server]]:
+    async with AsyncExitStack() as parts:
+        folders = [folder / f"host-{n}" for n in range(number)]
+        yield [
+            await parts.enter_async_context(server(one, *options, FINPORT_REDIS_URL=redis.url))
+            for one in folders
+        ]
+
+
+async def call(url: str, tool: str, **arguments: object) -> tuple[int, dict[str, Any]]:
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(f"{url}/v1/tools/{tool}", json=arguments) as response,
+    ):
+        return response.status, await response.json()
+
+
+async def get(url: str, path: str) -> dict[str, Any]:
+    async with aiohttp.ClientSession() as client, client.get(f"{url}{path}") as response:
+        found: dict[str, Any] = json.loads(await response.read())
+        return found
+
+
+async def test_a_session_is_reached_through_every_gateway_and_every_worker(tmp_path: Path) -> None:
+    market = str(write_market(tmp_path / "market"))
+    options = ("--market", market, "--workers", "2")
+    async with (
+        redis_server(tmp_path) as redis,
+        servers(redis, tmp_path, 2, *options) as (one, other),
+    ):
+        opened = [await call(one.url, "market_open", symbols="AAA", **DATES) for _ in range(4)]
+        sessions = [answer["data"]["session"] for _, answer in opened]
+        for number in range(DAYS):
+            for session in sessions:
+                status, seen = await call(other.url, "market_observe", session=session)
+                assert (status, seen["data"]["date"]) == (200, day(number))
+                traded = await call(
+                    (one, other)[number % 2].url,
+                    "market_trade",
+                    session=session,
+                    date=day(number),
+                    action="buy",
+                )
+                assert traded[0] == 200
+        status, late = await call(other.url, "market_observe", session=sessions[0])
+        assert late["error"]["message"].startswith("the session is over"), late
+        ended = f"{'0' * 16}.0-{'0' * 32}"
+        status, gone = await call(other.url, "market_observe", session=ended)
+        assert (status, gone["error"]["code"]) == (404, "not_found")
+
+
+async def test_health_counts_all_gateways_and_says_when_redis_is_away(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis, servers(redis, tmp_path, 2) as (one, other):
+        for running in (one, other):
+            assert (await call(running.url, "get_coin", uuid="Qwsogvtv82FCd"))[0] == 200
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                health = await get(one.url, "/healthz")
+                if health["together"]["calls"] == {"simulated": 1, "cached": 1}:
+                    break
+                await asyncio.sleep(0.1)
+        assert health["redis"] == "ok"
+        assert health["together"]["gateways"] == 2
+        assert (await get(other.url, "/readyz")) == {"status": "ready", "redis": "ok"}
+        await redis.kill()
+        async with asyncio.timeout(PATIENCE_S):
+            while (await get(one.url, "/readyz"))["redis"] == "ok":
+                await asyncio.sleep(0.05)
+        assert (await get(one.url, "/readyz")) == {"status": "ready", "redis": "away"}
+        assert (await call(one.url, "get_coin", uuid="other"))[0] == 200
+        async with (
+            aiohttp.ClientSession() as client,
+            client.get(f"{one.url}/metrics") as response,
+        ):
+            figures = await response.text()
+        assert "finport_redis_trouble 1.0" in figures
+        assert 'finport_redis_failures_total{kind="lost"}' in figures
+
+
+async def test_a_gateway_starts_while_redis_is_away(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis:
+        await redis.kill()
+        async with servers(redis, tmp_path, 1) as (one,):
+            assert (await call(one.url, "get_coin", uuid="Qwsogvtv82FCd"))[0] == 200
+            await redis.start()
+            async with asyncio.timeout(PATIENCE_S):
+                while (await get(one.url, "/readyz"))["redis"] != "ok":
+                    await asyncio.sleep(0.05)
