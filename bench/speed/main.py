@@ -29,6 +29,7 @@ from bench.speed import compress as speed_compress
 from bench.speed import doors as speed_doors
 from bench.speed import drift as speed_drift
 from bench.speed import driver as speed_driver
+from bench.speed import gateways as speed_gateways
 from bench.speed import hangs as speed_hangs
 from bench.speed import live as speed_live
 from bench.speed import market as speed_market
@@ -146,4 +147,5 @@ ALL = {
     "market": _on_loop(speed_market.market, 150),
     "drift": Measurement(speed_drift.drift, 600),
     "wire": _on_loop(speed_wire.wire, 300),
+    "gateways": _on_loop(speed_gateways.gateways, 100),
 }
