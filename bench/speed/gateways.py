@@ -165,15 +165,16 @@ async def _started(
         "HOSTS": orjson.dumps({QUOTA_HOST: {"per_month": quota}}).decode(),
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FINPORT_")}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "gateway.cli.main", "serve", "--port", "0"),
-        "--until-stdin-closes",
-        env=kept | {f"FINPORT_{name}": value for name, value in settings.items()},
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=(folder / "log").open("wb"),
-        start_new_session=True,
-    )
+    with (folder / "log").open("wb") as log_file:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "gateway.cli.main", "serve", "--port", "0"),
+            "--until-stdin-closes",
+            env=kept | {f"FINPORT_{name}": value for name, value in settings.items()},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=log_file,
+            start_new_session=True,
+        )
     try:
         yield _Gateway(process, await ready(process))
     finally:
