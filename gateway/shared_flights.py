@@ -80,9 +80,10 @@ class SharedFlights:
                         self._release(found, b"")
                         return Outcome(kept.adopt(call.bound, entry), source="cached")
                     return await self._led(found, call, flight, execute)
-                case Ended(outcome=outcome) if outcome != _ANSWERED:
-                    return Outcome(error=CallError.from_dict(orjson.loads(outcome)))
-                case Ended():
+                case Ended(outcome=outcome):
+                    error = _error_in(outcome)
+                    if error is not None:
+                        return Outcome(error=error)
                     entry = await self.tier.get(key)
                     if entry is not None:
                         return Outcome(kept.adopt(call.bound, entry), source="cached")
@@ -120,6 +121,16 @@ def _said_of(outcome: Outcome) -> bytes:
     if error is None:
         return _ANSWERED
     return b"" if error.code in _OF_ONE_GATEWAY else orjson.dumps(error.to_dict())
+
+
+def _error_in(said: bytes) -> CallError | None:
+    """The error that an outcome is; None for an answer, and for what no gateway says."""
+    if said == _ANSWERED:
+        return None
+    try:
+        return CallError.from_dict(orjson.loads(said))
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _is_newer(entry: Entry, known: Kept | None, call: Wanted, clock: Clock) -> bool:

@@ -77,7 +77,7 @@ class Leases:
         keys = [self._places.of(kind, key) for kind in ("lease", "ended", "answer")]
         arguments = [self._store.name, int(LEASE_S * 1e3), waited_for]
         said = await self._store.run("acquire", keys, arguments)
-        kind, fence = said[0], int(said[1])
+        kind, fence = said[0], int(said[1] or 0)
         if kind == b"held":
             return Held(fence)
         if kind == b"ended":

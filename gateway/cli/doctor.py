@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 LEAST_FREE = 2**30
 
+LEAST_REDIS = 7
+"""The oldest version of Redis that has all that is used."""
+
 SPARE_FILES = 1_000
 """Open files that a gateway needs in addition to its clients' connections."""
 
@@ -116,6 +119,7 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
         findings += [
             _keys(settings, catalog),
             *_clients(settings),
+            *await _redis(settings),
             _cache(settings),
             _quota(settings),
             *_snapshot(settings),
@@ -202,6 +206,32 @@ def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
         yield Finding(check, "warn", found, f"others may read it: chmod 600 {path}")
     else:
         yield Finding(check, "ok", found)
+
+
+async def _redis(settings: "GatewaySettings") -> list[Finding]:
+    """Whether the Redis that gateways share can be used; nothing is written to it."""
+    from cache.shared import SharedStore, StoreError
+
+    if settings.redis_url is None:
+        return []
+    url = settings.redis_url.get_secret_value()
+    advice = f"see {PREFIX}REDIS_URL, and Redis's log; without it gateways share nothing"
+    async with SharedStore.open(url, settings.redis_prefix, beats=False) as store:
+        try:
+            facts = {name: str(value) for name, value in (await store.ask("INFO")).items()}
+            gateways = await store.ask("ZCARD", store.key("gateways"))
+        except StoreError as error:
+            found = store.trouble or f"Redis at {store.address}: {error}"
+            return [Finding("Redis", "fail", found, advice)]
+    version, policy = facts["redis_version"], facts["maxmemory_policy"]
+    found = f"{store.address}: version {version}, {gateways} gateways, policy {policy}"
+    if facts.get("role") != "master":
+        return [Finding("Redis", "fail", f"{found}; it is read-only", "name its primary")]
+    if int(version.partition(".")[0]) < LEAST_REDIS:
+        return [Finding("Redis", "fail", found, f"version {LEAST_REDIS} or newer is needed")]
+    if policy != "noeviction":
+        return [Finding("Redis", "warn", found, "set its maxmemory-policy to noeviction")]
+    return [Finding("Redis", "ok", found)]
 
 
 def _cache(settings: "GatewaySettings") -> Finding:

@@ -8,6 +8,7 @@ import pytest
 from adapters.simulator import Fault, Faults
 from cache import CacheControl
 from cache.shared.leases import LEASE_S
+from cache.shared.place import Places
 from gateway import CallContext, Gateway
 from gateway.errors import ErrorCode
 from manifests import Catalog
@@ -134,7 +135,7 @@ async def test_a_gateway_that_ends_while_it_asks_costs_the_others_one_lease(
     ):
         assert one.answers.store is not None
         bound = one._binder.bind(*COIN)
-        key = await _lease_key(one, bound.key)
+        key = await _key(one, bound.key, "lease")
         await redis.tell("SET", key, "gone 1", "PX", str(int(LEASE_S * 1e3)))
         began = loop.time()
         result = await other.call(*COIN)
@@ -143,11 +144,27 @@ async def test_a_gateway_that_ends_while_it_asks_costs_the_others_one_lease(
         assert upstream.requests.total() == 1
 
 
-async def _lease_key(gateway: Gateway, key: str) -> str:
-    from cache.shared.place import Places
-
+async def _key(gateway: Gateway, call_key: str, kind: str) -> str:
     assert gateway.answers.store is not None
-    return Places(gateway.answers.store, gateway.settings.cache_name).of("lease", key)
+    return Places(gateway.answers.store, gateway.settings.cache_name).of(kind, call_key)
+
+
+@pytest.mark.parametrize("said", ["", "answered", "[]", '{"code": "x"}', "\\xff"])
+async def test_no_outcome_in_redis_spoils_a_call(
+    catalog: Catalog, tmp_path: Path, said: str
+) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (_, (gateway,)),
+    ):
+        lease, ended = [
+            await _key(gateway, gateway._binder.bind(*COIN).key, kind)
+            for kind in ("lease", "ended")
+        ]
+        await redis.tell("SET", lease, "gone 7", "PX", "300")
+        await redis.tell("HSET", ended, "fence", "7", "outcome", said)
+        result = await gateway.call(*COIN)
+        assert (result.ok, result.source) == (True, "live")
 
 
 async def test_a_follower_keeps_its_own_deadline(catalog: Catalog, tmp_path: Path) -> None:

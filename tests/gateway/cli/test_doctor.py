@@ -21,6 +21,7 @@ from gateway.cli.doctor import Finding, _reached, doctor
 from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source
 from tests.support.gateways import PLANTED_KEY
+from tests.support.redis import needs_redis, redis_server
 from tests.support.waiting import PATIENCE_S
 
 Examine = Callable[..., tuple[dict[str, Finding], int]]
@@ -352,3 +353,32 @@ def test_every_tool_with_a_host_is_covered(catalog: Catalog) -> None:
     hosts = {host for m in catalog.select(source="rapidapi") for host in m.binding.hosts}
     assert len(_origins(None, hosts, tls=True)) == 42
     assert _origins("https://example.org", hosts, tls=True) == [Origin("example.org")]
+
+
+@needs_redis
+@pytest.mark.anyio
+async def test_redis_is_looked_at_and_its_password_is_not_shown(
+    examine: Examine, tmp_path: Path
+) -> None:
+    async with redis_server(tmp_path) as redis:
+        url = redis.url.replace("redis://", "redis://default:s3cret@")
+        await redis.tell("CONFIG", "SET", "requirepass", "s3cret")
+
+        async def found() -> tuple[Finding, int]:
+            findings, code = await asyncio.to_thread(examine, FINPORT_REDIS_URL=url)
+            assert "s3cret" not in str(findings)
+            return findings["Redis"], code
+
+        finding, _ = await found()
+        assert finding.status == "ok"
+        assert f"127.0.0.1:{redis.port}" in finding.found
+        await redis.tell("-a", "s3cret", "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        assert (await found())[0].status == "warn"
+        await redis.tell("-a", "s3cret", "REPLICAOF", "127.0.0.1", "1")
+        finding, code = await found()
+        assert (finding.status, code) == ("fail", 1)
+        assert "read-only" in finding.found
+        await redis.kill()
+        finding, code = await found()
+        assert (finding.status, code) == ("fail", 1)
+        assert "away" in finding.found
