@@ -59,6 +59,7 @@ class SharedTier:
         self._queue: deque[_Write] = deque()
         self._asked = asyncio.Event()
         self._queued_bytes = 0
+        self._unwritten = 0
         self._fences: dict[str, int] = {}
         self._closing = False
         self.refused = 0
@@ -85,7 +86,7 @@ class SharedTier:
 
     def state(self) -> dict[str, int]:
         return {
-            "queued": len(self._queue),
+            "queued": self._unwritten,
             "refused": self.refused,
             "failed": self.failed,
             "left_out": self.left_out,
@@ -126,6 +127,7 @@ class SharedTier:
             self.left_out += write.entry is not None
             return
         self._queued_bytes += write.size
+        self._unwritten += 1
         self._queue.append(write)
         self._asked.set()
 
@@ -138,6 +140,7 @@ class SharedTier:
                 frames = await to_thread.run_sync(_encoded, batch)
                 await asyncio.gather(*map(self._write, batch, frames))
                 self._queued_bytes -= sum(write.size for write in batch)
+                self._unwritten -= len(batch)
 
     async def _write(self, write: _Write, frame: bytes | None) -> None:
         if write.after is not None:

@@ -27,7 +27,7 @@ class Opened:
         self.store, self.places, self.leases, self.tier = store, places, leases, tier
 
     async def written(self) -> None:
-        await until(lambda: self.tier._queued_bytes == 0)
+        await until(lambda: not self.tier.state()["queued"])
 
 
 @asynccontextmanager
