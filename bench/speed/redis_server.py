@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 READY_S = 30.0
+TRIES = 5
 PORTS = range(12_000, 20_000)
 """Outside the range from which a system chooses ports by itself."""
 
@@ -42,7 +44,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     async def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers. Raises `OSError` if another program has its port."""
         self.folder.mkdir(exist_ok=True, parents=True)
         self.process = await asyncio.create_subprocess_exec(
             *("redis-server", "--port", str(self.port), "--bind", "127.0.0.1"),
@@ -51,7 +53,9 @@ class RedisServer:
             start_new_session=True,
         )
         async with asyncio.timeout(READY_S):
-            await until(self._answers)
+            await until(self._answers_or_ended)
+        if self.process.returncode is not None:
+            raise OSError(f"redis-server did not start on port {self.port}")
 
     async def kill(self) -> None:
         """Kill it, also while it is stopped."""
@@ -78,6 +82,15 @@ class RedisServer:
         if self.process is not None:
             self.process.send_signal(number)
 
+    async def _answers_or_ended(self) -> bool:
+        """Whether this process, and not another on its port, answers, or has ended."""
+        assert self.process is not None  # noqa: S101 - it was started
+        if self.process.returncode is not None:
+            return True
+        return await self._answers() and f"process_id:{self.process.pid}" in await self.tell(
+            "INFO", "server"
+        )
+
     async def _answers(self) -> bool:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -92,16 +105,25 @@ class RedisServer:
 @asynccontextmanager
 async def redis_server(folder: Path, *options: str) -> AsyncIterator[RedisServer]:
     """A server on a free port."""
-    server = RedisServer(folder / "redis", _free_port(), options)
-    await server.start()
+    server = RedisServer(folder / "redis", free_port(), options)
+    for left in range(TRIES, -1, -1):
+        try:
+            await server.start()
+            break
+        except OSError:
+            if not left:
+                raise
+            server.port = free_port()
     try:
         yield server
     finally:
         await server.kill()
 
 
-def _free_port() -> int:
-    for port in PORTS:
+def free_port() -> int:
+    """A port that was free just now; others may take it meanwhile, so a start may fail."""
+    for _ in range(1_000):
+        port = random.choice(PORTS)  # noqa: S311 - so that programs at work together rarely meet
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

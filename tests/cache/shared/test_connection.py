@@ -8,7 +8,7 @@ import pytest
 
 from cache.shared import SharedStore
 from cache.shared.connection import address_of
-from tests.support.redis import needs_redis, redis_server
+from tests.support.redis import free_port, needs_redis, redis_server
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
@@ -51,16 +51,17 @@ async def test_tls(tmp_path: Path) -> None:
     )
     assert await made.wait() == 0
     async with redis_server(tmp_path) as plain:
+        port = free_port()
         for name, value in (
             ("tls-cert-file", str(certificate)),
             ("tls-key-file", str(key)),
             ("tls-auth-clients", "no"),
-            ("tls-port", str(plain.port + 1_000)),
+            ("tls-port", str(port)),
         ):
             said = await plain.tell("CONFIG", "SET", name, value)
             if said != "OK":
                 pytest.skip(f"this redis-server has no TLS: {said}")
-        url = f"rediss://127.0.0.1:{plain.port + 1_000}/0?ssl_ca_certs={certificate}"
+        url = f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={certificate}"
         assert await works(url)
 
 
@@ -77,7 +78,7 @@ async def test_sentinels_name_the_primary(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as primary:
         rules = tmp_path / "sentinel.conf"
         rules.write_text(f"sentinel monitor main 127.0.0.1 {primary.port} 1\n")
-        port = primary.port + 2_000
+        port = free_port()
         sentinel = await asyncio.create_subprocess_exec(
             *("redis-server", str(rules), "--sentinel", "--port", str(port)),
             *("--bind", "127.0.0.1", "--dir", str(tmp_path)),
