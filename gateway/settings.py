@@ -112,8 +112,9 @@ class GatewaySettings(BaseSettings):
     effects; if unset, they may if nothing real can be reached. `allowed_hosts` are the names,
     beside localhost and IP addresses, under which the gateway may be called over HTTP.
     `allowed_origins` are the web origins, beside its own, whose pages may call it.
-    `max_connections` bounds open connections. `drain_s` is how long calls under way may take after
-    SIGTERM. `market` is a folder with recorded prices and news of InvestorBench's form; with it
+    `max_connections` bounds open connections. After SIGTERM the gateway says for `drain_notice_s`
+    that it is not ready and answers new calls all the same; then calls under way may take
+    `drain_s`. `market` is a folder with recorded prices and news of InvestorBench's form; with it
     there are the tools `market_*`, with at most `market_sessions` sessions, each of which ends when
     it is not used for `market_idle_s`. `access_log` writes a line about each request to the log.
     `otel` exports spans as the OTEL_* variables of OpenTelemetry say.
@@ -145,6 +146,7 @@ class GatewaySettings(BaseSettings):
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
     max_connections: int = Field(default=10_000, ge=1)
     drain_s: float = Field(default=30.0, gt=0, le=DAY_S)
+    drain_notice_s: float = Field(default=0.0, ge=0, le=DAY_S)
     log_format: Literal["text", "json"] = "text"
     access_log: bool = False
     otel: bool = False

@@ -84,6 +84,14 @@ class _Given:
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), help="Format of the log on stderr."
 )
+@click.option(
+    "--drain-notice",
+    "drain_notice_s",
+    type=float,
+    metavar="SECONDS",
+    help="After SIGTERM, say not ready but answer new calls for so long, so that load balancers "
+    "notice.",
+)
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @click.option("--listening-fd", type=int, hidden=True)
 @click.option("--worker-index", type=int, default=0, hidden=True)
@@ -103,7 +111,8 @@ def serve(
 ) -> None:
     """Serve the gateway over HTTP until SIGTERM or Ctrl-C.
 
-    Requests that were accepted by then are answered, within FINPORT_DRAIN_S seconds.
+    Requests that were accepted by then are answered, within FINPORT_DRAIN_S seconds. New ones are
+    answered for --drain-notice seconds more.
     """
     if listening_fd is not None:  # the supervisor has told of old names
         logging.getLogger("finport.settings").setLevel(logging.ERROR)
@@ -140,6 +149,7 @@ def _supervise(given: _Given, settings: "GatewaySettings") -> None:
         workers=given.workers,
         listening=listening.fileno(),
         drain_s=settings.drain_s,
+        drain_notice_s=settings.drain_notice_s,
         until_stdin_closes=given.until_stdin_closes,
         log_format=settings.log_format,
     )
@@ -164,6 +174,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
 
     raise_file_limit()
     stop = asyncio.Event()
+    worker = http.Worker(given.worker_index, given.workers, given.metrics_folder)
     listening = None
     if given.listening_fd is not None:
         listening = socket.socket(fileno=given.listening_fd)
@@ -172,11 +183,11 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     def abandoned() -> None:
         if listening is not None:  # the supervisor would have done this
             turn_away(listening)
+            worker.end_notice.set()
         stop.set()
 
     if given.until_stdin_closes:  # so that a gateway never outlives the process that started it
         when_stdin_closes(abandoned)
-    worker = http.Worker(given.worker_index, given.workers, given.metrics_folder)
     is_ready = False
     try:
         async with AsyncExitStack() as parts:

@@ -1,8 +1,10 @@
 """The HTTP server: accepts connections, answers requests, and drains without losing a call.
 
 The number of connections, the time until a request has arrived and the time to send an answer are
-bounded. When serving ends, accepted requests are answered, each connection is told to close with
-its next answer, and calls still under way after `drain_s` end as `overloaded`.
+bounded. When serving ends, the gateway is not ready any more, but answers new requests for
+`drain_notice_s`, so that load balancers notice. Then accepted requests are answered, each
+connection is told to close with its next answer, and calls still under way after `drain_s` end as
+`overloaded`.
 """
 
 import asyncio
@@ -10,8 +12,8 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 
@@ -59,6 +61,9 @@ already established.
 
 POLL_S = 0.02
 
+NOTICE_MARGIN_S = 1.0
+"""Seconds beyond `drain_notice_s` within which a supervisor must have ended a worker's notice."""
+
 LAST_S = 2.0
 """Seconds for sending answers after the drain time."""
 
@@ -76,6 +81,7 @@ class Serving:
         access: AccessLog | None,
         spans: ToolSpans | None,
     ) -> None:
+        self._is_ending = False
         self._leaving = asyncio.Event()
         self.in_flight = 0
         self.connections = 0
@@ -89,7 +95,7 @@ class Serving:
         rest = Rest(gateway, finder)
         batch = Batch(gateway, self._leaving)
         mcp = McpHttp(gateway, finder)
-        health = Health(gateway, metrics, worker.workers, lambda: self.draining)
+        health = Health(gateway, metrics, worker.workers, lambda: self._is_ending)
         routes = (*rest.routes(), *batch.routes(), *mcp.routes(), *health.routes())
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
         page = Page(gateway, finder, openapi.document)
@@ -100,7 +106,7 @@ class Serving:
 
     @property
     def draining(self) -> bool:
-        """Whether serving is about to end."""
+        """Whether connections are told to close, because serving is about to end."""
         return self._leaving.is_set()
 
     @asynccontextmanager
@@ -163,6 +169,7 @@ class Serving:
             yield
         finally:
             with anyio.CancelScope(shield=True):
+                await self._give_notice()
                 await self._drain(listening, accepting, server)
                 await runner.cleanup()
 
@@ -171,6 +178,18 @@ class Serving:
         if self.draining:
             response.force_close()
             response.headers[hdrs.CONNECTION] = "close"
+
+    async def _give_notice(self) -> None:
+        """Serve on, but not ready, while load balancers notice."""
+        self._is_ending = True
+        notice_s = self._gateway.settings.drain_notice_s
+        if not notice_s:
+            return
+        if self._worker.workers > 1:
+            notice_s += NOTICE_MARGIN_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(notice_s):
+                await self._worker.end_notice.wait()
 
     async def _drain(
         self, listening: socket, accepting: asyncio.Server, server: web.Server
@@ -214,14 +233,15 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The place of this process among those that serve together; they share figures in `folder`."""
+    """The place of this process among those that serve together; they share figures in `folder`.
+
+    The supervisor, which has closed the queue of connections by then, sets `end_notice`.
+    """
 
     index: int = 0
     workers: int = 1
     folder: Path | None = None
-
-
-ALONE = Worker()
+    end_notice: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @asynccontextmanager
@@ -231,7 +251,7 @@ async def serve(
     port: int = 0,
     *,
     listening: socket | None = None,
-    worker: Worker = ALONE,
+    worker: Worker | None = None,
     spans: ToolSpans | None = None,
 ) -> AsyncIterator[str]:
     """Serve the whole API over HTTP and yield the base URL. Leaving the context drains.
@@ -240,6 +260,7 @@ async def serve(
     `port`. With `spans`, which observe the gateway, requests have spans too. Raises `OSError`, and
     `SettingsError` for clients that can't be read.
     """
+    worker = worker or Worker()
     async with AsyncExitStack() as parts:
         if listening is None:
             listening = await to_thread.run_sync(bound_socket, host, port)

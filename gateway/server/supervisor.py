@@ -54,6 +54,7 @@ class Plan:
     workers: int
     listening: int
     drain_s: float
+    drain_notice_s: float
     until_stdin_closes: bool
     log_format: Literal["text", "json"]
 
@@ -91,10 +92,12 @@ class Supervisor:
             when_stdin_closes(self._stop.set)
         keepers = [asyncio.create_task(self._keep(n)) for n in range(self._plan.workers)]
         await self._stop.wait()
+        await self._give_notice(keepers)
         turn_away(self._listening)
         self._listening.close()
         for process in self._living.values():
             _signal(process, signal.SIGTERM)
+            _close_stdin(process)
         limit_s = self._plan.drain_s + OVERTIME_S
         _, late = await asyncio.wait(keepers, timeout=limit_s)
         if late:
@@ -103,6 +106,14 @@ class Supervisor:
             self._kill()
         await asyncio.gather(*keepers)
         return self._code
+
+    async def _give_notice(self, keepers: list[asyncio.Task[None]]) -> None:
+        """Let the workers say that they are not ready, while the queue of connections is open."""
+        if not self._plan.drain_notice_s or self._code:
+            return
+        for process in self._living.values():
+            _signal(process, signal.SIGTERM)
+        await asyncio.wait(keepers, timeout=self._plan.drain_notice_s)
 
     async def _keep(self, index: int) -> None:
         """Keep one worker of this index running until the supervisor stops."""
@@ -230,6 +241,12 @@ def _signal(process: Process, number: signal.Signals) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
+
+
+def _close_stdin(process: Process) -> None:
+    """End the notice of a worker, which has the signal already."""
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    process.stdin.close()
 
 
 def _ended(status: int) -> str:

@@ -124,6 +124,19 @@ async def refusal(folder: Path, *options: str, **told: str) -> tuple[int, str, s
     return process.returncode, stdout.decode(), stderr.decode()
 
 
+async def said_ready(url: str) -> tuple[int, str | None]:
+    """Status of `/readyz`, and the reason if the gateway is not ready, over a new connection."""
+    async with aiohttp.ClientSession() as client, client.get(f"{url}/readyz") as response:
+        return response.status, (await response.json()).get("reason")
+
+
+async def not_ready(url: str) -> None:
+    """Until the gateway says that it is not ready."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (await said_ready(url))[0] == 200:
+            await asyncio.sleep(0.01)
+
+
 async def answer(reader: asyncio.StreamReader) -> tuple[int, str, dict[str, Any]]:
     """Status, head and body of a whole answer. Raises `IncompleteReadError`."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()

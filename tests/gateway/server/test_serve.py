@@ -23,7 +23,17 @@ from gateway.settings import GatewaySettings, HostSettings
 from gateway.upstreams.hosts import Hosts
 from manifests import Catalog
 from tests.support.gateways import LocalGateway, open_local_gateway
-from tests.support.servers import answer, coin, is_listening, refusal, server, stalling, start
+from tests.support.servers import (
+    answer,
+    coin,
+    is_listening,
+    not_ready,
+    refusal,
+    said_ready,
+    server,
+    stalling,
+    start,
+)
 from tests.support.waiting import EARLY_S, PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +92,38 @@ async def test_a_call_that_takes_longer_than_the_drain_time_ends_as_overloaded(
         writer.close()
         assert await served.ended() == (0, "")
         assert time.monotonic() - began >= 0.5 - EARLY_S
+
+
+async def test_a_gateway_that_gives_notice_is_not_ready_but_answers_new_calls(
+    tmp_path: Path,
+) -> None:
+    async with server(tmp_path, FINPORT_DRAIN_NOTICE_S="600") as served:
+        assert await said_ready(served.url) == (200, None)
+        served.tell(signal.SIGTERM)
+        await not_ready(served.url)
+        assert await said_ready(served.url) == (503, "the gateway is about to end")
+        for number in range(3):
+            reader, writer = await asyncio.open_connection("localhost", served.port)
+            writer.write(coin(f"new {number}"))
+            status, head, body = await answer(reader)
+            assert (status, body["ok"], "connection: close" in head) == (200, True, False)
+            writer.close()
+        served.tell(signal.SIGTERM)
+        assert await served.ended() == (-signal.SIGTERM, "")
+
+
+async def test_a_gateway_drains_when_its_notice_is_over(tmp_path: Path) -> None:
+    async with server(tmp_path, "--drain-notice", "0.5") as served:
+        served.tell(signal.SIGTERM)
+        began = time.monotonic()
+        assert await served.ended() == (0, "")
+        assert time.monotonic() - began >= 0.5 - EARLY_S
+
+
+async def test_a_notice_below_zero_is_refused(tmp_path: Path) -> None:
+    code, _, stderr = await refusal(tmp_path, "--drain-notice", "-1")
+    assert code == 2
+    assert "setting drain_notice_s: Input should be greater than or equal to 0" in stderr
 
 
 async def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:

@@ -27,11 +27,12 @@ from tests.support.servers import (
     coin,
     environment,
     is_listening,
+    not_ready,
     refusal,
     server,
     stalling,
 )
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import EARLY_S, PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -165,6 +166,28 @@ async def test_a_worker_told_to_end_and_then_all_lose_no_call(tmp_path: Path) ->
     # The successor of a worker goes on with its file.
     prefixes = [record["call_id"].split("-")[0] for record in records]
     assert {int(prefix, 16) for prefix in prefixes} == {first, second, third}
+
+
+async def test_all_workers_are_not_ready_and_answer_until_the_notice_is_over(
+    tmp_path: Path,
+) -> None:
+    options = ("--workers", "2", "--drain-notice", "3", *SLOW)
+    async with server(tmp_path, *options, **PER_HOST) as served:
+        workers = children(served.process.pid)
+        async with Load.on(served.port) as load:
+            await until(lambda: load.pids.keys() == workers)
+            served.tell(signal.SIGTERM)
+            began = time.monotonic()
+            await not_ready(served.url)
+            load.pids.clear()
+            await until(lambda: load.pids.keys() == workers)
+            code, _ = await served.ended()
+        tell(f"SIGTERM with a notice of 3 s: {load}")
+        assert time.monotonic() - began >= 3 - EARLY_S
+        assert not load.lost
+        assert load.statuses == {200: load.sent}
+        assert load.refused == CLIENTS
+        assert code == 0
 
 
 async def test_a_killed_worker_takes_only_its_calls_along(tmp_path: Path) -> None:
@@ -307,7 +330,7 @@ async def test_settings_that_cannot_be_used_are_named_once(tmp_path: Path, worke
 
 async def test_workers_that_die_again_and_again_end_the_server() -> None:
     with bound_socket("127.0.0.1", 0) as listening:
-        plan = Plan(("serve", "--nonsense"), 2, listening.fileno(), 1, False, "text")
+        plan = Plan(("serve", "--nonsense"), 2, listening.fileno(), 1, 0, False, "text")
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "gateway.server.supervisor", json.dumps(asdict(plan))),
             stderr=asyncio.subprocess.PIPE,
@@ -335,7 +358,7 @@ async def test_a_worker_that_dies_at_once_is_replaced_after_a_pause(
     before = children(os.getpid())
     with bound_socket("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
-        plan = Plan(("serve",), 2, listening.fileno(), 5, False, "text")
+        plan = Plan(("serve",), 2, listening.fileno(), 5, 0, False, "text")
         running = asyncio.create_task(Supervisor(plan, listening, str(tmp_path)).run())
         try:
             await until(lambda: "finport ready on " in capsys.readouterr().out)
