@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,9 +88,12 @@ signal.signal(signal.SIGUSR1, stall)
     return {"PYTHONPATH": str(folder)}
 
 
-async def start(folder: Path, *options: str, **told: str) -> asyncio.subprocess.Process:
+async def start(
+    folder: Path, *options: str, within: Sequence[str] = (), **told: str
+) -> asyncio.subprocess.Process:
+    """`within` is a command that runs another, for example in a network namespace."""
     return await asyncio.create_subprocess_exec(
-        *(*FINPORT, "serve", "--port", "0", *options),
+        *(*within, *FINPORT, "serve", "--port", "0", *options),
         env=environment(folder) | told,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -99,13 +102,15 @@ async def start(folder: Path, *options: str, **told: str) -> asyncio.subprocess.
 
 
 @asynccontextmanager
-async def server(folder: Path, *options: str, **told: str) -> AsyncIterator[Server]:
-    process = await start(folder, *options, **told)
+async def server(
+    folder: Path, *options: str, within: Sequence[str] = (), **told: str
+) -> AsyncIterator[Server]:
+    process = await start(folder, *options, within=within, **told)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(PATIENCE_S):
             line = (await process.stdout.readline()).decode()
-        if not line.startswith("finport ready on http://127.0.0.1:"):
+        if not line.startswith("finport ready on http://"):
             assert process.stderr is not None
             pytest.fail(f"{line}{(await process.stderr.read()).decode()}")
         yield Server(process, line.split()[-1])
