@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from gateway.errors import CallError
 from tests.support.checkout import ROOT
 from tests.support.servers import Server, answer, server
 from tests.support.waiting import PATIENCE_S, until
@@ -26,6 +27,12 @@ GATEWAYS = ("10.0.0.11:8000", "10.0.0.12:8000")
 """The addresses of the gateways in the files of docs/deployment."""
 
 METRICS_KEY = "fp_metrics_0451"
+
+SENT = {"POST, 502 internal"}
+"""What becomes of a call that is lost with its gateway; a read is made again by the proxy."""
+
+CLOSED = {"POST, before its answer"}
+"""What becomes of it behind HAProxy, on a connection that has had an answer before."""
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -174,7 +181,7 @@ class Calls:
     turns: Counter[int] = field(default_factory=Counter)
     answered: Counter[int] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
-    lost: list[str] = field(default_factory=list)
+    lost: Counter[str] = field(default_factory=Counter)
     over: bool = False
 
     @classmethod
@@ -194,29 +201,36 @@ class Calls:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def failed(self) -> int:
+        """Calls that were not answered, in one way or the other."""
+        return self.errors.total() + self.lost.total()
+
     def __str__(self) -> str:
         return (
             f"{self.sent} calls: {self.answered.total()} answered by {len(self.answered)} "
-            f"processes, typed errors {dict(self.errors)}, connections ended without an answer "
-            f"{len(self.lost)}"
+            f"processes, typed errors {dict(self.errors)}, lost {dict(self.lost)}"
         )
 
     async def _client(self, number: int) -> None:
         while not self.over:
             reader, writer = await self.connect()
+            method = ""
             try:
                 is_kept = True
                 while is_kept and not self.over:
                     self.turns[number] += 1
                     self.sent += 1
-                    writer.write(self._request(number, self.turns[number]))
+                    asked = self._request(number, self.turns[number])
+                    method = asked.partition(b" ")[0].decode()
+                    writer.write(asked)
                     status, head, body = await answer(reader)
                     is_kept = "connection: close" not in head
-                    self._note(status, head, body)
+                    self._note(method, status, head, body)
             except asyncio.IncompleteReadError as error:
-                self.lost.append("in an answer" if error.partial else "before an answer")
+                self.lost[f"{method}, {'in' if error.partial else 'before'} its answer"] += 1
             except (OSError, ValueError) as error:
-                self.lost.append(repr(error))
+                self.lost[f"{method}, {error!r}"] += 1
             finally:
                 writer.close()
 
@@ -236,14 +250,14 @@ class Calls:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}
         return request("POST", "/mcp", message, **self.headers)
 
-    def _note(self, status: int, head: str, body: Mapping[str, Any]) -> None:
+    def _note(self, method: str, status: int, head: str, body: Mapping[str, Any]) -> None:
         error = body.get("error")
         if error and "jsonrpc" in body:
             error = error["data"]
         if error:
-            assert error.keys() >= {"message", "fault", "retryable", "details"}
-            self.errors[f"{status} {error['code']}"] += 1
+            assert CallError.from_dict(error).to_dict() == error
+            self.errors[f"{method}, {status} {error['code']}"] += 1
         elif status == 200:
             self.answered[int(re.findall("x-request-id: ([0-9a-f]+)-", head)[0], 16)] += 1
         else:
-            self.lost.append(f"{status} {body}")
+            self.lost[f"{method}, {status} {body}"] += 1

@@ -1,4 +1,4 @@
-"""Hosts as network namespaces of this machine: each has its own link to a bridge, which can be cut."""
+"""Hosts as network namespaces of this machine, each with a link to a bridge that can be cut."""
 
 import asyncio
 import os
@@ -25,6 +25,15 @@ class Network:
     def host(self, address: str) -> list[str]:
         """A command that runs another on one of the hosts."""
         return self._within(str(self.hosts.index(address)))
+
+    async def set_front(self, settings: str) -> None:
+        """Apply the lines of a file as sysctl.conf to the front host."""
+        for line in settings.splitlines():
+            if line and not line.startswith("#"):
+                name, value = (part.strip() for part in line.split("="))
+                write = f"echo {value} > /proc/sys/{name.replace('.', '/')}"
+                code, said = await _run(*self.front, "sh", "-c", write)
+                assert code == 0, said
 
     async def cut(self, address: str) -> None:
         """From now on no packet reaches this host or leaves it, and nobody is told."""

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fleets import METRICS_KEY, Calls, Fleet, connected, needs, own_address, proxied
+from tests.support.fleets import (
+    CLOSED,
+    METRICS_KEY,
+    SENT,
+    Calls,
+    Fleet,
+    connected,
+    needs,
+    own_address,
+    proxied,
+)
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, needs("nginx"), needs("haproxy")]
@@ -59,11 +69,8 @@ async def test_restarts_lose_no_call_and_a_kill_only_those_on_the_wire(tmp_path:
                 await each.go_on()
         for proxy, each in calls.items():
             tell(f"{proxy}, one of two gateways killed: {each}")
-            ended = each.errors.total() + len(each.lost)
-            assert each.answered.total() + ended == each.sent
-            assert ended <= CLIENTS
-            # All of them were sent to the gateway that was killed.
-            assert each.errors.keys() <= {"502 internal"}
+            assert each.answered.total() + each.failed == each.sent
+            assert each.failed <= CLIENTS
+            assert each.errors.keys() <= SENT
         assert not calls["nginx"].lost
-        # HAProxy closes a connection that has carried an answer: an HTTP client knows what to do.
-        assert set(calls["haproxy"].lost) <= {"before an answer"}
+        assert calls["haproxy"].lost.keys() <= CLOSED
