@@ -4,6 +4,7 @@ import asyncio
 import sys
 import tempfile
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,7 @@ async def test_a_host_that_is_cut_off_takes_only_the_calls_on_the_wire(tmp_path:
             listen = f"{prefix}{folder}/{proxy}"
             running = proxied(proxy, tmp_path, {}, listen, within=network.front)
             await parts.enter_async_context(running)
-            under_way = Calls.under_way(
-                lambda listen=listen: connected(listen), CLIENTS, **{"X-Api-Key": KEY}
-            )
+            under_way = Calls.under_way(partial(connected, listen), CLIENTS, **{"X-Api-Key": KEY})
             calls[proxy] = await clients.enter_async_context(under_way)
         await until(lambda: all(pids <= each.answered.keys() for each in calls.values()))
 

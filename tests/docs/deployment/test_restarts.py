@@ -4,6 +4,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,15 @@ async def calling(addresses: dict[str, str], fleet: Fleet) -> AsyncIterator[dict
     async with AsyncExitStack() as parts:
         calls = {}
         for proxy, listen in addresses.items():
-            under_way = Calls.under_way(lambda listen=listen: connected(listen), CLIENTS)
+            under_way = Calls.under_way(partial(connected, listen), CLIENTS)
             calls[proxy] = await parts.enter_async_context(under_way)
         await until(lambda: all(fleet.pids <= each.answered.keys() for each in calls.values()))
         yield calls
+
+
+async def answered(pid: int, calls: dict[str, Calls]) -> None:
+    """Until clients of each proxy have answers of a process."""
+    await until(lambda: all(each.answered[pid] for each in calls.values()))
 
 
 async def test_restarts_lose_no_call_and_a_kill_only_those_on_the_wire(tmp_path: Path) -> None:
@@ -55,7 +61,7 @@ async def test_restarts_lose_no_call_and_a_kill_only_those_on_the_wire(tmp_path:
         async with calling(addresses, fleet) as calls:
             for index in range(2):
                 new = await fleet.restart(index)
-                await until(lambda new=new: all(c.answered[new] for c in calls.values()))
+                await answered(new, calls)
         for proxy, each in calls.items():
             tell(f"{proxy}, one gateway restarted after the other: {each}")
             assert len(each.answered) == 4
