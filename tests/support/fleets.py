@@ -32,7 +32,7 @@ SENT = {"POST, 502 internal"}
 """What becomes of a call that is lost with its gateway; a read is made again by the proxy."""
 
 CLOSED = {"POST, before its answer"}
-"""What becomes of it behind HAProxy, on a connection that has had an answer before."""
+"""What becomes of it behind HAProxy without `httpclose`, on a connection used before."""
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -104,12 +104,12 @@ class Fleet:
 async def proxied(
     proxy: str,
     folder: Path,
-    gateways: Mapping[str, str],
+    changes: Mapping[str, str],
     listen: str,
     *,
     within: Sequence[str] = (),
 ) -> AsyncIterator[None]:
-    """nginx or HAProxy with its file of docs/deployment, listening on `listen`.
+    """nginx or HAProxy with its file of docs/deployment, changed so, listening on `listen`.
 
     `within` is a command that runs another, for example in a network namespace.
     """
@@ -117,7 +117,7 @@ async def proxied(
     word, end = shown.split()[0], ";" * shown.endswith(";")
     name = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[proxy]
     file = folder / name
-    file.write_text(substituted(name, {**gateways, shown: f"{word} {listen}{end}"}))
+    file.write_text(substituted(name, {**changes, shown: f"{word} {listen}{end}"}))
     log = folder / f"{proxy}.log"
     with log.open("wb") as written:
         process = await asyncio.create_subprocess_exec(
