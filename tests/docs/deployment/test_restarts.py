@@ -51,7 +51,7 @@ async def answered(pid: int, calls: dict[str, Calls]) -> None:
 
 async def test_restarts_lose_no_call_and_a_kill_only_those_on_the_wire(tmp_path: Path) -> None:
     addresses = {proxy: f"{own_address()}:8080" for proxy in PROXIES}
-    options = ("--simulated-latency-s", "0.05", "--drain-notice", "3")
+    options = ("--simulated-latency-s", "0.05", "--drain-notice", "2")
     told = {"FINPORT_METRICS_KEY": METRICS_KEY, "FINPORT_MAX_CONCURRENCY_PER_HOST": "128"}
     async with AsyncExitStack() as parts:
         fleet = await parts.enter_async_context(Fleet.open(tmp_path, *options, **told))
