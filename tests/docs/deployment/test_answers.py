@@ -100,14 +100,33 @@ async def check_mcp(client: aiohttp.ClientSession, url: str) -> None:
         assert not result.get("isError"), result
 
 
+async def check_progress(client: aiohttp.ClientSession, fleet: Fleet, url: str) -> None:
+    """The proxy passes the first event of an answer on while the call still waits."""
+    for server in fleet.servers:  # the next call at that host has its turn in 100 s
+        tool = f"{server.url}/v1/tools/rates"
+        async with client.post(tool, json={"base": "EUR"}) as response:
+            assert response.status == 200
+    rates = {"name": "rates", "arguments": {"base": "USD"}}
+    asked = {"name": "call_tool", "arguments": rates, "_meta": {"progressToken": 7}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}
+    head = {"Accept": "application/json, text/event-stream"}
+    async with client.post(f"{url}/mcp", json=message, headers=head) as response:
+        assert response.content_type == "text/event-stream"
+        event = await response.content.readuntil(b"\n\n")
+        assert b"notifications/progress" in event
+        response.close()  # which cancels the call
+
+
 @pytest.mark.parametrize("proxy", PROXIES)
 async def test_calls_batches_streams_and_mcp_are_answered_and_lost_gateways_named(
     proxy: str, tmp_path: Path
 ) -> None:
     listen = f"{own_address()}:8080"
     url = f"http://{listen}"
+    rare = json.dumps({"currencyapi-net.p.rapidapi.com": {"per_second": 0.01}})
+    told = {"FINPORT_METRICS_KEY": METRICS_KEY, "FINPORT_HOSTS": rare}
     async with (
-        Fleet.open(tmp_path, FINPORT_METRICS_KEY=METRICS_KEY) as fleet,
+        Fleet.open(tmp_path, **told) as fleet,
         proxied(proxy, tmp_path, fleet.changes(), listen),
         asyncio.timeout(PATIENCE_S),
     ):
@@ -115,6 +134,7 @@ async def test_calls_batches_streams_and_mcp_are_answered_and_lost_gateways_name
             await check_calls(client, url)
             await check_batches(client, url)
             await check_mcp(client, url)
+            await check_progress(client, fleet, url)
         async with (
             RunDirectory.open(tmp_path / "run", {}) as run,
             WireClient.open(url, run.calls) as wire,
