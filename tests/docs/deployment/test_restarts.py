@@ -27,6 +27,16 @@ pytestmark = [pytest.mark.anyio, needs("nginx"), needs("haproxy")]
 CLIENTS = 16
 PROXIES = ("nginx", "haproxy")
 
+SLOW = ("--simulated-latency-s", "0.05")
+TOLD = {"FINPORT_METRICS_KEY": METRICS_KEY, "FINPORT_MAX_CONCURRENCY_PER_HOST": "128"}
+
+NO_RETRIES = {
+    "    option redispatch 1\n": "",
+    "    retries 2\n": "    retries 0\n",
+    "    retry-on conn-failure empty-response\n": "",
+}
+"""HAProxy as a load balancer that probes gateways, and sends no call to a second one."""
+
 
 def tell(figures: str) -> None:
     sys.stdout.write(f"\n{figures}\n")
@@ -49,19 +59,24 @@ async def answered(pid: int, calls: dict[str, Calls]) -> None:
     await until(lambda: all(each.answered[pid] for each in calls.values()))
 
 
+async def restarted(addresses: dict[str, str], fleet: Fleet) -> dict[str, Calls]:
+    """What becomes of calls while both gateways are restarted, one after the other."""
+    async with calling(addresses, fleet) as calls:
+        for index in range(2):
+            new = await fleet.restart(index)
+            await answered(new, calls)
+    return calls
+
+
 async def test_restarts_lose_no_call_and_a_kill_only_those_on_the_wire(tmp_path: Path) -> None:
     addresses = {proxy: f"{own_address()}:8080" for proxy in PROXIES}
-    options = ("--simulated-latency-s", "0.05", "--drain-notice", "2")
-    told = {"FINPORT_METRICS_KEY": METRICS_KEY, "FINPORT_MAX_CONCURRENCY_PER_HOST": "128"}
     async with AsyncExitStack() as parts:
-        fleet = await parts.enter_async_context(Fleet.open(tmp_path, *options, **told))
+        options = (*SLOW, "--drain-notice", "2")
+        fleet = await parts.enter_async_context(Fleet.open(tmp_path, *options, **TOLD))
         for proxy, listen in addresses.items():
             await parts.enter_async_context(proxied(proxy, tmp_path, fleet.changes(), listen))
 
-        async with calling(addresses, fleet) as calls:
-            for index in range(2):
-                new = await fleet.restart(index)
-                await answered(new, calls)
+        calls = await restarted(addresses, fleet)
         for proxy, each in calls.items():
             tell(f"{proxy}, one gateway restarted after the other: {each}")
             assert len(each.answered) == 4
@@ -80,3 +95,20 @@ async def test_restarts_lose_no_call_and_a_kill_only_those_on_the_wire(tmp_path:
             assert each.errors.keys() <= SENT
         assert not calls["nginx"].lost
         assert calls["haproxy"].lost.keys() <= CLOSED
+
+
+@pytest.mark.soak
+async def test_a_notice_spares_the_calls_of_a_load_balancer_that_never_retries(
+    tmp_path: Path,
+) -> None:
+    for notice in ("0", "2"):
+        folder = tmp_path / notice
+        folder.mkdir()
+        listen = f"{own_address()}:8080"
+        async with (
+            Fleet.open(folder, *SLOW, "--drain-notice", notice, **TOLD) as fleet,
+            proxied("haproxy", folder, fleet.changes() | NO_RETRIES, listen),
+        ):
+            calls = (await restarted({"haproxy": listen}, fleet))["haproxy"]
+        tell(f"haproxy without retries, both restarted with a notice of {notice} s: {calls}")
+    assert calls.answered.total() == calls.sent
