@@ -17,7 +17,6 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -42,7 +41,7 @@ MOST_WAITING = 20_000
 
 MOST_COUNTS = 100
 
-_SCRIPTS = Path(__file__).parent / "scripts"
+_SCRIPTS = {file.stem: file.read_text() for file in Path(__file__).parent.glob("scripts/*.lua")}
 
 
 class StoreError(Exception):
@@ -51,12 +50,6 @@ class StoreError(Exception):
 
 class Away(StoreError):
     """Redis does not answer."""
-
-
-@cache
-def script(name: str) -> str:
-    """The text of one of the scripts."""
-    return (_SCRIPTS / f"{name}.lua").read_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,6 @@ class SharedStore:
         answer = await self._lanes[lane].put(command)
         if isinstance(answer, Exception):
             self.failures["refused"] += 1
-            self._refused(answer)
             raise StoreError(str(answer)) from None
         return answer
 
@@ -190,7 +182,7 @@ class SharedStore:
         forced: bool = False,
     ) -> Any:
         """Run a script, as `ask`."""
-        command = ("EVAL", script(name), len(keys), *keys, *arguments)
+        command = ("EVAL", _SCRIPTS[name], len(keys), *keys, *arguments)
         return await self.ask(*command, lane=lane, forced=forced)
 
     def gone(self, error: BaseException) -> None:
@@ -200,15 +192,6 @@ class SharedStore:
             log.warning("Redis at %s is away: %s", self.address, text)
         self.failures["lost"] += 1
         self._away = text
-
-    def _refused(self, error: Exception) -> None:
-        text = str(error)
-        if text.startswith(("READONLY", "OOM", "MISCONF", "NOREPLICAS", "NOPERM")) or (
-            "-OOM" in text or "READONLY" in text or "MISCONF" in text
-        ):
-            if self._refusal is None:
-                log.warning("Redis at %s refuses writes: %s", self.address, text)
-            self._refusal = text.splitlines()[0][:200]
 
     async def _beat_often(self, *, counted: bool) -> None:
         while not self._closing.is_set():
@@ -236,7 +219,9 @@ class SharedStore:
             return
         except StoreError as error:
             self._present()
-            self._refusal = self._refusal or str(error)[:200]
+            if self._refusal is None:
+                log.warning("Redis at %s refuses writes: %s", self.address, error)
+            self._refusal = str(error)[:200]
             return
         self._told.update(counts)
         self._offset_s = int(said[0]) / 1e6 - (began + time.time()) / 2
