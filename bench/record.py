@@ -37,6 +37,7 @@ class Ending(StrEnum):
     AGENT_ERROR = "agent_error"
     MODEL_ERROR = "model_error"
     ENVIRONMENT_ERROR = "environment_error"
+    LOST = "lost"
 
     @property
     def is_error(self) -> bool:

@@ -171,6 +171,17 @@ class JsonLines:
         self._put += 1
         self._filled.set()
 
+    def put_lines(self, lines: bytes) -> None:
+        """Buffer records that another process has encoded, each with its line feed.
+
+        Raises `TraceError` once the stream has ended.
+        """
+        if self._ended:
+            raise self._lost()
+        self._buffer += lines
+        self._put += lines.count(b"\n")
+        self._filled.set()
+
     async def room(self) -> None:
         """Wait until the buffer has room, or the stream has ended."""
         while self.full and not self._ended:

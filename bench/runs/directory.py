@@ -64,6 +64,8 @@ class Stream:
         self.room = lines.room
         self.written = lines.written
 
+        self.put_lines = lines.put_lines
+
     @property
     def failure(self) -> str | None:
         return self._lines.failure
@@ -217,6 +219,15 @@ class RunDirectory:
             for part in self.path.glob("*.part"):
                 part.unlink()
             self.path.rmdir()
+
+    def take_in(self, calls: bytes, episodes: bytes, metrics: RunMetrics) -> None:
+        """Add records that another process has encoded and counted. Raises `TraceError`."""
+        try:
+            self.metrics.merge(metrics)
+        except SuiteError as error:
+            raise TraceError(str(error)) from error
+        self.calls.put_lines(calls)
+        self.episodes.put_lines(episodes)
 
     async def save(self) -> None:
         """Replace `run.json` and `metrics.json`, which covers only records that are on disk. Raises

@@ -24,7 +24,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import orjson
@@ -37,18 +37,19 @@ from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
 from bench.own import words_of
 from bench.record import DRIVER, Ending, EpisodeRecord, ToolCallRecord, storable
-from bench.runs.directory import RunDirectory
 from bench.runs.episode import (
-    NAME_CHARS,
     SAID_BYTES,
     answered,
+    begun,
     end,
+    name_of,
     note_left,
     pending,
     refused,
     text_bytes,
     within_bounds,
 )
+from bench.runs.resume import Moves
 from bench.suites.suite import Environment, Suite
 from bench.task import Task
 from gateway import CallContext, ErrorCode
@@ -89,6 +90,47 @@ class Limits:
     output_tokens: int | None = None
 
 
+Owed = tuple[Task, int]
+"""An episode that is to be run: its task, and which repeat of it."""
+
+
+class Records(Protocol):
+    """Takes the records of episodes and of their calls. `moves` has what was played in sessions of
+    interrupted episodes, and `finished` names those that need not be run.
+    """
+
+    @property
+    def finished(self) -> Collection[str]: ...
+
+    @property
+    def moves(self) -> Moves: ...
+
+    @property
+    def calls(self) -> "CallsOfRun": ...
+
+    @property
+    def episodes(self) -> "EpisodesOfRun": ...
+
+
+class CallsOfRun(Protocol):
+    """`failure` says why no call can be recorded any more, or is None."""
+
+    @property
+    def failure(self) -> str | None: ...
+
+
+class EpisodesOfRun(Protocol):
+    """Takes episodes, in the order in which they end. The driver waits for `room` while `full`."""
+
+    @property
+    def full(self) -> bool: ...
+
+    @property
+    def room(self) -> Callable[[], Awaitable[None]]: ...
+
+    def put(self, record: EpisodeRecord) -> None: ...
+
+
 Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
 """Finds the tools that the agent is offered for a task."""
 
@@ -109,7 +151,7 @@ class Driver:
         suite: Suite,
         agent: Agent,
         client: ToolClient,
-        run: RunDirectory,
+        run: Records,
         *,
         concurrency: int,
         limits: Limits | None = None,
@@ -150,34 +192,32 @@ class Driver:
 
     async def run(self, episodes: int) -> None:
         """Run `episodes` episodes: the suite's tasks in order, from the first again after the last,
-        without the episodes that are already finished. Once its task is cancelled, no agent gets a
-        further turn, and an episode that waits for its judge is recorded without a judgement.
+        without the episodes that are already finished. It ends as `play` does.
+        """
+        finished = self._run.finished
+        self.done = len(finished)
+        await self.play(_given(owed(self._suite, episodes, finished)), most=episodes)
+
+    async def play(self, episodes: AsyncIterator[Owed], most: int) -> None:
+        """Run these episodes, of which there are at most `most`. Once its task is cancelled, no
+        agent gets a further turn, and an episode that waits for its judge is recorded without a
+        judgement.
 
         Raises `TraceError` when records can't be written; then no further episode is started.
         """
-        work = self._owed(episodes)
-        self.done = len(self._run.finished)
         self._host = asyncio.current_task()
         failure = ""
         try:
             async with anyio.create_task_group() as tasks:
-                for _ in range(min(self._concurrency, episodes)):
-                    tasks.start_soon(self._work, work)
+                for _ in range(min(self._concurrency, most)):
+                    tasks.start_soon(self._work, episodes)
         except* TraceError as group:  # an error raised in here would be put into a group again
             failure = str(group.exceptions[0])
         if failure:
             raise TraceError(failure)
 
-    def _owed(self, episodes: int) -> Iterator[tuple[Task, int]]:
-        """Tasks and their repeats, without those that are finished."""
-        tasks, finished = self._suite.tasks, self._run.finished
-        for number in range(episodes):
-            repeat, index = divmod(number, len(tasks))
-            if _name_of(tasks[index], repeat) not in finished:
-                yield tasks[index], repeat
-
-    async def _work(self, owed: Iterator[tuple[Task, int]]) -> None:
-        for task, repeat in owed:
+    async def _work(self, episodes: AsyncIterator[Owed]) -> None:
+        async for task, repeat in episodes:
             await self._starts.acquire()
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -216,22 +256,7 @@ class Driver:
                 self.first_errors.setdefault(JUDGE, asked.error)
 
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
-        labelled = [call.name for call in task.tools]
-        record = EpisodeRecord(
-            episode=_name_of(task, repeat),
-            id=task.id,
-            repeat=repeat,
-            source_dataset=task.source_dataset or self._suite.name,
-            category=task.category,
-            question=task.question,
-            setting=storable(self._agent.name[:NAME_CHARS]),
-            ground_truth=task.answer,
-            candidate_tools=labelled,
-            started_at=round(time.time(), 3),
-            labelled_tools=labelled,
-            labelled_arguments=self._suite.arguments_of(task),
-            difficulty=task.difficulty,
-        )
+        record = begun(self._suite, task, repeat, self._agent.name)
         episode = Episode(task, repeat, rounds_left=self._limits.rounds)
         record.model_calls = episode.model_calls
         rounds: list[Observed] = []
@@ -467,8 +492,18 @@ class _Session:
         return replace(call, arguments={**call.arguments, SESSION: self.id})
 
 
-def _name_of(task: Task, repeat: int) -> str:
-    return f"{task.id}.{repeat}"
+def owed(suite: Suite, episodes: int, finished: Collection[str] = ()) -> Iterator[Owed]:
+    """The suite's tasks and their repeats, without those that are finished."""
+    for number in range(episodes):
+        repeat, index = divmod(number, len(suite.tasks))
+        task = suite.tasks[index]
+        if name_of(task, repeat) not in finished:
+            yield task, repeat
+
+
+async def _given(episodes: Iterator[Owed]) -> AsyncIterator[Owed]:
+    for one in episodes:
+        yield one
 
 
 def _is_ctrl_c(error: BaseException) -> bool:

@@ -14,6 +14,8 @@ from bench.agents import Episode, ModelCallRecord, ToolCall, Turn
 from bench.agents.agent import LONGEST_TEXT
 from bench.client import Reply
 from bench.record import OUTPUT_CHARS, Ending, EpisodeRecord, ToolCallRecord, storable
+from bench.suites.suite import Suite
+from bench.task import Task
 from gateway import ErrorCode
 from gateway.api.requests import MAX_BODY
 from gateway.bind import masked, redacted
@@ -40,6 +42,30 @@ REQUEST_BYTES = 4_096
 """The longest record of one request to a model, as JSON."""
 
 _MODEL_CALL: TypeAdapter[ModelCallRecord] = TypeAdapter(ModelCallRecord)
+
+
+def name_of(task: Task, repeat: int) -> str:
+    return f"{task.id}.{repeat}"
+
+
+def begun(suite: Suite, task: Task, repeat: int, agent: str) -> EpisodeRecord:
+    """The record of an episode that begins now."""
+    labelled = [call.name for call in task.tools]
+    return EpisodeRecord(
+        episode=name_of(task, repeat),
+        id=task.id,
+        repeat=repeat,
+        source_dataset=task.source_dataset or suite.name,
+        category=task.category,
+        question=task.question,
+        setting=storable(agent[:NAME_CHARS]),
+        ground_truth=task.answer,
+        candidate_tools=labelled,
+        started_at=round(time.time(), 3),
+        labelled_tools=labelled,
+        labelled_arguments=suite.arguments_of(task),
+        difficulty=task.difficulty,
+    )
 
 
 def end(record: EpisodeRecord, ending: Ending, text: str) -> None:

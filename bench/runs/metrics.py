@@ -35,7 +35,8 @@ class RunMetrics:
 
     def merge(self, other: "RunMetrics") -> None:
         self.episodes += other.episodes
-        self.own.merge(other.own)
+        with self._blamed("merging them"):
+            self.own.merge(other.own)
         self.usage.merge(other.usage)
         self.tool_use.merge(other.tool_use)
         self.traffic.merge(other.traffic)
