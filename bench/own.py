@@ -49,11 +49,16 @@ def place_of(error: BaseException) -> str:
     found = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
-        if os.path.isabs(file) and not file.startswith((*_PACKAGES, *_INSTALLED)):
+        if is_users(file):
             path, folder = Path(file), Path.cwd()
             name = path.relative_to(folder) if path.is_relative_to(folder) else path.name
             found = f"{name}:{line}: "
     return found
+
+
+def is_users(file: str) -> bool:
+    """Whether a file of code is neither ours nor of an installed module."""
+    return os.path.isabs(file) and not file.startswith((*_PACKAGES, *_INSTALLED))
 
 
 def lacking(found: object, method: str) -> str:

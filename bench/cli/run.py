@@ -1,8 +1,10 @@
 """`finbench run`: episodes of a suite, from settings to a run directory."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Collection, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +122,16 @@ _limits = together(
 )
 @click.option("--concurrency", type=whole(1), default=100, show_default=True)
 @click.option("--starts-per-s", type=Number(min=0.1), default=10_000.0, show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="local: in this process. ray: on the Ray cluster at RAY_ADDRESS, or all cores of this "
+    "machine; needs the extra `ray`.",
+)
+@click.option("--players", type=whole(1), help="ray: processes. Default: one for each CPU.")
+@click.option("--dashboard", is_flag=True, help="ray: with its dashboard, if it is started here.")
 @click.option("--out", type=OutPath(), help="Run directory.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @click.option(
@@ -146,6 +158,9 @@ def run_suite(
     failed_too: bool,
     only_plan: bool,
     as_json: bool,
+    engine: str,
+    players: int | None,
+    dashboard: bool,
     **options: Any,
 ) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
@@ -158,6 +173,8 @@ def run_suite(
 
     if (resume and out is None) or (failed_too and not resume):
         raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")
+    if engine != "ray" and (players is not None or dashboard):
+        raise click.UsageError("--players and --dashboard are for --engine ray only")
     if {"@", "?", "#"}.intersection(gateway):  # the URL is written to `run.json`
         raise click.UsageError("--gateway wants a URL without credentials or query")
     try:
@@ -207,8 +224,9 @@ def run_suite(
     name = suite.replace(":", "-")
     folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     ending = f"finbench: ending the run in {folder}; --resume goes on."
+    on_ray = {"players": players, "dashboard": dashboard} if engine == "ray" else None
     run(
-        lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json),
+        lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json, on_ray),
         interrupted=ending,
     )
 
@@ -307,12 +325,15 @@ async def _run(
     resume: bool,
     failed_too: bool,
     as_json: bool,
+    on_ray: dict[str, Any] | None,
 ) -> int:
+    """Run the plan in this process, or `on_ray` with these options."""
     import orjson
 
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import closing, if_seen, report
     from bench.client import GatewayUnreachableError
+    from bench.engines.errors import EngineError
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
     from bench.runs.run import run as run_plan
@@ -321,17 +342,17 @@ async def _run(
     from cache import SnapshotError
     from gateway.trace import TraceError
 
-    faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError)
+    faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError, EngineError)
+    common: dict[str, Any] = {"resume": resume, "failed_too": failed_too, "catalog": catalog}
     try:
-        about = await run_plan(
-            plan,
-            folder,
-            settings,
-            show=not as_json,
-            resume=resume,
-            failed_too=failed_too,
-            catalog=catalog,
-        )
+        if on_ray is None:
+            about = await run_plan(plan, folder, settings, show=not as_json, **common)
+        else:
+            from bench.engines.run import run_on_ray
+
+            with redirect_stdout(sys.stderr if as_json else sys.stdout):  # Ray prints notes there
+                show = not as_json
+                about = await run_on_ray(plan, folder, settings, show=show, **common, **on_ray)
     except TraceError as error:
         echo(f"finbench: {error}; {_left_in(folder)}", err=True)
         return 1

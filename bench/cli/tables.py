@@ -138,6 +138,13 @@ def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
             f"{about.failed_saves} times metrics.json or run.json could not be saved meanwhile; "
             "now all is on disk"
         )
+    if about.engine.get("name") == "ray":
+        engine = about.engine
+        lost = f"; {engine['lost_players']} were lost" if engine["lost_players"] else ""
+        lines.append(
+            f"Ray {engine['version']}: at most {engine['most_players']} players at once on "
+            f"{engine['nodes']} nodes{lost}"
+        )
     if gone_on := about.content.get("gone_on"):
         lines.append(
             f"{gone_on['episodes']} interrupted episodes went on where they stood, after "

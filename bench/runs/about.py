@@ -76,6 +76,7 @@ class RunInfo(BaseModel):
     failed_judgements: Whole = 0
     driver: dict[str, Any] = {}
     gateway_calls: dict[str, Any] = {}
+    engine: dict[str, Any] = {}
     failed_saves: Whole = 0
     parts: Annotated[Whole, Field(ge=1)] = 1
     digest: str = ""

@@ -63,7 +63,6 @@ class Stream:
         self._metrics = metrics
         self.room = lines.room
         self.written = lines.written
-
         self.put_lines = lines.put_lines
 
     @property
@@ -222,12 +221,12 @@ class RunDirectory:
 
     def take_in(self, calls: bytes, episodes: bytes, metrics: RunMetrics) -> None:
         """Add records that another process has encoded and counted. Raises `TraceError`."""
+        self.calls.put_lines(calls)
+        self.episodes.put_lines(episodes)
         try:
             self.metrics.merge(metrics)
         except SuiteError as error:
             raise TraceError(str(error)) from error
-        self.calls.put_lines(calls)
-        self.episodes.put_lines(episodes)
 
     async def save(self) -> None:
         """Replace `run.json` and `metrics.json`, which covers only records that are on disk. Raises

@@ -45,8 +45,11 @@ HostStates = dict[str, dict[str, Any]]
 class Progress(Protocol):
     """The progress that the driver reports."""
 
-    in_flight: int
-    done: int
+    @property
+    def in_flight(self) -> int: ...
+
+    @property
+    def done(self) -> int: ...
 
 
 class Pace:

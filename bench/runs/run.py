@@ -5,7 +5,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -14,15 +14,17 @@ from typing import Any
 
 from anyio import to_thread
 
+from bench.agents import Agent
 from bench.agents.registry import AgentSettings, open_agent
 from bench.client import EmbeddedClient, ToolClient
 from bench.environment import GATEWAY_KEY
+from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.own import words_of
 from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
-from bench.runs.driver import Driver, Limits, Offer
-from bench.runs.live import Live
+from bench.runs.driver import Driver, Limits, Offer, Records
+from bench.runs.live import HostStates, Live, Progress
 from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
 from bench.wire import WireClient
@@ -31,6 +33,7 @@ from gateway.collector import calmed_collector
 from gateway.finder import ToolFinder
 from gateway.server.process import raise_file_limit
 from gateway.telemetry.vitals import Vitals
+from gateway.trace import Trace
 from manifests import Catalog, Manifest
 from manifests.nearest import did_you_mean
 
@@ -63,7 +66,7 @@ class RunPlan:
     top_k: int | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
 
-    def about(self, catalog: Catalog) -> dict[str, Any]:
+    def about(self, catalog: Catalog, settings: GatewaySettings) -> dict[str, Any]:
         """The first fields of `run.json`, which must be equal in a comparable run."""
         return {
             "suite": self.suite.name,
@@ -82,6 +85,7 @@ class RunPlan:
             "finport": version("finport"),
             "python": platform.python_version(),
             "started_at": round(time.time(), 3),
+            "embeddings": settings.embeddings_model if self.top_k else None,
         }
 
 
@@ -104,44 +108,31 @@ async def run(
     the plan's URL.
     """
     raise_file_limit()
-    catalog = catalog or Catalog.load()
-    settings = settings.model_copy(update=dict(plan.suite.gateway_settings))
-    if settings.market is not None:
-        catalog = catalog.with_market()
-    plan.suite.check_labels(catalog)
+    settings, catalog = with_suite(plan.suite, settings, catalog or Catalog.load())
     async with AsyncExitStack() as parts:
         agent = await parts.enter_async_context(open_agent(plan.agent, catalog))
         judge = await parts.enter_async_context(open_judge(plan.judge, catalog))
-        about = plan.about(catalog) | {
-            "embeddings": settings.embeddings_model if plan.top_k else None
-        }
         opened = RunDirectory.open(
-            out, about, suite=type(plan.suite), resume=resume, failed_too=failed_too
+            out,
+            plan.about(catalog, settings),
+            suite=type(plan.suite),
+            resume=resume,
+            failed_too=failed_too,
         )
         directory = await parts.enter_async_context(opened)
-        async with _client(plan, settings, catalog, directory) as client:
-            directory.about = directory.about.updated(await _upstream(client, settings, plan.suite))
+        async with client_of(plan, settings, catalog, directory.calls) as client:
+            directory.about = directory.about.updated(
+                await upstream_of(client, settings, plan.suite)
+            )
             offer = await offer_of(plan, settings, catalog)
             directory.check_comparable()
             await directory.save()
             calls, episodes = directory.metrics.traffic.latency_ms.count, len(directory.finished)
-            driver = Driver(
-                plan.suite,
-                agent,
-                client,
-                directory,
-                concurrency=plan.concurrency,
-                limits=plan.limits,
-                starts_per_s=plan.starts_per_s,
-                offer=offer,
-                judge=judge,
-                judge_s=plan.judge.wall_s,
-                environment=plan.environment,
-                withheld={tool.name for tool in catalog.select(intent="transactional")},
-            )
+            driver = driver_of(plan, catalog, agent, judge, client, directory, offer)
             started = time.perf_counter()
             with calmed_collector(YOUNG):
-                async with Vitals.watch() as vitals, _shown(directory, driver, plan, client, show):
+                shown = shown_if(show, directory, driver, plan.episodes, client.hosts)
+                async with Vitals.watch() as vitals, shown:
                     await driver.run(plan.episodes)
             took_s = time.perf_counter() - started
         figures = {
@@ -173,6 +164,42 @@ async def run(
             figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has its id by now
         await directory.complete(figures)
     return directory.about
+
+
+def with_suite(
+    suite: Suite, settings: GatewaySettings, catalog: Catalog
+) -> tuple[GatewaySettings, Catalog]:
+    """The settings of an embedded gateway and the tools that a suite needs. Raises `SuiteError`."""
+    settings = settings.model_copy(update=dict(suite.gateway_settings))
+    if settings.market is not None:
+        catalog = catalog.with_market()
+    suite.check_labels(catalog)
+    return settings, catalog
+
+
+def driver_of(
+    plan: RunPlan,
+    catalog: Catalog,
+    agent: Agent,
+    judge: Judge | None,
+    client: ToolClient,
+    records: Records,
+    offer: Offer | None,
+) -> Driver:
+    return Driver(
+        plan.suite,
+        agent,
+        client,
+        records,
+        concurrency=plan.concurrency,
+        limits=plan.limits,
+        starts_per_s=plan.starts_per_s,
+        offer=offer,
+        judge=judge,
+        judge_s=plan.judge.wall_s,
+        environment=plan.environment,
+        withheld={tool.name for tool in catalog.select(intent="transactional")},
+    )
 
 
 async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -> Offer | None:
@@ -221,7 +248,9 @@ def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
     return found
 
 
-async def _upstream(client: ToolClient, settings: GatewaySettings, suite: Suite) -> dict[str, Any]:
+async def upstream_of(
+    client: ToolClient, settings: GatewaySettings, suite: Suite
+) -> dict[str, Any]:
     """Where the answers of a run come from, for `run.json`. Raises `SuiteError` for a gateway whose
     tools are not those of the suite.
     """
@@ -247,30 +276,35 @@ async def _upstream(client: ToolClient, settings: GatewaySettings, suite: Suite)
 
 
 @asynccontextmanager
-async def _client(
-    plan: RunPlan, settings: GatewaySettings, catalog: Catalog, directory: RunDirectory
+async def client_of(
+    plan: RunPlan, settings: GatewaySettings, catalog: Catalog, trace: Trace
 ) -> AsyncIterator[ToolClient]:
+    """The client of the plan's gateway, whose calls are recorded in `trace`."""
     async with AsyncExitStack() as parts:
         if plan.gateway == "embedded":
-            opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
+            opened = Gateway.open(settings, catalog=catalog, trace=trace)
             yield EmbeddedClient(await parts.enter_async_context(opened))
         else:
             once = {tool.name for tool in catalog if tool.is_for_one}
             key = os.environ.get(GATEWAY_KEY)
-            wire = WireClient.open(plan.gateway, directory.calls, key, once=once)
+            wire = WireClient.open(plan.gateway, trace, key, once=once)
             yield await parts.enter_async_context(wire)
 
 
 @asynccontextmanager
-async def _shown(
-    directory: RunDirectory, driver: Driver, plan: RunPlan, client: ToolClient, show: bool
+async def shown_if(
+    show: bool,
+    directory: RunDirectory,
+    driver: Progress,
+    episodes: int,
+    hosts: Callable[[], Awaitable[HostStates]],
 ) -> AsyncIterator[None]:
-    """Show progress on the terminal while the context is open."""
+    """Show progress on the terminal while the context is open, if it is to be shown."""
     if not show:
         yield
         return
-    metrics, episodes = directory.metrics, plan.episodes
-    with Live(metrics, driver, episodes, client.hosts, unsaved=lambda: directory.unsaved) as live:
+    metrics = directory.metrics
+    with Live(metrics, driver, episodes, hosts, unsaved=lambda: directory.unsaved) as live:
         watcher = asyncio.create_task(live.refresh_repeatedly())
         try:
             yield

@@ -1,0 +1,1 @@
+"""Engines that play the episodes of a run in many processes: Ray."""

@@ -1,0 +1,182 @@
+"""Records of ended episodes, as a player hands them to the head: encoded and counted.
+
+The calls of an episode are kept until it ends and leave together with its record. So a call of an
+episode that was lost with its player is in no file.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import orjson
+
+from bench.record import EpisodeRecord, FailedJudgement
+from bench.runs.driver import JUDGE
+from bench.runs.metrics import RunMetrics
+from bench.runs.resume import Moves
+from bench.suites.suite import Suite, SuiteError
+from gateway import CallRecord
+from gateway.trace import TraceError
+
+BATCH_BYTES = 2**20
+"""Bytes of lines from which a batch is full. One episode may exceed it."""
+
+WAITING_BYTES = 4 * BATCH_BYTES
+"""Bytes of ended episodes that may wait in a player before it plays no further ones."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Ended episodes: their records and those of their calls, as lines of JSON, and what the run
+    counts of them. `metrics` is None if there are none.
+    """
+
+    calls: bytearray = field(default_factory=bytearray)
+    episodes: bytearray = field(default_factory=bytearray)
+    names: list[str] = field(default_factory=list)
+    metrics: RunMetrics | None = None
+    first_errors: dict[str, str] = field(default_factory=dict)
+    judged: int = 0
+    failed_judgements: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.calls) + len(self.episodes)
+
+    def add(self, record: EpisodeRecord, calls: Collection[CallRecord], suite: type[Suite]) -> int:
+        """Add an episode with its calls; returns by how many bytes it grew. Raises `TraceError`
+        where the suite's metrics can't count it.
+        """
+        before, metrics = self.size, self.metrics or RunMetrics(suite)
+        try:
+            for call in calls:
+                self.calls += orjson.dumps(call, option=orjson.OPT_APPEND_NEWLINE)
+                metrics.add(call)
+            self.episodes += orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+            metrics.add(record)
+        except SuiteError as error:
+            raise TraceError(str(error)) from error
+        self.metrics = metrics
+        self.names.append(record.episode)
+        self._note(record)
+        return self.size - before
+
+    def _note(self, record: EpisodeRecord) -> None:
+        if record.error is not None:
+            self.first_errors.setdefault(record.ending, record.error)
+        if (judgement := record.judgement) is None:
+            return
+        self.judged += 1
+        if isinstance(judgement, FailedJudgement):
+            self.failed_judgements += 1
+            self.first_errors.setdefault(JUDGE, judgement.error)
+        for asked in judgement.model_calls:
+            if asked.error is not None:
+                self.first_errors.setdefault(JUDGE, asked.error)
+
+
+class Calls:
+    """The calls of episodes that have not ended. The gateway uses it as its `Trace`; episodes in
+    flight are bounded, and so are the calls of each, so it is never full.
+    """
+
+    failure = None
+    full = overfull = False
+
+    def __init__(self) -> None:
+        self._of: dict[str | None, list[CallRecord]] = {}
+
+    def put(self, record: CallRecord) -> None:
+        self._of.setdefault(record.episode, []).append(record)
+
+    def of(self, episode: str) -> list[CallRecord]:
+        """The calls of an episode, which are forgotten here."""
+        return self._of.pop(episode, [])
+
+    async def room(self) -> None:
+        return
+
+
+class Collector:
+    """Collects batches in memory until they are taken, for a driver that plays `suite`.
+
+    `awaited` is how many of the episodes that the driver was given have not ended.
+    """
+
+    finished: Collection[str] = frozenset()
+
+    def __init__(self, suite: type[Suite]) -> None:
+        self.awaited = 0
+        self.moves: Moves = {}
+        self.calls = Calls()
+        self._suite = suite
+        self._batches: deque[Batch] = deque()
+        self._waiting = 0
+        self._changed = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._is_over = False
+
+    @property
+    def episodes(self) -> "Collector":
+        return self
+
+    @property
+    def full(self) -> bool:
+        return self._waiting >= WAITING_BYTES
+
+    async def room(self) -> None:
+        while self.full:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def put(self, record: EpisodeRecord) -> None:
+        """Raises `TraceError`."""
+        was_empty = not self._batches
+        if was_empty or self._batches[-1].size >= BATCH_BYTES:
+            self._batches.append(Batch())
+        calls = self.calls.of(record.episode)
+        self._waiting += self._batches[-1].add(record, calls, self._suite)
+        self.moves.pop(record.episode, None)
+        self.awaited -= 1
+        if was_empty or self._is_enough:
+            self._changed.set()
+
+    def over(self) -> None:
+        """Nothing more will come, so nobody need wait."""
+        self._is_over = True
+        self._changed.set()
+
+    async def until_enough(self, most_s: float, linger_s: float) -> None:
+        """Wait until a batch is full or no episode is left to wait for; else for `linger_s` after
+        there is something, and at most for `most_s`.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + most_s
+        while not self._is_enough:
+            if self._batches:
+                until = min(until, loop.time() + linger_s)
+            self._changed.clear()
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._changed.wait()
+            except TimeoutError:
+                return
+
+    @property
+    def _is_enough(self) -> bool:
+        is_full = bool(self._batches) and self._batches[0].size >= BATCH_BYTES
+        return is_full or self._is_over or (bool(self._batches) and not self.awaited)
+
+    def take(self) -> Batch:
+        """The oldest batch; an empty one if there is none."""
+        if not self._batches:
+            return Batch()
+        batch = self._batches.popleft()
+        self._waiting -= batch.size
+        self._has_room.set()
+        return batch
+
+    @property
+    def is_taken(self) -> bool:
+        return not self._batches

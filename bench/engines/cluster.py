@@ -1,0 +1,181 @@
+"""The Ray cluster of a run: one that RAY_ADDRESS names, or one of this machine that ends with it.
+
+What Ray does at once, and what blocks, happens in one thread. It lives as long as the process: Ray
+ties the processes that it starts to the thread that started them.
+"""
+
+import asyncio
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bench.engines.errors import EngineError
+from bench.own import is_users, words_of
+
+START_S = 120.0
+"""How long a cluster may take to start or to answer."""
+
+ANSWER_S = 30.0
+"""How long it may take to answer a question later."""
+
+STORE_BYTES = 256 * 2**20
+"""The object store of a cluster that is started here. Batches are in it, a few at a time."""
+
+ADDRESS = "RAY_ADDRESS"
+LOCAL = "local"
+
+T = TypeVar("T")
+
+
+class _Thread:
+    """A thread that does one thing after another. It does not delay the exit."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="ray", daemon=True).start()
+
+    async def __call__(self, work: Callable[[], T], most_s: float, what: str) -> T:
+        """Return or raise what `work` does. Raises `EngineError` if it takes longer."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def settle(given: list[T], error: BaseException | None) -> None:
+            if done.done():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(given[0])
+
+        def run() -> None:
+            given: list[T] = []
+            error: BaseException | None = None
+            try:
+                given.append(work())
+            except BaseException as raised:  # noqa: BLE001 - it is the caller's
+                error = raised
+            with suppress(RuntimeError):  # the loop may have closed
+                loop.call_soon_threadsafe(settle, given, error)
+
+        self._work.put(run)
+        try:
+            async with asyncio.timeout(most_s):
+                return await done
+        except TimeoutError:
+            raise EngineError(f"Ray took over {most_s:g} s to {what}") from None
+
+    def _run(self) -> None:
+        while True:
+            self._work.get()()
+
+
+class Cluster:
+    """Ray, as the head uses it. Made by `Cluster.open`."""
+
+    def __init__(self, thread: _Thread, ray: Any) -> None:
+        self._thread = thread
+        self._ray = ray
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, *, dashboard: bool = False, modules: Collection[str] = ()
+    ) -> AsyncIterator["Cluster"]:
+        """Join the cluster at RAY_ADDRESS, or start one with all cores of this machine. `modules`
+        are files and folders that players import. Raises `EngineError`.
+        """
+        ray = ray_module()
+        address = os.environ.get(ADDRESS) or LOCAL
+        given: dict[str, Any] = {
+            "address": address,
+            "log_to_driver": False,
+            "logging_level": logging.ERROR,
+            "configure_logging": True,
+        }
+        if modules:
+            given["runtime_env"] = {"py_modules": [*modules]}
+        if address == LOCAL:
+            given |= {"include_dashboard": dashboard, "object_store_memory": STORE_BYTES}
+        thread = _Thread()
+        try:
+            await thread(lambda: ray.init(**given), START_S, "start")
+        except EngineError:
+            raise
+        except Exception as error:  # whatever keeps Ray from starting
+            where = "can't start here" if address == LOCAL else f"at {address} can't be joined"
+            raise EngineError(f"a Ray cluster {where}: {words_of(error)}") from error
+        try:
+            yield cls(thread, ray)
+        finally:
+            with suppress(EngineError):
+                await asyncio.shield(thread(ray.shutdown, ANSWER_S, "end"))
+
+    async def cpus(self) -> int:
+        """How many CPUs the nodes have that are there now."""
+        found = await self._thread(self._ray.cluster_resources, ANSWER_S, "say what it has")
+        return int(found.get("CPU", 0))
+
+    async def nodes(self) -> int:
+        """How many nodes are there now."""
+        found = await self._thread(self._ray.nodes, ANSWER_S, "list its nodes")
+        return sum(bool(node["Alive"]) for node in found)
+
+    async def put(self, value: object) -> Any:
+        """A reference to a copy of the value in the object store."""
+        return await self._thread(lambda: self._ray.put(value), ANSWER_S, "store the plan")
+
+    async def start(self, kind: type, name: str, *arguments: Any) -> Any:
+        """An actor with one CPU of its own; it may have to wait for that."""
+
+        def start() -> Any:
+            options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "name": name}
+            return self._ray.remote(kind).options(**options).remote(*arguments)
+
+        return await self._thread(start, ANSWER_S, "ask for an actor")
+
+    async def kill(self, actor: Any) -> None:
+        """End an actor at once, if it has not ended."""
+        with suppress(EngineError, self._ray.exceptions.RayError, ValueError):
+            await self._thread(lambda: self._ray.kill(actor), ANSWER_S, "end an actor")
+
+
+def ray_module() -> Any:
+    """Ray, which sends no statistics about its use. Raises `EngineError` if it is not installed or
+    can't be used at RAY_ADDRESS.
+    """
+    if os.environ.get(ADDRESS, "").startswith("ray://"):
+        text = "is the address of Ray Client; name the cluster itself, as HOST:6379 or auto"
+        raise EngineError(f"{ADDRESS} {text}")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        text = "--engine ray needs the extra `ray`: pip install 'finport[ray]'"
+        raise EngineError(f"{text} ({error})") from error
+    return ray
+
+
+def own_modules(folder: Path) -> list[str]:
+    """The modules in a folder that this process has imported: the user's suite, agent or judge and
+    what they import. Players elsewhere can't import them unless they are sent along.
+    """
+    found = set()
+    for name, module in [*sys.modules.items()]:
+        if "." in name:
+            continue
+        places = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())]
+        for place in places:
+            if not place or not is_users(f"{place}{os.sep}"):
+                continue
+            path = Path(place)
+            path = path.parent if path.name == "__init__.py" else path
+            if path.parent == folder and path.suffix in ("", ".py"):
+                found.add(str(path))
+    return sorted(found)

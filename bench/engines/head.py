@@ -1,0 +1,348 @@
+"""The head: leases the episodes of a run to players and takes in what they give.
+
+It is the only process that writes to the run directory. It keeps as many players as the cluster has
+CPUs. What a player gave is taken in as a whole, between two steps of the event loop, and only while
+the player holds its leases. So each episode is recorded once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from bench.engines.cluster import Cluster
+from bench.engines.errors import EngineError
+from bench.engines.leases import MOST_LOSSES, Holder, Leases
+from bench.engines.player import Given, Leased, Opened, Player, software
+from bench.engines.work import Work
+from bench.record import Ending
+from bench.runs.directory import RunDirectory
+from bench.runs.driver import CLOSING_S, Owed
+from bench.runs.episode import begun, end, name_of
+from bench.runs.live import HostStates
+from gateway.trace import TraceError
+
+log = logging.getLogger("finport")
+
+LOOK_S = 1.0
+"""How often the head looks how many CPUs the cluster has."""
+
+OPEN_S = 300.0
+"""How long the head waits for the first player."""
+
+LINGER_S = 0.1
+"""How long a player collects episodes after the first one that ended."""
+
+LINGER_EACH_S = 0.01
+"""The same for each player: the head takes in at most 100 batches a second that are not full."""
+
+SILENCE_S = 60.0
+"""A player is lost that says nothing for so long and the time of an episode."""
+
+MOST_AHEAD = 10_000
+"""The most episodes that a player is leased beyond those that it can play at once."""
+
+END_S = 15.0
+"""How long players have to end in order."""
+
+HOSTS_S = 2.0
+
+MOST_FAILED_STARTS = 3
+
+_FAILED = {"breaker": "closed", "in_flight": 0, "waiting": 0}
+
+
+class LeaseError(Exception):
+    """A player still held an episode when its lease expired."""
+
+
+class Head:
+    """Plays the `owed` episodes of a run on a cluster. `players` is how many there should be; None
+    stands for one for each CPU.
+
+    `in_flight` and `done` are the progress, the other figures are for `run.json`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        work: Work,
+        reference: Any,
+        directory: RunDirectory,
+        owed: Iterator[Owed],
+        *,
+        players: int | None,
+        lost_with: tuple[type[BaseException], ...],
+        fatal: tuple[type[BaseException], ...],
+        begin: Callable[[Opened], None],
+    ) -> None:
+        self.done = len(directory.finished)
+        self.most_in_flight = self.most_players = self.lost_players = self.given_up = 0
+        self.judged = self.failed_judgements = 0
+        self.first_errors: dict[str, str] = {}
+        self.gone_on: dict[str, int] = {}
+        self.goes_on = False
+        plan = work.plan
+        self._wall_s = plan.limits.wall_s
+        judging_s = plan.judge.wall_s if plan.judge.type else 0.0
+        starting_s = plan.concurrency / plan.starts_per_s
+        self.leases = Leases(owed, self._wall_s + judging_s + starting_s + 2 * CLOSING_S)
+        self._cluster = cluster
+        self._work = work
+        self._reference = reference
+        self._directory = directory
+        self._players = players
+        self._lost_with = (*lost_with, LeaseError, TimeoutError)
+        self._fatal = fatal
+        self._begin = begin
+        self._first: Opened | None = None
+        self._beginning = asyncio.Lock()
+        self._actors: dict[str, Any] = {}
+        self._in_flight: dict[str, int] = {}
+        self._clients: dict[str, dict[str, Any]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._started = self._refused = self._failed_starts = 0
+        self._changed = asyncio.Event()
+        self._is_ending = False
+
+    @property
+    def in_flight(self) -> int:
+        return sum(self._in_flight.values())
+
+    async def run(self) -> None:
+        """Play all episodes. Once its task is cancelled, no agent gets a further turn, and what has
+        ended is recorded.
+
+        Raises `TraceError` when records can't be written, `EngineError`, and whatever the first
+        player refuses to begin with.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + OPEN_S
+        try:
+            while not self.leases.is_done:
+                await self._fill()
+                await self._until_something_ended()
+                if self._first is None and loop.time() > until:
+                    text = f"no player could start within {OPEN_S:g} s"
+                    raise EngineError(f"{text}: the cluster has no free CPU, or its nodes hang")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._end()
+
+    async def hosts(self) -> HostStates:
+        """The states of the upstream hosts, of all gateways together."""
+        actors = [*self._actors.values()]
+        if self._work.plan.gateway != "embedded":
+            actors = actors[:1]
+        found: HostStates = {}
+        async with asyncio.timeout(HOSTS_S):
+            for states in await asyncio.gather(*(actor.hosts.remote() for actor in actors)):
+                for name, state in states.items():
+                    known = found.setdefault(name, dict(_FAILED))
+                    for count in ("in_flight", "waiting"):
+                        known[count] += state[count]
+                    if state["breaker"] != "closed":
+                        known["breaker"] = state["breaker"]
+        return found
+
+    def calls(self) -> dict[str, Any]:
+        """What the players' calls to a gateway at a URL were, together; empty if it is embedded."""
+        clients = [client for client in self._clients.values() if client]
+        if not clients:
+            return {}
+        return {
+            "made": sum(client["made"] for client in clients),
+            "unanswered": sum(client["unanswered"] for client in clients),
+            **{
+                name: next((client[name] for client in clients if client[name]), None)
+                for name in ("first_silence", "no_streams")
+            },
+        }
+
+    async def _fill(self) -> None:
+        """Ask for the players that are missing."""
+        wanted = self._players
+        if wanted is None:
+            with suppress(EngineError, *self._lost_with):
+                wanted = await self._cluster.cpus()
+        if wanted is None:
+            return
+        while not self.leases.is_empty and len(self._tasks) < max(wanted - self._refused, 1):
+            name = f"finbench-{self._started + 1}"
+            self._tasks[name] = asyncio.create_task(self._serve(name, self._started))
+            self._started += 1
+
+    async def _until_something_ended(self) -> None:
+        """Wait for a player that ended, or a change, or for `LOOK_S`. Raises what a player's task
+        raised.
+        """
+        self._changed.clear()
+        changed = asyncio.create_task(self._changed.wait())
+        try:
+            await asyncio.wait(
+                {*self._tasks.values(), changed},
+                timeout=LOOK_S,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            changed.cancel()
+        for name in [name for name, task in self._tasks.items() if task.done()]:
+            self._tasks.pop(name).result()
+
+    async def _serve(self, name: str, number: int) -> None:
+        """Have one player, from its start to its end."""
+        holder = Holder(self._work.plan.concurrency)
+        try:
+            actor = await self._cluster.start(Player, name, self._reference, number, name)
+        except EngineError as error:
+            if self._first is None:
+                raise
+            log.warning("%s could not be started: %s", name, error)
+            return
+        try:
+            if await self._opened(actor, name):
+                self._actors[name] = actor
+                self.most_players = max(self.most_players, len(self._actors))
+                await self._feed(actor, name, holder)
+        except self._fatal as error:
+            raise EngineError(f"{name}: {_first_line(error)}") from error
+        except self._lost_with as error:
+            self._lose(name, holder, error)
+        finally:
+            self._actors.pop(name, None)
+            self._in_flight.pop(name, None)
+            self._tell()
+            with anyio.CancelScope(shield=True):
+                await self._cluster.kill(actor)
+
+    async def _opened(self, actor: Any, name: str) -> bool:
+        """Whether a player can begin. Raises what the first one refuses to begin with."""
+        found = await actor.open.remote()
+        async with self._beginning:
+            if not isinstance(found, Opened):
+                if self._first is None:
+                    raise found
+                return self._refuse(name, str(found))
+            mine = software(self._work)
+            if found.software != mine:
+                text = f"{name} on {found.node} has {found.software}, the head has {mine}"
+                if self._first is None:
+                    raise EngineError(text)
+                return self._refuse(name, text)
+            if self._first is None:
+                self._begin(found)
+                await self._directory.save()
+                self._first, self.goes_on = found, found.goes_on
+            elif found.about != self._first.about:
+                return self._refuse(name, f"on {found.node} answers come from {found.about}")
+        return True
+
+    def _refuse(self, name: str, why: str) -> bool:
+        self._refused += 1
+        log.warning("%s is not used: %s", name, why)
+        return False
+
+    async def _feed(self, actor: Any, name: str, holder: Holder) -> None:
+        """Lease episodes to a player and take in what it gives, until nothing more comes."""
+        loop, ahead = asyncio.get_running_loop(), 1
+        while True:
+            leased: Sequence[Owed] = ()
+            if not self._is_ending:
+                leased = self.leases.take(holder, holder.at_once + ahead, loop.time())
+            if not holder.held and not self._is_ending:
+                await self._changed.wait()
+                await asyncio.sleep(0)
+                continue
+            linger_s = max(LINGER_S, len(self._actors) * LINGER_EACH_S)
+            async with asyncio.timeout(self._wall_s + SILENCE_S):
+                given = await actor.exchange.remote([*map(self._leased, leased)], linger_s)
+            self._take_in(name, holder, given)
+            if given.failure is not None and not self._is_ending:
+                raise TraceError(given.failure)
+            if given.is_over:
+                return
+            if self.leases.has_expired(holder, loop.time()):
+                raise LeaseError("a lease expired")
+            for stream in (self._directory.calls, self._directory.episodes):
+                if stream.full:
+                    await stream.room()
+            ahead = min(max(2 * len(given.batch.names), 1), MOST_AHEAD)
+
+    def _leased(self, owed: Owed) -> Leased:
+        task, repeat = owed
+        return Leased(task.id, repeat, self._directory.moves.get(name_of(task, repeat), ()))
+
+    def _take_in(self, name: str, holder: Holder, given: Given) -> None:
+        """Record what a player gave. Raises `TraceError`."""
+        batch = given.batch
+        self.leases.ended(holder, batch.names)
+        if batch.metrics is not None:
+            calls, episodes = bytes(batch.calls), bytes(batch.episodes)
+            self._directory.take_in(calls, episodes, batch.metrics)
+        self.done += len(batch.names)
+        self.judged += batch.judged
+        self.failed_judgements += batch.failed_judgements
+        self.first_errors = batch.first_errors | self.first_errors
+        self.gone_on |= given.gone_on
+        self._in_flight[name] = given.in_flight
+        self._clients[name] = given.client
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        self._tell()
+
+    def _lose(self, name: str, holder: Holder, error: BaseException) -> None:
+        """Lease the episodes of a lost player again, and record those that are given up."""
+        if self._is_ending:
+            return
+        why, names = type(error).__name__, [*holder.held]
+        if self._first is None:
+            self._failed_starts += 1
+            if self._failed_starts >= MOST_FAILED_STARTS:
+                text = f"{MOST_FAILED_STARTS} players ended as they began"
+                raise EngineError(f"{text}, the last with {_first_line(error)}")
+        self.lost_players += 1
+        now = asyncio.get_running_loop().time() if isinstance(error, LeaseError) else None
+        given_up = self.leases.release(holder, now)
+        text = f"{names[0]} to {names[-1]}" if names else "none"
+        log.warning("%s was lost (%s) with %d episodes: %s", name, why, len(names), text)
+        for task, repeat in given_up:
+            assert self._first is not None  # noqa: S101 - it held an episode
+            record = begun(self._work.plan.suite, task, repeat, self._first.setting)
+            text = f"engine: the process that played it ended {MOST_LOSSES} times, last by {why}"
+            end(record, Ending.LOST, text)
+            self._directory.episodes.put(record)
+            self.first_errors.setdefault(record.ending, text)
+            self.done += 1
+            self.given_up += 1
+
+    def _tell(self) -> None:
+        """Wake all that wait for a change."""
+        self._changed.set()
+
+    async def _end(self) -> None:
+        """End all players, those that have begun in order."""
+        self._is_ending = True
+        self._tell()
+        for actor in self._actors.values():
+            with suppress(*self._lost_with):
+                actor.end.remote()
+        tasks = [*self._tasks.values()]
+        for name, task in self._tasks.items():
+            if name not in self._actors:
+                task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=END_S)
+        for task in tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                log.debug("a player ended with %s", type(ended).__name__)
+        self._tasks.clear()
+
+
+def _first_line(error: BaseException) -> str:
+    """The type of an error of Ray, and the last line of its text, which names the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1][:300]}" if lines else type(error).__name__
