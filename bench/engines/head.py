@@ -95,7 +95,7 @@ class Head:
         self._reference = reference
         self._directory = directory
         self._players = players
-        self._lost_with = (*lost_with, LeaseError, TimeoutError)
+        self._lost_with: tuple[type[BaseException], ...] = (*lost_with, LeaseError, TimeoutError)
         self._fatal = fatal
         self._begin = begin
         self._first: Opened | None = None
@@ -123,6 +123,7 @@ class Head:
         until = loop.time() + OPEN_S
         try:
             while not self.leases.is_done:
+                self._changed.clear()
                 await self._fill()
                 await self._until_something_ended()
                 if self._first is None and loop.time() > until:
@@ -179,7 +180,6 @@ class Head:
         """Wait for a player that ended, or a change, or for `LOOK_S`. Raises what a player's task
         raised.
         """
-        self._changed.clear()
         changed = asyncio.create_task(self._changed.wait())
         try:
             await asyncio.wait(
