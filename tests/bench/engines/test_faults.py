@@ -1,0 +1,137 @@
+"""Runs on Ray whose processes are killed: at the end nothing shows it but the time that it took."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clusters import Nodes, nodes
+from tests.support.commands import finbench
+from tests.support.waiting import block_until
+
+SECRETS = {
+    "FINPORT_RAPIDAPI_KEYS": "rapid-5e5b1c-key",
+    "FINBENCH_MODEL_KEY": "model-77ab02-key",
+    "FINPORT_SHAPE_WEBHOOK": "https://hooks.test/T0/9e1d77",
+}
+
+EPISODES = 144
+COMMON = ("run", "starter", "--episodes", str(EPISODES), "--seed", "7", "--snapshot", "s.snap")
+OFFLINE = (*COMMON, "--mode", "offline")
+ON_RAY = (*OFFLINE, "--engine", "ray", "--concurrency", "12", "--json")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Nodes]:
+    with nodes(1, **SECRETS) as found:
+        yield found
+
+
+@pytest.fixture
+def undisturbed() -> dict[str, Any]:
+    """What a run in one process gives. Its snapshot is in the working directory."""
+    recorded = finbench(*COMMON, "--mode", "record", "--upstream", "simulated", "--out", "r")
+    assert recorded.returncode == 0, recorded.stderr
+    done = finbench(*OFFLINE, "--out", "whole", "--json")
+    assert done.returncode == 0, done.stderr
+    return counted(json.loads(done.stdout))
+
+
+def counted(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics but for times, with the digest."""
+    for timed in ("latency_ms", "slowest", "most_failing"):
+        del metrics["traffic"][timed]
+    return metrics
+
+
+def episodes(out: str) -> list[dict[str, Any]]:
+    file = Path(out, "episodes.jsonl")
+    if not file.exists():
+        return []
+    whole, _, _ = file.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def about(out: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
+    return said
+
+
+def test_killed_players_and_a_killed_node_change_nothing(
+    cluster: Nodes, undisturbed: dict[str, Any]
+) -> None:
+    second = cluster.add()
+    run = cluster.begun(*ON_RAY, "--think-s", "0.3", "--out", "out")
+    block_until(lambda: len(cluster.players()) == 2 and len(episodes("out")) > 5)
+    on_first = next(pid for pid, parent in cluster.players().items() if not of(second, parent))
+    os.kill(on_first, signal.SIGKILL)
+    seen = len(episodes("out"))
+    block_until(lambda: len(episodes("out")) > seen + 20)
+    cluster.kill(second)
+    third = cluster.add()
+    try:
+        out, err = run.communicate(timeout=120)
+    finally:
+        cluster.kill(third)
+    assert run.returncode == 0, err
+    assert counted(json.loads(out)) == undisturbed
+    names = [record["episode"] for record in episodes("out")]
+    assert len(names) == len(set(names)) == EPISODES
+    engine = about("out")["engine"]
+    assert engine["lost_players"] == 2, err
+    assert engine["lost_episodes"] > 0
+    assert engine["given_up"] == 0
+    assert "finbench-1 was lost (ActorDiedError)" in err or "finbench-2 was lost" in err
+
+
+def of(node: Any, raylet: int) -> bool:
+    """Whether a raylet is that of a node."""
+    return bool(node.all_processes["raylet"][0].process.pid == raylet)
+
+
+def test_a_run_whose_head_was_killed_goes_on(cluster: Nodes, undisturbed: dict[str, Any]) -> None:
+    thinking = (*ON_RAY, "--think-s", "0.1", "--out", "out")
+    run = cluster.begun(*thinking)
+    block_until(lambda: len(episodes("out")) > EPISODES // 4)
+    run.kill()
+    run.communicate()
+    assert about("out")["ended"] == "interrupted"
+    done = cluster.finbench(*thinking, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert counted(json.loads(done.stdout)) == undisturbed
+    assert about("out")["episodes_before"] > EPISODES // 4
+    assert not cluster.players(), "those of the killed head have ended"
+
+
+POISONED = """
+import os
+from finport import Turn
+
+class Poisoned:
+    name = "poisoned"
+
+    async def act(self, episode):
+        if episode.task.id == "starter_5" and episode.repeat == 0:
+            os._exit(1)
+        return Turn(answer="42")
+"""
+
+
+def test_an_episode_that_ends_its_process_is_given_up_and_no_other(cluster: Nodes) -> None:
+    Path("mine.py").write_text(POISONED)
+    run = ("run", "starter", "--upstream", "simulated", "--agent", "mine:Poisoned", "--episodes")
+    done = cluster.finbench(
+        *(*run, "30", "--top-k", "0", "--engine", "ray", "--concurrency", "2", "--out", "out")
+    )
+    assert done.returncode == 0, done.stderr
+    endings = {record["episode"]: record["ending"] for record in episodes("out")}
+    assert len(endings) == 30
+    assert [name for name, ending in endings.items() if ending != "answer"] == ["starter_5.0"]
+    lost = next(record for record in episodes("out") if record["ending"] == "lost")
+    assert lost["error"].startswith("engine: the process that played it ended 3 times")
+    assert about("out")["first_errors"] == {"lost": lost["error"]}
+    assert about("out")["engine"]["given_up"] == 1

@@ -1,0 +1,106 @@
+"""Ray clusters of a few nodes on this machine, and runs on them."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.commands import FINBENCH
+
+STORE_BYTES = 80 * 2**20
+_SOON = {"health_check_period_ms": 300, "health_check_failure_threshold": 5}
+"""A node that is gone is missed soon."""
+
+
+class Nodes:
+    """A cluster whose nodes have one CPU each. Its files are in `folder`."""
+
+    def __init__(self, cluster: Any, folder: Path) -> None:
+        self._cluster = cluster
+        self.folder = folder
+
+    @property
+    def address(self) -> str:
+        address: str = self._cluster.address
+        return address
+
+    def add(self) -> Any:
+        return self._cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+
+    def kill(self, node: Any) -> None:
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def players(self) -> dict[int, int]:
+        """The processes of players, each with that of its node's raylet."""
+        raylets = {
+            node.all_processes["raylet"][0].process.pid for node in self._cluster.list_all_nodes()
+        }
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                is_player = (entry / "cmdline").read_bytes().startswith(b"ray::Player")
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if is_player and parent in raylets:
+                found[int(entry.name)] = parent
+        return found
+
+    def begun(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """`finbench` as a process that runs episodes on this cluster."""
+        env = {
+            **os.environ,
+            "FINPORT_CACHE_DIR": "cache",
+            "RAY_ADDRESS": self.address,
+            **environment,
+        }
+        return subprocess.Popen(
+            [*FINBENCH, *arguments],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finbench(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """The same, to its end."""
+        process = self.begun(*arguments, **environment)
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+@contextmanager
+def nodes(count: int, **environment: str) -> Iterator[Nodes]:
+    """A cluster of so many nodes, whose processes have the `environment` beside ours."""
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="r"))  # paths of sockets are short
+    changes = pytest.MonkeyPatch()
+    changes.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    changes.setenv("RAY_AUTH_TOKEN_PATH", str(folder / "token"))
+    for name, value in environment.items():
+        changes.setenv(name, value)
+    from ray.cluster_utils import Cluster
+
+    head = {
+        "num_cpus": 1,
+        "object_store_memory": STORE_BYTES,
+        "include_dashboard": False,
+        "temp_dir": str(folder),
+        "_system_config": _SOON,
+    }
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        found = Nodes(cluster, folder)
+        for _ in range(count - 1):
+            found.add()
+        yield found
+    finally:
+        cluster.shutdown()
+        changes.undo()
+        shutil.rmtree(folder, ignore_errors=True)
