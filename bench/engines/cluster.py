@@ -21,6 +21,8 @@ from bench.own import is_users, words_of
 START_S = 120.0
 """How long a cluster may take to start or to answer."""
 
+CONNECT_S = 10.0
+
 ANSWER_S = 30.0
 """How long it may take to answer a question later."""
 
@@ -102,6 +104,8 @@ class Cluster:
             given["runtime_env"] = {"py_modules": [*modules]}
         if address == LOCAL:
             given |= {"include_dashboard": dashboard, "object_store_memory": STORE_BYTES}
+        else:
+            await _check_answers(address)
         thread = _Thread()
         try:
             await thread(lambda: ray.init(**given), START_S, "start")
@@ -143,6 +147,20 @@ class Cluster:
         """End an actor at once, if it has not ended."""
         with suppress(EngineError, self._ray.exceptions.RayError, ValueError):
             await self._thread(lambda: self._ray.kill(actor), ANSWER_S, "end an actor")
+
+
+async def _check_answers(address: str) -> None:
+    """Raises `EngineError` if nothing listens at HOST:PORT: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, OverflowError, TimeoutError) as error:
+        text = f"no Ray cluster answers at {address}, which {ADDRESS} names"
+        raise EngineError(f"{text}: {type(error).__name__}") from error
+    writer.close()
 
 
 def ray_module() -> Any:

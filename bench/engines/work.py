@@ -54,7 +54,7 @@ def check_options(plan: RunPlan) -> None:
         return
     given = {one.name: getattr(plan.agent.options, one.name) for one in fields(plan.agent.options)}
     hidden = masked(given)
-    if names := [name for name, value in given.items() if hidden[name] != value]:
+    if names := [name for name, value in given.items() if value and hidden[name] != value]:
         raise EngineError(
             f"the agent's option {names[0]!r} looks like a credential, and options are sent "
             "through Ray; let the agent read it from an environment variable of each node"

@@ -101,6 +101,6 @@ def nodes(count: int, **environment: str) -> Iterator[Nodes]:
             found.add()
         yield found
     finally:
-        cluster.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
         changes.undo()
         shutil.rmtree(folder, ignore_errors=True)

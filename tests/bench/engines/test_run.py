@@ -1,23 +1,28 @@
-"""Runs on Ray whose processes are killed: at the end nothing shows it but the time that it took."""
+"""Runs on Ray. If processes are killed, at the end nothing shows it but the time that it took."""
 
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from tests.support.clusters import Nodes, nodes
-from tests.support.commands import finbench
+from tests.support.commands import finbench_in
 from tests.support.waiting import block_until
 
 SECRETS = {
     "FINPORT_RAPIDAPI_KEYS": "rapid-5e5b1c-key",
-    "FINBENCH_MODEL_KEY": "model-77ab02-key",
     "FINPORT_SHAPE_WEBHOOK": "https://hooks.test/T0/9e1d77",
+    "FINBENCH_MODEL_KEY": "model-77ab02-key",
 }
+"""Secrets of the nodes."""
+
+SECRETS_OF_HEAD = {name: value.replace("-", "-head-") for name, value in SECRETS.items()}
 
 EPISODES = 144
 COMMON = ("run", "starter", "--episodes", str(EPISODES), "--seed", "7", "--snapshot", "s.snap")
@@ -31,14 +36,23 @@ def cluster() -> Iterator[Nodes]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot, and the run `whole` that was played from it in one process."""
+    folder = tmp_path_factory.mktemp("recorded")
+    recording = (*COMMON, "--mode", "record", "--upstream", "simulated", "--out", "r")
+    for command in (recording, (*OFFLINE, "--out", "whole", "--json")):
+        done = finbench_in(folder, *command)
+        assert done.returncode == 0, done.stderr
+    (folder / "whole.json").write_text(done.stdout)
+    return folder
+
+
 @pytest.fixture
-def undisturbed() -> dict[str, Any]:
-    """What a run in one process gives. Its snapshot is in the working directory."""
-    recorded = finbench(*COMMON, "--mode", "record", "--upstream", "simulated", "--out", "r")
-    assert recorded.returncode == 0, recorded.stderr
-    done = finbench(*OFFLINE, "--out", "whole", "--json")
-    assert done.returncode == 0, done.stderr
-    return counted(json.loads(done.stdout))
+def undisturbed(recorded: Path) -> dict[str, Any]:
+    """What the run in one process gave. Its snapshot is in the working directory."""
+    Path("s.snap").hardlink_to(recorded / "s.snap")
+    return counted(json.loads((recorded / "whole.json").read_text()))
 
 
 def counted(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -135,3 +149,48 @@ def test_an_episode_that_ends_its_process_is_given_up_and_no_other(cluster: Node
     assert lost["error"].startswith("engine: the process that played it ended 3 times")
     assert about("out")["first_errors"] == {"lost": lost["error"]}
     assert about("out")["engine"]["given_up"] == 1
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """A model that answers at once."""
+
+    keys: ClassVar[set[str | None]] = set()
+
+    def do_POST(self) -> None:
+        self.keys.add(self.headers["Authorization"])
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"role": "assistant", "content": "42"}
+        said = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        text = json.dumps({**said, "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_secrets_are_those_of_the_node_and_in_no_file_of_ray(cluster: Nodes) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    asked = ("--agent", "llm", "--model", "m", "--base-url", url, "--upstream", "simulated")
+    try:
+        run = ("run", "starter", "--engine", "ray", "--episodes", "4", "--out", "out", *asked)
+        done = cluster.finbench(*run, "--json", **SECRETS_OF_HEAD)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["episodes"] == 4
+    assert Endpoint.keys == {f"Bearer {SECRETS['FINBENCH_MODEL_KEY']}"}
+    logs = [file for file in cluster.folder.rglob("*") if file.is_file()]
+    assert any(b"finbench-1 plays" in file.read_bytes() for file in logs), "these are the logs"
+    for file in (*logs, *Path("out").iterdir()):
+        found = file.read_bytes()
+        for secret in (*SECRETS.values(), *SECRETS_OF_HEAD.values()):
+            assert secret.encode() not in found, file

@@ -1,0 +1,54 @@
+"""What `--engine ray` refuses, before any process of Ray starts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import finbench
+
+RUN = ("run", "starter", "--engine", "ray", "--out", "out")
+
+WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from bench.cli.main import main; main()"
+
+
+def test_without_ray_the_error_names_the_extra() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_RAY, *RUN, "--upstream", "simulated"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "needs the extra `ray`: pip install 'finport[ray]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "address", "why"),
+    [
+        (("--mode", "record", "--snapshot", "s.snap"), "", "--engine ray can't record"),
+        ((), "127.0.0.1:6379", "can't share the quotas of live upstreams"),
+        (("--upstream", "simulated"), "ray://127.0.0.1:1", "RAY_ADDRESS is the address of Ray Cl"),
+        (("--upstream", "simulated"), "127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1"),
+    ],
+)
+def test_what_can_not_be_right_on_ray_is_refused(
+    options: tuple[str, ...], address: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    if address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    done = finbench(*RUN, *options)
+    assert done.returncode == 1, done.stderr
+    assert why in done.stderr
+    assert not Path("out").exists()
+
+
+def test_options_of_the_engine_are_for_it_only() -> None:
+    done = finbench("run", "starter", "--players", "2")
+    assert done.returncode == 2
+    assert "--players and --dashboard are for --engine ray only" in done.stderr
