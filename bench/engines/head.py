@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from math import ceil
 from typing import Any
 
 import anyio
@@ -42,8 +43,12 @@ LINGER_EACH_S = 0.01
 SILENCE_S = 60.0
 """A player is lost that says nothing for so long and the time of an episode."""
 
+AHEAD_S = 0.5
+"""A player is leased what it plays in this time beyond what it can play at once: it takes some time
+until it gets more. What waits with one player can't be played by another.
+"""
+
 MOST_AHEAD = 10_000
-"""The most episodes that a player is leased beyond those that it can play at once."""
 
 END_S = 15.0
 """How long players have to end in order."""
@@ -247,11 +252,13 @@ class Head:
 
     async def _feed(self, actor: Any, name: str, holder: Holder) -> None:
         """Lease episodes to a player and take in what it gives, until nothing more comes."""
-        loop, ahead = asyncio.get_running_loop(), 1
+        loop, per_s = asyncio.get_running_loop(), 0.0
         while True:
             leased: Sequence[Owed] = ()
+            began = loop.time()
             if not self._is_ending:
-                leased = self.leases.take(holder, holder.at_once + ahead, loop.time())
+                ahead = min(ceil(per_s * AHEAD_S), MOST_AHEAD)
+                leased = self.leases.take(holder, holder.at_once + ahead, began)
             if not holder.held and not self._is_ending:
                 await self._changed.wait()
                 await asyncio.sleep(0)
@@ -269,7 +276,8 @@ class Head:
             for stream in (self._directory.calls, self._directory.episodes):
                 if stream.full:
                     await stream.room()
-            ahead = min(max(2 * len(given.batch.names), 1), MOST_AHEAD)
+            took_s = max(loop.time() - began, 0.001)
+            per_s += (len(given.batch.names) / took_s - per_s) * min(took_s, 1.0)
 
     def _leased(self, owed: Owed) -> Leased:
         task, repeat = owed

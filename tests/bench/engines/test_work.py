@@ -38,7 +38,7 @@ def test_no_secret_is_sent_and_each_node_has_its_own(
     assert b"-secret" not in sent
     monkeypatch.setenv("FINPORT_RAPIDAPI_KEYS", "own")
     monkeypatch.setenv("FINPORT_MAX_ROWS", "7")
-    found = Work(work.plan, pickle.loads(sent), catalog, 3).settings_of(1)
+    found = Work(work.plan, pickle.loads(sent), catalog, 3).settings_of(1)  # noqa: S301
     assert [key.get_secret_value() for key in found.rapidapi_keys] == ["own"]
     assert found.upstream == "simulated"
     assert found.max_rows == 100, "a setting of the run, not of the node"
