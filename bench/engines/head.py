@@ -106,7 +106,7 @@ class Head:
         self._first: Opened | None = None
         self._beginning = asyncio.Lock()
         self._actors: dict[str, Any] = {}
-        self._in_flight: dict[str, int] = {}
+        self._holders: dict[str, Holder] = {}
         self._clients: dict[str, dict[str, Any]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = self._refused = self._failed_starts = 0
@@ -115,7 +115,7 @@ class Head:
 
     @property
     def in_flight(self) -> int:
-        return sum(self._in_flight.values())
+        return sum(min(len(one.held), one.at_once) for one in self._holders.values())
 
     async def run(self) -> None:
         """Play all episodes. Once its task is cancelled, no agent gets a further turn, and what has
@@ -209,7 +209,7 @@ class Head:
             return
         try:
             if await self._opened(actor, name):
-                self._actors[name] = actor
+                self._actors[name], self._holders[name] = actor, holder
                 self.most_players = max(self.most_players, len(self._actors))
                 await self._feed(actor, name, holder)
         except self._fatal as error:
@@ -218,7 +218,7 @@ class Head:
             self._lose(name, holder, error)
         finally:
             self._actors.pop(name, None)
-            self._in_flight.pop(name, None)
+            self._holders.pop(name, None)
             self._tell()
             with anyio.CancelScope(shield=True):
                 await self._cluster.kill(actor)
@@ -259,6 +259,7 @@ class Head:
             if not self._is_ending:
                 ahead = min(ceil(per_s * AHEAD_S), MOST_AHEAD)
                 leased = self.leases.take(holder, holder.at_once + ahead, began)
+                self.most_in_flight = max(self.most_in_flight, self.in_flight)
             if not holder.held and not self._is_ending:
                 await self._changed.wait()
                 await asyncio.sleep(0)
@@ -295,9 +296,7 @@ class Head:
         self.failed_judgements += batch.failed_judgements
         self.first_errors = batch.first_errors | self.first_errors
         self.gone_on |= given.gone_on
-        self._in_flight[name] = given.in_flight
         self._clients[name] = given.client
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
         self._tell()
 
     def _lose(self, name: str, holder: Holder, error: BaseException) -> None:

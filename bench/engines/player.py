@@ -83,7 +83,6 @@ class Given:
     """
 
     batch: Batch
-    in_flight: int
     gone_on: dict[str, int] = field(default_factory=dict)
     client: dict[str, Any] = field(default_factory=dict)
     failure: str | None = None
@@ -145,7 +144,6 @@ class Player:
         gone_on = driver.gone_on if driver else {}
         return Given(
             batch,
-            driver.in_flight if driver else 0,
             gone_on={name: gone_on.pop(name) for name in batch.names if name in gone_on},
             client=self._calls(),
             failure=self._failure(),
