@@ -2,9 +2,10 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,20 @@ class Nodes:
     def address(self) -> str:
         address: str = self._cluster.address
         return address
+
+    @property
+    def dashboard(self) -> str:
+        """The URL of the dashboard, where jobs are submitted."""
+        return f"http://{self._cluster.head_node.webui_url}"
+
+    @property
+    def has_token(self) -> bool:
+        return (self.folder / "token").exists()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of a client which reaches the cluster by its URL."""
+        return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
 
     def add(self) -> Any:
         return self._cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
@@ -76,7 +91,9 @@ class Nodes:
 
 
 @contextmanager
-def nodes(count: int, **environment: str) -> Iterator[Nodes]:
+def nodes(
+    count: int, environment: Mapping[str, str], *, has_dashboard: bool = False
+) -> Iterator[Nodes]:
     """A cluster of so many nodes, whose processes have the `environment` beside ours."""
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     folder = Path(tempfile.mkdtemp(prefix="r"))  # paths of sockets are short
@@ -87,13 +104,16 @@ def nodes(count: int, **environment: str) -> Iterator[Nodes]:
         changes.setenv(name, value)
     from ray.cluster_utils import Cluster
 
-    head = {
+    head: dict[str, Any] = {
         "num_cpus": 1,
         "object_store_memory": STORE_BYTES,
-        "include_dashboard": False,
+        "include_dashboard": has_dashboard,
         "temp_dir": str(folder),
         "_system_config": _SOON,
     }
+    if has_dashboard:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            head["dashboard_port"] = free.getsockname()[1]
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         found = Nodes(cluster, folder)

@@ -36,7 +36,7 @@ ON_RAY = (*OFFLINE, "--engine", "ray", "--concurrency", "12", "--json")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Nodes]:
-    with nodes(1, **SECRETS) as found:
+    with nodes(1, SECRETS) as found:
         yield found
 
 
