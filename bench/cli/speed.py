@@ -25,7 +25,8 @@ def speed(names: tuple[str, ...], as_json: bool) -> None:
     well), `model` (a request to a model, against the official client), `hangs` (a healthy host
     while others hang), `rows` (the cost of a million rows), `compress` (shortened answers),
     `market` (sessions of a recorded market), `drift` (two snapshots compared; writes 2 GB), `wire`
-    (a run over streams of calls, against one in process and one request a call; writes 1 GB).
+    (a run over streams of calls, against one in process and one request a call; writes 1 GB), `ray`
+    (a run on Ray with two players, against one in a single process, if the extra is installed).
     Default: all.
     """
     from bench.speed import main as measurements

@@ -108,6 +108,7 @@ class Head:
         self._actors: dict[str, Any] = {}
         self._holders: dict[str, Holder] = {}
         self._clients: dict[str, dict[str, Any]] = {}
+        self._cpu_s: dict[str, float] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = self._refused = self._failed_starts = 0
         self._changed = asyncio.Event()
@@ -116,6 +117,11 @@ class Head:
     @property
     def in_flight(self) -> int:
         return sum(min(len(one.held), one.at_once) for one in self._holders.values())
+
+    @property
+    def players_cpu_s(self) -> float:
+        """The time of processors that players took since they were ready."""
+        return sum(self._cpu_s.values())
 
     async def run(self) -> None:
         """Play all episodes. Once its task is cancelled, no agent gets a further turn, and what has
@@ -297,6 +303,7 @@ class Head:
         self.first_errors = batch.first_errors | self.first_errors
         self.gone_on |= given.gone_on
         self._clients[name] = given.client
+        self._cpu_s[name] = given.cpu_s
         self._tell()
 
     def _lose(self, name: str, holder: Holder, error: BaseException) -> None:

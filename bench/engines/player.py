@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -79,12 +80,14 @@ class Opened:
 @dataclass(slots=True)
 class Given:
     """What a player gives: a batch, and how it is. `client` counts the calls to a gateway at a URL
-    since the player began; `failure` says why it can't go on, `is_over` that nothing more comes.
+    since the player began, and `cpu_s` the time of its processor. `failure` says why it can't go
+    on, `is_over` that nothing more comes.
     """
 
     batch: Batch
     gone_on: dict[str, int] = field(default_factory=dict)
     client: dict[str, Any] = field(default_factory=dict)
+    cpu_s: float = 0.0
     failure: str | None = None
     is_over: bool = False
 
@@ -112,6 +115,7 @@ class Player:
         self._running: asyncio.Task[None] | None = None
         self._driver: Driver | None = None
         self._client: Any = None
+        self._cpu_before_s = 0.0
         self._given = _Counters(work.plan.suite.name)
 
     async def open(self) -> Opened | Exception:
@@ -146,6 +150,7 @@ class Player:
             batch,
             gone_on={name: gone_on.pop(name) for name in batch.names if name in gone_on},
             client=self._calls(),
+            cpu_s=time.process_time() - self._cpu_before_s,
             failure=self._failure(),
             is_over=self._is_over,
         )
@@ -189,6 +194,7 @@ class Player:
             node = socket.gethostname()
             self._opened = Opened(node, os.getpid(), software(work), about, agent.name, goes_on)
             self._is_open.set()
+            self._cpu_before_s = time.process_time()
             with calmed_collector(YOUNG):
                 await self._driver.play(_Endless(self._owed), most=plan.concurrency)
 

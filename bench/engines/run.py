@@ -61,7 +61,7 @@ async def run_on_ray(
         ready: list[float] = []
 
         def begin(first: Opened) -> None:
-            ready.append(time.perf_counter())
+            ready.extend((time.perf_counter(), time.process_time()))
             directory.about = directory.about.updated(first.about)
             directory.check_comparable()
 
@@ -81,6 +81,7 @@ async def run_on_ray(
             await head.run()
         started = ready[0] if ready else time.perf_counter()
         took_s = time.perf_counter() - started
+        head_cpu_s = time.process_time() - ready[1] if ready else 0.0
         made = directory.metrics.traffic.latency_ms.count - calls
         figures: dict[str, Any] = {
             "episodes": head.done,
@@ -102,6 +103,8 @@ async def run_on_ray(
                 "lost_players": head.lost_players,
                 "lost_episodes": head.leases.lost,
                 "given_up": head.given_up,
+                "head_cpu_s": round(head_cpu_s, 3),
+                "players_cpu_s": round(head.players_cpu_s, 3),
             },
         }
         if directory.moves:

@@ -35,6 +35,7 @@ from bench.speed import live as speed_live
 from bench.speed import market as speed_market
 from bench.speed import model as speed_model
 from bench.speed import overload as speed_overload
+from bench.speed import ray as speed_ray
 from bench.speed import rows as speed_rows
 from bench.speed import shapes as speed_shapes
 from bench.speed import strangers as speed_strangers
@@ -148,4 +149,5 @@ ALL = {
     "drift": Measurement(speed_drift.drift, 600),
     "wire": _on_loop(speed_wire.wire, 300),
     "gateways": _on_loop(speed_gateways.gateways, 100),
+    "ray": _on_loop(speed_ray.ray, 420),
 }
