@@ -1,5 +1,6 @@
 """Ray clusters of a few nodes on this machine, and runs on them."""
 
+import json
 import os
 import shutil
 import socket
@@ -12,7 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.checkout import ROOT
 from tests.support.commands import FINBENCH
+
+SNAPSHOT = ROOT / "tests" / "bench" / "runs" / "data" / "recorded.snap"
+"""Answers to some of the calls of the starter suite; the others fail."""
 
 STORE_BYTES = 80 * 2**20
 _SOON = {"health_check_period_ms": 300, "health_check_failure_threshold": 5}
@@ -53,9 +58,7 @@ class Nodes:
 
     def players(self) -> dict[int, int]:
         """The processes of players, each with that of its node's raylet."""
-        raylets = {
-            node.all_processes["raylet"][0].process.pid for node in self._cluster.list_all_nodes()
-        }
+        raylets = {raylet_of(node) for node in self._cluster.list_all_nodes()}
         found = {}
         for entry in Path("/proc").glob("[0-9]*"):
             try:
@@ -124,3 +127,29 @@ def nodes(
         cluster.shutdown()  # type: ignore[no-untyped-call]
         changes.undo()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def raylet_of(node: Any) -> int:
+    """The process of a node that starts the others."""
+    found: int = node.all_processes["raylet"][0].process.pid
+    return found
+
+
+def counted(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics but for times, with the digest."""
+    for timed in ("latency_ms", "slowest", "most_failing"):
+        del metrics["traffic"][timed]
+    return metrics
+
+
+def episodes(out: str) -> list[dict[str, Any]]:
+    file = Path(out, "episodes.jsonl")
+    if not file.exists():
+        return []
+    whole, _, _ = file.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def about(out: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
+    return said

@@ -11,8 +11,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.support.checkout import ROOT
-from tests.support.clusters import Nodes, nodes
+from tests.support.clusters import (
+    SNAPSHOT,
+    Nodes,
+    about,
+    counted,
+    episodes,
+    nodes,
+    raylet_of,
+)
 from tests.support.commands import finbench
 from tests.support.waiting import block_until
 
@@ -26,7 +33,6 @@ SECRETS = {
 SECRETS_OF_HEAD = {name: value.replace("-", "-head-") for name, value in SECRETS.items()}
 
 EPISODES = 108
-SNAPSHOT = ROOT / "tests" / "bench" / "runs" / "data" / "recorded.snap"
 OFFLINE = (
     *("run", "starter", "--episodes", str(EPISODES), "--seed", "7"),
     *("--snapshot", str(SNAPSHOT), "--mode", "offline"),
@@ -48,33 +54,13 @@ def undisturbed() -> dict[str, Any]:
     return counted(json.loads(done.stdout))
 
 
-def counted(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Metrics but for times, with the digest."""
-    for timed in ("latency_ms", "slowest", "most_failing"):
-        del metrics["traffic"][timed]
-    return metrics
-
-
-def episodes(out: str) -> list[dict[str, Any]]:
-    file = Path(out, "episodes.jsonl")
-    if not file.exists():
-        return []
-    whole, _, _ = file.read_text().rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def about(out: str) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
-    return said
-
-
 def test_a_node_joins_and_is_killed_and_a_player_too_and_nothing_changes(
     cluster: Nodes, undisturbed: dict[str, Any]
 ) -> None:
     run = cluster.begun(*ON_RAY, "--think-s", "0.2", "--out", "out")
     second = cluster.add()
     block_until(lambda: len(cluster.players()) == 2 and len(episodes("out")) > 5)
-    on_first = next(pid for pid, parent in cluster.players().items() if not of(second, parent))
+    on_first = next(pid for pid, parent in cluster.players().items() if parent != raylet_of(second))
     os.kill(on_first, signal.SIGKILL)
     seen = len(episodes("out"))
     block_until(lambda: len(episodes("out")) > seen + 10)
@@ -89,11 +75,6 @@ def test_a_node_joins_and_is_killed_and_a_player_too_and_nothing_changes(
     assert engine["lost_episodes"] > 0
     assert engine["given_up"] == 0
     assert "finbench-1 was lost (ActorDiedError)" in err or "finbench-2 was lost" in err
-
-
-def of(node: Any, raylet: int) -> bool:
-    """Whether a raylet is that of a node."""
-    return bool(node.all_processes["raylet"][0].process.pid == raylet)
 
 
 def test_a_run_whose_head_was_killed_goes_on(cluster: Nodes, undisturbed: dict[str, Any]) -> None:
