@@ -43,9 +43,6 @@ def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(shutil.which(program) is None, reason=reason)
 
 
-PROXIES = [pytest.param(name, marks=needs(name)) for name in ("nginx", "haproxy")]
-
-
 def own_address() -> str:
     """A loopback address that nothing else uses, so that a port on it stays free in a restart."""
     return "127." + ".".join(str(random.randint(2, 250)) for _ in range(3))
