@@ -75,6 +75,7 @@ class Leases:
         Raises `StoreError`; the caller then goes on without a lease.
         """
         keys = [self._places.of(kind, key) for kind in ("lease", "ended", "answer")]
+        keys.append(self._places.of_bucket("fence", self._places.bucket_of(key)))
         arguments = [self._store.name, int(LEASE_S * 1e3), waited_for]
         said = await self._store.run("acquire", keys, arguments)
         kind, fence = said[0], int(said[1] or 0)

@@ -236,6 +236,7 @@ class Clients:
         self._shared: SharedKeys | None = None
         self._from_others: tuple[KeyEntry, ...] = ()
         self._changed = asyncio.Event()
+        self._untold = False
         if settings.redis_url is not None:
             self._from_others = remembered(self._path)
         self._admit()
@@ -340,7 +341,7 @@ class Clients:
                 complaint = text, str(error)
             except Exception:  # otherwise no key could be revoked from here on
                 log.exception("clients file %s: could not see whether it changed", self._path)
-            if self._changed.is_set():
+            if self._changed.is_set() or self._untold:
                 self._changed.clear()
                 await self._exchange()
 
@@ -354,16 +355,17 @@ class Clients:
         if self._shared is None:
             return
         try:
-            known = merged(
-                self._from_others,
-                await self._shared.exchange(merged(self._from_others, self._in_file)),
-            )
+            known = await self._shared.exchange(merged(self._from_others, self._in_file))
+            self._untold = False
+            known = merged(self._from_others, known)
             if known != self._from_others:
                 self._from_others = known
                 self._admit()
                 await to_thread.run_sync(self._shared.remember, known)
         except StoreError as error:
-            log.warning("keys are not shared with other gateways: %s", error)
+            if not self._untold:
+                log.warning("keys are not shared with other gateways for now: %s", error)
+            self._untold = True
         except OSError as error:
             log.warning("the shared keys can't be kept on this machine: %s", error)
         except Exception:  # otherwise no key could be revoked from here on

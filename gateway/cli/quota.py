@@ -29,7 +29,8 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
         raise click.UsageError(f"no RapidAPI tool asks {host!r}")
     plans = {name: plan for name, plan in plans_of(settings, catalog).items() if name in asked}
     try:
-        every = standings(settings.ledger_path, settings.secrets, plans, time.time())
+        shared = settings.redis_url is not None
+        every = standings(settings.ledger_path, settings.secrets, plans, time.time(), shared=shared)
     except OSError as error:
         raise click.ClickException(str(error)) from error
     rows = [
@@ -39,7 +40,8 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
             "span": s.span,
             "used": s.used,
             "quota": s.quota,
-            "left": None if s.quota is None else max(s.quota - s.used, 0),
+            **({"part": s.part} if shared else {}),
+            "left": None if s.quota is None else max(int(s.left), 0),
             "resets_at": _utc(s.resets_at),
             "from": "upstream" if s.learned else "plan",
         }

@@ -55,6 +55,7 @@ SELECT part FROM allotment WHERE key = ? AND host = ? AND span = ? AND span_end 
 _ADD_PART = """
 INSERT INTO allotment VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET part = max(part + ?, 0)
 """
+_HAS_PARTS = "SELECT 1 FROM sqlite_master WHERE name = 'allotment'"
 _FORGET_PARTS = "DELETE FROM allotment WHERE span_end <= ?"
 _READ = "SELECT key, host, span, learned, used, quota, resets_at, noted_at FROM account"
 _READ_OLD = "SELECT key, host, span, learned, used, quota, resets_at, ? FROM quota"
@@ -285,16 +286,24 @@ def planned(plan: PlanLimits | None, key: str, host: str, now: float) -> list[St
     return [Standing(key, host, span, False, 0, quota, end) for span, quota, end in spans]
 
 
-def read_accounts(path: Path, now: float) -> list[Standing]:
-    """The current accounts in a file that others may be writing. Raises `OSError`."""
+def read_accounts(path: Path, now: float, *, shared: bool = False) -> list[Standing]:
+    """The current accounts in a file that others may be writing; if machines share quotas, with
+    this machine's parts. Raises `OSError`.
+    """
+    parts: dict[tuple[str, str, str, float], int] = {}
     if not path.exists():
         return []
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=LOCK_S)) as db:
             found = db.execute(_READ_OLD, (now,)) if _is_old(db) else db.execute(_READ)
             every = [s for s in _standings(found, now) if now < s.resets_at]
+            if shared and db.execute(_HAS_PARTS).fetchone():
+                found = db.execute("SELECT key, host, span, span_end, part FROM allotment")
+                parts = {(key, host, span, end): part for key, host, span, end, part in found}
     except sqlite3.Error as error:
         raise OSError(f"the quota ledger {path} can't be read: {error}") from None
+    for s in every if shared else ():
+        s.part = parts.get(_span_of(s), 0)
     current: dict[tuple[str, str, str, bool], Standing] = {}
     for s in sorted(every, key=lambda s: -s.resets_at):
         if s.learned or s.resets_at - now <= _LONGEST_S.get(s.span, 0.0):

@@ -6,7 +6,8 @@ some more than it needs now, so that it can go on while Redis is away. What it h
 end it gives back. A killed machine's part stays its own until the span ends.
 
 A Redis that was emptied knows no parts. So for `SETTLE_S` it allots nothing, and every machine
-reports the parts that it has.
+reports the part that it has, and how much it knows to be allotted to all. So the part of a machine
+that is not there counts too, if one that is there asked for more after it.
 """
 
 import asyncio
@@ -44,6 +45,7 @@ class Allotments:
         self._settle_ms = int(settle_s * 1e3)
         self.machine = ""
         self._ledger_name = ledger_name
+        self._allotted_to_all: dict[str, int] = {}
         self.locks: defaultdict[tuple[str, str, str, float], asyncio.Lock] = defaultdict(
             asyncio.Lock
         )
@@ -56,7 +58,12 @@ class Allotments:
         return Allotted(more, max(quota - all_parts, 0), wait_ms / 1e3)
 
     async def report(self, parts: Sequence[Standing]) -> None:
-        """Tell Redis which parts this machine has. Raises `StoreError`."""
+        """Tell Redis which parts this machine has, and what it knows of the others'. Raises
+        `StoreError`.
+        """
+        current = {self._account(standing) for standing in parts}
+        known = self._allotted_to_all.items()
+        self._allotted_to_all = {name: number for name, number in known if name in current}
         for standing in parts:
             await self._told(standing, 0, 0)
 
@@ -71,10 +78,13 @@ class Allotments:
     async def _told(self, standing: Standing, wanted: int, quota: int) -> tuple[int, int, int]:
         has = max(standing.part or 0, standing.used)
         left_ms = int(max(standing.resets_at - self.store.wall(), 0) * 1e3) + _AFTER_END_MS
-        keys = [self._account(standing), self.store.key("epoch")]
+        account = self._account(standing)
+        keys = [account, self.store.key("epoch")]
+        known = self._allotted_to_all.get(account, 0)
         divisor = SHARES * self.store.gateways
         arguments = [self.machine, has, wanted, quota, divisor, self._settle_ms, left_ms]
-        part, all_parts, wait_ms = await self.store.run("allot", keys, arguments)
+        part, all_parts, wait_ms = await self.store.run("allot", keys, [*arguments, known])
+        self._allotted_to_all[account] = int(all_parts)
         return int(part), int(all_parts), int(wait_ms)
 
     def _account(self, s: Standing) -> str:

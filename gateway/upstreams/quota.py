@@ -530,18 +530,27 @@ class Ledger:
 
 
 def standings(
-    path: Path, secrets: Iterable[str], plans: Mapping[str, PlanLimits], now: float
+    path: Path,
+    secrets: Iterable[str],
+    plans: Mapping[str, PlanLimits],
+    now: float,
+    *,
+    shared: bool = False,
 ) -> list[Standing]:
     """The current accounts, by host: those in the ledger at `path`, which others may be writing,
-    and the unused ones of `plans`. Raises `OSError`.
+    and the unused ones of `plans`; if machines share quotas, with this machine's parts. Raises
+    `OSError`.
     """
-    every = {(s.host, s.key, s.learned, s.span): s for s in read_accounts(path, now)}
+    found = read_accounts(path, now, shared=shared)
+    every = {(s.host, s.key, s.learned, s.span): s for s in found}
     for host, plan in plans.items():
         for secret in secrets:
             for standing in planned(plan, Key.of(secret).id, host, now):
                 place = (host, standing.key, False, standing.span)
                 if place in every:
                     standing.used = every[place].used
+                    if standing.is_allotted:
+                        standing.part = every[place].part
                 if place in every or standing.quota is not None:
                     every[place] = standing
     return [every[place] for place in sorted(every)]

@@ -24,7 +24,17 @@ async def works(url: str) -> bool:
 
 
 async def test_a_user_with_a_password(tmp_path: Path) -> None:
-    rights = ("on", ">s3cret", "~{finport*", "-@all", "+@read", "+@write", "+@scripting", "+time")
+    rights = (
+        "on",
+        ">s3cret",
+        "~{finport*",
+        "-@all",
+        "+@read",
+        "+@write",
+        "+@scripting",
+        "+time",
+        "+info",
+    )
     async with redis_server(tmp_path) as server:
         await server.tell("ACL", "SETUSER", "finport", *rights)
         await server.tell("ACL", "SETUSER", "default", "off")

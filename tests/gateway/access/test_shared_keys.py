@@ -121,3 +121,20 @@ async def test_redis_holds_no_key_and_takes_no_entry_that_is_none(tmp_path: Path
         async with clients(redis, tmp_path / "b") as b:
             assert may_call(b, key)
             assert [client.id for client in b] == [entry.id]
+
+
+async def test_what_changed_while_redis_was_away_is_told_when_it_is_back(tmp_path: Path) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        clients(redis, tmp_path / "a") as a,
+        clients(redis, tmp_path / "b") as b,
+    ):
+        key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
+        await until(lambda: may_call(b, key))
+        redis.pause()
+        await until(lambda: a._shared is not None and a._shared.store.is_away)
+        keys.revoke(tmp_path / "a" / "clients.json", entry.id)
+        await until(lambda: not may_call(a, key))
+        await until(lambda: a._untold)
+        redis.resume()
+        await until(lambda: not may_call(b, key))

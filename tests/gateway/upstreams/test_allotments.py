@@ -107,6 +107,29 @@ async def test_a_machine_that_returns_goes_on_with_its_part(tmp_path: Path) -> N
             assert await sent(again) == 99
 
 
+async def test_an_emptied_redis_learns_of_a_machine_that_is_stopped_from_another(
+    tmp_path: Path,
+) -> None:
+    async with redis_server(tmp_path) as redis, ledger(redis, tmp_path / "one", 200) as one:
+        async with ledger(redis, tmp_path / "two", 200) as two:
+            assert await sent(two, most=60) == 60
+            await one.take(HOST, 30.0)
+            await redis.kill()
+            await until(lambda: two._allotments and two._allotments.store.is_away)
+        await redis.start()  # "two" is not there to report
+        await until(lambda: one._allotments and not one._allotments.store.is_away)
+        assert await sent(one) + 1 + 60 <= 200
+
+
+async def test_a_clock_that_is_set_back_stops_no_host(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis, SharedStore.open(redis.url) as store:
+        await store.ask("SET", "{p}:pace", f"{(time.time() + 3_600) * 1e6:.0f}")
+        pace = SharedPace(store, "{p}:pace", 10.0)
+        async with asyncio.timeout(5):
+            await pace.start()
+        await pace.close()
+
+
 async def test_starts_at_a_rate_are_spaced_over_all_gateways(tmp_path: Path) -> None:
     async with (
         redis_server(tmp_path) as redis,
