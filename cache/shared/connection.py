@@ -1,27 +1,38 @@
 """Connections to Redis by URL: one server, a cluster, or the primary that sentinels name.
 
 `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` (TLS) and `unix://` are URLs of redis-py, with its
-query parameters. `redis+cluster://` and `rediss+cluster://` name a node of a cluster.
+query parameters for TLS. `redis+cluster://` and `rediss+cluster://` name a node of a cluster.
 `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/SERVICE/DB` names sentinels, whose primary is
 asked; `rediss+sentinel://` uses TLS. A command is sent once: none is repeated by the library.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 SCHEMES = (
     *("redis", "rediss", "unix", "redis+cluster", "rediss+cluster"),
     *("redis+sentinel", "rediss+sentinel"),
 )
 
+SENTINEL_PORT = 26379
+
 CONNECT_S = 1.0
 ANSWER_S = 1.0
 """How long a connection waits for an answer."""
 
 Command = tuple[Any, ...]
+
+_FORM = "redis://USER:PASSWORD@HOST:PORT/DB"
+_SENTINEL_FORM = "redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/SERVICE/DB"
+_PARAMETERS = (
+    *("db", "ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile"),
+    *("ssl_cert_reqs", "ssl_check_hostname"),
+)
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[1-9][0-9]{0,4})?")
 
 
 class Connection(Protocol):
@@ -31,27 +42,35 @@ class Connection(Protocol):
 
 
 def address_of(url: str) -> str:
-    """Where Redis is, for people: without user, password and parameters. Raises `ValueError`."""
+    """Where Redis is, for people: without user, password and parameters. Raises `ValueError`, whose
+    text has no part of the URL.
+    """
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(f"must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
-    place = parts.netloc.rpartition("@")[2]
+    _check_parameters(parts.query)
     if parts.scheme == "unix":
+        if parts.netloc.rpartition("@")[2] or len(parts.path) < len("/x"):
+            raise ValueError("must be of the form unix:///PATH")
         return parts.path
-    if not place or not url.isprintable():
-        raise ValueError("must be of the form redis://USER:PASSWORD@HOST:PORT/DB")
-    if parts.scheme.endswith("+sentinel"):
-        service = parts.path.strip("/").split("/")[0]
-        if not service:
-            raise ValueError("must name the service: redis+sentinel://HOST:PORT,HOST:PORT/SERVICE")
-        return f"{service} at {place}"
-    try:
-        is_whole = parts.hostname and parts.port != 0
-    except ValueError:  # its text has the port, which may be a password
-        is_whole = False
-    if not is_whole:
-        raise ValueError("must be of the form redis://USER:PASSWORD@HOST:PORT/DB")
-    return place
+    places = parts.netloc.rpartition("@")[2]
+    is_sentinels = parts.scheme.endswith("+sentinel")
+    form = _SENTINEL_FORM if is_sentinels else _FORM
+    service, _, db = parts.path.strip("/").partition("/") if is_sentinels else ("", "", "")
+    db = db if is_sentinels else parts.path.strip("/")
+    every = places.split(",") if is_sentinels else [places]
+    is_whole = all(_PLACE.fullmatch(place) for place in every) and (service or not is_sentinels)
+    if not is_whole or not url.isprintable() or not (db.isdecimal() or not db):
+        raise ValueError(f"must be of the form {form}")
+    return f"{service} at {places}" if is_sentinels else places
+
+
+def _check_parameters(query: str) -> None:
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _PARAMETERS:
+            raise ValueError(f"must have no other parameters than {', '.join(_PARAMETERS)}")
+        if name == "db" and not value.isdecimal():
+            raise ValueError("must have a number as its parameter db")
 
 
 @asynccontextmanager
@@ -98,8 +117,8 @@ def _of_sentinels(scheme: str, url: str, options: dict[str, Any]) -> tuple[Any, 
     name, _, password = user.partition(":")
     hosts = []
     for place in places.split(","):
-        host, _, port = place.rpartition(":")
-        hosts.append((host or port, int(port) if host else 26379))
+        found = urlsplit(f"//{place}")
+        hosts.append((found.hostname, found.port or SENTINEL_PORT))
     service, _, db = parts.path.strip("/").partition("/")
     given = {
         "username": unquote(name) or None,

@@ -198,10 +198,7 @@ class SharedStore:
             with anyio.move_on_after(BEAT_S):
                 await self._closing.wait()
             if not self._closing.is_set():
-                try:
-                    await self._beat(counted=counted)
-                except Exception:  # without beats it would stay away for good
-                    log.exception("a beat to Redis failed")
+                await self._beat(counted=counted)
 
     async def _beat(self, *, counted: bool) -> None:
         counts = {name: n - self._told[name] for name, n in [*self.counts.items()][:MOST_COUNTS]}
@@ -215,21 +212,22 @@ class SharedStore:
             else:
                 seconds, micros = await self.ask("TIME", forced=True)
                 said = [int(seconds) * 10**6 + int(micros), 1, b"0", b"0"]
+            now = Beat(max(int(said[1]), 1), int(said[2]), said[3].decode(errors="replace"))
+            offset_s = int(said[0]) / 1e6 - (began + time.time()) / 2
         except Away:
             return
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - an answer may be anything, and beats go on
             self._present()
             if self._refusal is None:
                 log.warning("Redis at %s refuses writes: %s", self.address, error)
             self._refusal = str(error)[:200]
             return
         self._told.update(counts)
-        self._offset_s = int(said[0]) / 1e6 - (began + time.time()) / 2
+        self._offset_s = offset_s
         self._present()
         if self._refusal is not None and counted:
             log.warning("Redis at %s takes writes again", self.address)
             self._refusal = None
-        now = Beat(max(int(said[1]), 1), int(said[2]), said[3].decode())
         before, self.last = self.last, now
         if before != now:
             for listener in self._listeners:

@@ -8,8 +8,8 @@
 -- What is known is kept without a machine's name: it counts for machines that are not there to report.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local epoch = tonumber(redis.call('GET', KEYS[2]) or '0')
-if epoch == 0 or epoch > now then -- an emptied Redis, or a clock that was set back
+local epoch = tonumber(redis.call('GET', KEYS[2]) or '')
+if not epoch or epoch > now then -- an emptied Redis, or a clock that was set back
   epoch = now
   redis.call('SET', KEYS[2], string.format('%.0f', now))
 end

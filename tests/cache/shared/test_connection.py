@@ -105,7 +105,9 @@ async def test_sentinels_name_the_primary(tmp_path: Path) -> None:
     "url",
     [
         *("http://127.0.0.1:6379", "127.0.0.1:6379", "redis://", "redis://user:s3cret"),
-        *("redis+sentinel://127.0.0.1:26379", "redis://host:s3cret/0"),
+        *("redis+sentinel://127.0.0.1:26379", "redis://host:s3cret/0", "redis://host/s3cret"),
+        *("redis+sentinel://host:s3cret/main", "redis+sentinel://host/main/s3cret"),
+        *("redis://host?decode_responses=s3cret", "redis://host?db=s3cret", "unix://s3cret"),
     ],
 )
 def test_a_url_that_is_none_is_refused_without_its_secrets(url: str) -> None:
@@ -114,6 +116,17 @@ def test_a_url_that_is_none_is_refused_without_its_secrets(url: str) -> None:
     assert "s3cret" not in str(refused.value)
 
 
+async def test_garbage_in_the_keys_of_all_is_no_harm(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as server:
+        for name in ("epoch", "clients_version"):
+            await server.tell("SET", f"{{finport}}:{name}", "\xff no number")
+        assert await works(server.url)
+        await server.tell("DEL", "{finport}:gateways")
+        await server.tell("SET", "{finport}:gateways", "a text")
+        async with SharedStore.open(server.url) as store:
+            assert store.readiness == "refuses writes"
+
+
 def test_an_address_has_no_secrets() -> None:
-    assert address_of("redis://user:s3cret@cache:6379/0?x=s3cret") == "cache:6379"
+    assert address_of("redis://user:s3cret@cache:6379/0?ssl_ca_certs=s3cret") == "cache:6379"
     assert address_of("redis+sentinel://u:s3cret@a:1,b:2/main") == "main at a:1,b:2"
