@@ -45,7 +45,10 @@ def address_of(url: str) -> str:
     """Where Redis is, for people: without user, password and parameters. Raises `ValueError`, whose
     text has no part of the URL.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text has a part of the URL
+        raise ValueError(f"must be of the form {_FORM}; escape marks in it as %40") from None
     if parts.scheme not in SCHEMES:
         raise ValueError(f"must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
     _check_parameters(parts.query)
