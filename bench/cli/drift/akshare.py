@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.drift.diff import fail, fail_on, table_of
+from bench.cli.drift.diff import check_free, fail, fail_on, table_of
 from gateway.cli.options import OutPath, echo_json, read_settings
 from gateway.terminal import echo
 
@@ -53,12 +53,9 @@ def akshare(
     Findings are between the oldest and the newest release. With more than two releases there is
     also the share of functions that survive. pip fetches wheels that are not in the cache.
     """
-    from cache.files import FORCE
-
     files = [html] if html else []
     files += [out / name for name in ("akshare.json", "akshare.svg")] if out else []
-    if taken := [file for file in files if file.exists() and not force]:
-        raise click.ClickException(f"{taken[0]}: it exists already; {FORCE}")
+    check_free(files, force=force)
     try:
         content = _content(versions, count, cache)
     except KeyboardInterrupt:

@@ -73,7 +73,6 @@ def diff(
     from bench.drift.snapshots.rules import Rules, RulesError
     from bench.drift.snapshots.series import series
     from cache import SnapshotError
-    from cache.files import FORCE
     from manifests import Catalog
 
     if len(snapshots) < 2:
@@ -82,8 +81,7 @@ def diff(
     named = [file.resolve() for file in (*files, *{*snapshots})]
     if len({*named}) < len(named):
         raise click.UsageError("--markdown and --html name the same file, or a snapshot")
-    if taken := [file for file in files if file.exists() and not force]:
-        raise click.ClickException(f"{taken[0]}: it exists already; {FORCE}")
+    check_free(files, force=force)
     try:
         rules = Rules.read(rules_file) if rules_file else Rules()
         content, findings = series(snapshots, rules, Catalog.load(), _Progress(len(snapshots)))
@@ -93,13 +91,34 @@ def diff(
         echo("finbench: interrupted; nothing was written", err=True)
         sys.exit(130)
     if not content["calls"]["in_both"]:
-        raise click.ClickException("no call is in both snapshots, so there is nothing to compare")
+        raise click.ClickException(f"{_why_nothing(content)}, so there is nothing to compare")
     _write(content, findings, markdown, html, force)
     if as_json:
         echo_json(content)
     else:
         show(content)
     fail(content["findings"], fail_on)
+
+
+def check_free(files: Sequence[Path], *, force: bool) -> None:
+    """Check before the work whether these files may be written. Raises `click.ClickException`."""
+    from cache.files import FORCE
+
+    for file in files:
+        try:
+            there = file.exists()
+        except OSError as error:
+            raise click.ClickException(f"{file}: {error.strerror}") from error
+        if there and not force:
+            raise click.ClickException(f"{file}: it exists already; {FORCE}")
+
+
+def _why_nothing(content: Mapping[str, Any]) -> str:
+    calls = content["calls"]
+    has_rows = content["before"]["calls"] or content["after"]["calls"]
+    if has_rows and not (calls["only_before"] or calls["only_after"]):
+        return "the rules leave out every tool"
+    return "no call is in both snapshots"
 
 
 def fail(findings: Sequence[Mapping[str, Any]], limit: str | None) -> None:

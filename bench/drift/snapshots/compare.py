@@ -55,7 +55,7 @@ class Comparison:
     before: Snapshot
     after: Snapshot
     findings: list[Finding]
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTS, 0)))
     answered_before: set[str] = field(default_factory=set)
     answered_after: set[str] = field(default_factory=set)
 

@@ -319,6 +319,20 @@ def test_an_answer_that_is_read_in_part_is_said(
     assert "compared in part: 2 answers" in " ".join(diff(*paths).stdout.split())
 
 
+def test_rules_that_leave_out_every_tool_are_said(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text('leave_out = ["*"]')
+    done = diff(*pair, "--rules", tmp_path / "rules.toml")
+    why = "the rules leave out every tool, so there is nothing to compare"
+    assert (done.returncode, done.stderr) == (1, f"Error: {why}\n")
+
+
+@pytest.mark.parametrize("option", ["--html", "--markdown"])
+def test_a_file_that_cannot_be_looked_at_is_named(pair: tuple[Path, Path], option: str) -> None:
+    name = "n" * 300
+    done = diff(*pair, option, name)
+    assert (done.returncode, done.stderr) == (1, f"Error: {name}: File name too long\n")
+
+
 def processes_of(parent: int) -> set[int]:
     return {*map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())}
 
