@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -107,6 +108,28 @@ def at_first_signal(then: Callable[[int], object], *numbers: signal.Signals) -> 
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM end what is done within as Ctrl-C does: by a `KeyboardInterrupt`."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def exit_code_of(interrupt: KeyboardInterrupt) -> int:
+    """The exit code of a command that Ctrl-C ended, or SIGTERM within `sigterm_interrupts`."""
+    return 128 + int(interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 _SHOW_CURSOR = b"\x1b[?25h"

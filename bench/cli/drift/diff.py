@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.drift.finding import LEVELS
-from gateway.cli.options import OutPath, echo_json
+from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -84,12 +84,14 @@ def diff(
     check_free(files, force=force)
     try:
         rules = Rules.read(rules_file) if rules_file else Rules()
-        content, findings = series(snapshots, rules, Catalog.load(), _Progress(len(snapshots)))
+        with sigterm_interrupts():
+            progress = _Progress(len(snapshots))
+            content, findings = series(snapshots, rules, Catalog.load(), progress)
     except (RulesError, SnapshotError) as error:
         raise click.ClickException(str(error)) from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as told:
         echo("finbench: interrupted; nothing was written", err=True)
-        sys.exit(130)
+        sys.exit(exit_code_of(told))
     if not content["calls"]["in_both"]:
         raise click.ClickException(f"{_why_nothing(content)}, so there is nothing to compare")
     _write(content, findings, markdown, html, force)

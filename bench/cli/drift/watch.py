@@ -3,22 +3,19 @@
 import fcntl
 import os
 import re
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench.cli.drift.diff import with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
-from gateway.cli.options import OutPath, simulation
+from gateway.cli.options import OutPath, exit_code_of, sigterm_interrupts, simulation
 from gateway.duration import duration
 from gateway.terminal import echo
 
@@ -98,7 +95,7 @@ def watch(
             sys.exit(_Watch(keep, Schedule(keep, every), recording, rules).run(count))
         except KeyboardInterrupt as told:
             _tell("finbench: interrupted; the same command goes on")
-            sys.exit(128 + (told.args[0] if told.args else signal.SIGINT))
+            sys.exit(exit_code_of(told))
 
 
 class _Watch:
@@ -113,11 +110,11 @@ class _Watch:
     def run(self, count: int | None) -> int:
         """Record `count` snapshots, or without end; return the exit code."""
         code = 0
-        with _sigterm_interrupts():
+        with sigterm_interrupts():
             self._compare_last()
         made = 0
         while count is None or made < count:
-            with _sigterm_interrupts():
+            with sigterm_interrupts():
                 out = self._next()
             if (ended := self._recording.run(out)) > 128:  # by a signal
                 return ended
@@ -126,7 +123,7 @@ class _Watch:
                 self._schedule.failed(out)
                 code = 1
                 continue
-            with _sigterm_interrupts():
+            with sigterm_interrupts():
                 code = max(code, self._compare(out))
         return code
 
@@ -203,23 +200,6 @@ def _show_findings(content: dict[str, Any]) -> None:
 
 def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-@contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM end what is done within as Ctrl-C does. A recording handles it by itself."""
-
-    def interrupt(number: int, _: FrameType | None) -> None:
-        raise KeyboardInterrupt(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -138,7 +139,7 @@ def _alone(before: Snapshot, after: Snapshot, tools: Iterable[Tool]) -> Iterator
 
 def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolResult]:
     """By several processes, each of which opens the snapshots once. They do not see Ctrl-C, and end
-    when this process sees it.
+    when this process sees it, or ends.
     """
     others = {*active_children()}
     with ProcessPoolExecutor(
@@ -168,7 +169,15 @@ _opened: list[Snapshot] = []
 
 
 def _open(before: Path, after: Path) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _opened[:] = [Snapshot(before), Snapshot(after)]
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, even by a kill."""
+    if (parent := parent_process()) is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _compare_opened(tool: Tool) -> ToolResult:

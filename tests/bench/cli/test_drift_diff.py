@@ -364,6 +364,24 @@ def test_ctrl_c_ends_all_processes_of_a_large_comparison(large: Path, to_all: bo
     block_until(lambda: not any(map(is_running, started)))
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="one processor has one process")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_of_a_large_comparison_outlives_it(large: Path, how: signal.Signals) -> None:
+    command = [*FINBENCH, "drift", "diff", str(large), str(large)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        block_until(lambda: len(processes_of(process.pid)) >= 3)
+        started = processes_of(process.pid)
+        process.send_signal(how)
+        _, said = process.communicate(timeout=PATIENCE_S)  # until nobody holds standard error
+    finally:
+        process.kill()
+    if how == signal.SIGTERM:
+        told = "finbench: interrupted; nothing was written\n"
+        assert (process.returncode, said) == (143, told)
+    block_until(lambda: not any(map(is_running, started)))
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A snapshot of 9 MB, so that two are read by several processes."""
