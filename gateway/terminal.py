@@ -5,9 +5,13 @@ sequences), those that change the writing direction, and Unicode's own line and 
 are shown as escapes, `\\u001b`. Line breaks and tabs stay.
 """
 
+import errno
+import os
 import re
+import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -15,6 +19,10 @@ import click
 from gateway.collector import quick_start_and_end
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why a disk takes no more. Commands handle such errors of the files that they write."""
 
 
 def plain(text: str) -> str:
@@ -39,7 +47,9 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 
 class Commands(click.Group):
-    """Commands whose error messages are printed as `echo` prints text."""
+    """Commands whose error messages are printed as `echo` prints text. Ctrl-C ends each with the
+    exit code 130.
+    """
 
     def __call__(self, *args: Any, **extra: Any) -> Any:
         """Run a command as the whole of this process."""
@@ -47,11 +57,15 @@ class Commands(click.Group):
             return super().__call__(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _plain_errors():
-            return super().invoke(ctx)
+        try:
+            with _plain_errors(), _told_output():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:  # before the command could say what becomes of its work
+            echo(f"{ctx.find_root().info_name}: interrupted", err=True)
+            sys.exit(128 + signal.SIGINT)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _plain_errors():
+        with _plain_errors(), _told_output():
             return super().make_context(*args, **extra)
 
 
@@ -62,3 +76,18 @@ def _plain_errors() -> Iterator[None]:
     except click.ClickException as error:
         vars(error).update(message=plain(error.message))
         raise
+
+
+@contextmanager
+def _told_output() -> Iterator[None]:
+    """Make a standard output that can't be written, as on a full disk, an error of the command."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        with suppress(OSError):  # what the buffer holds would be a second error at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        text = f"standard output can't be written: {error.strerror}"
+        raise click.ClickException(text) from error

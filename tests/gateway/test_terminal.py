@@ -3,6 +3,8 @@
 import asyncio
 import io
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from cache import Entry, Recorder, Row
 from gateway.cli.main import main as finport
 from gateway.console import PlainConsole
 from gateway.terminal import escaped, plain
+from tests.support.commands import FINBENCH, FINPORT
 
 HOSTILE = "a\x1b[2J\x1b]0;t\x07\x9b31m\b\r\x7f\u202eb\u2066"
 CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
@@ -131,3 +134,26 @@ def test_what_a_run_says_of_itself_steers_no_terminal() -> None:
         done = run(finbench, *command)
         assert done.exit_code == 0, done.output
         assert not steers(done.output), command
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        (*FINPORT, "tools"),
+        (*FINPORT, "tools", "--json"),
+        (*FINPORT, "--help"),
+        (*FINBENCH, "drift", "diff", "--help"),
+    ],
+)
+def test_a_standard_output_on_a_full_disk_is_told_in_a_line(
+    command: tuple[str, ...], unbuffered: str
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(
+            command, env=env, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    said = b"Error: standard output can't be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)

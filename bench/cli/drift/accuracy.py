@@ -1,6 +1,7 @@
 """`finbench drift accuracy`: what `finbench drift diff` finds of planted drift."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +9,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.options import OutPath, echo_json
+from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
 from gateway.terminal import echo
 
 
@@ -24,6 +25,20 @@ def accuracy(seed: int, out: Path | None, as_json: bool) -> None:
     Both snapshots hold three calls of every tool. Drift of each check is planted in 30 tools, at
     three strengths; 150 tools have only movement that is expected. Everything in them is simulated.
     """
+    try:
+        with sigterm_interrupts():
+            measured = _measured(seed, out)
+    except KeyboardInterrupt as told:
+        kept = "nothing is kept" if out is None or not out.exists() else f"{out} has what was made"
+        echo(f"finbench: interrupted; {kept}", err=True)
+        sys.exit(exit_code_of(told))
+    if as_json:
+        echo_json(measured)
+    else:
+        _show(measured)
+
+
+def _measured(seed: int, out: Path | None) -> dict[str, Any]:
     import orjson
 
     from bench.drift.planted.accuracy import make, measure, write
@@ -57,12 +72,8 @@ def accuracy(seed: int, out: Path | None, as_json: bool) -> None:
         except SnapshotError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
-            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
-    measured = {"seed": seed, **measure(world, findings)}
-    if as_json:
-        echo_json(measured)
-    else:
-        _show(measured)
+            raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
+    return {"seed": seed, **measure(world, findings)}
 
 
 def _show(measured: Mapping[str, Any]) -> None:

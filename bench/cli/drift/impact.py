@@ -145,7 +145,8 @@ def impact(
         except SuiteError as error:
             raise click.UsageError(str(error)) from error
         except KeyboardInterrupt:
-            echo(f"finbench: interrupted; {_left(out)}", err=True)
+            kept = out if out is not None and out.exists() else None
+            echo(f"finbench: interrupted; {_left(kept)}", err=True)
             sys.exit(130)
     result = {
         "run": str(run_dir),
