@@ -20,7 +20,8 @@ class Finding:
     """A change of `tool`. `column` names the column or the parameter that changed, if one did.
 
     A finding about all tools of a host has no tool. The id depends on check, tool or host, and
-    column alone, so it stays the same from one comparison to the next. `evidence` is what a page
+    column alone, so it stays the same from one comparison to the next. Where columns that differ
+    may be shown alike, `path` tells them apart. `evidence` is what a page
     draws of both sides.
     """
 
@@ -32,11 +33,14 @@ class Finding:
     column: str | None = None
     before: Any = None
     after: Any = None
+    path: str | None = field(default=None, compare=False, repr=False)
     evidence: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        named = "\0".join((self.check, self.tool or f"host {self.host}", self.column or ""))
+        named = "\0".join(
+            (self.check, self.tool or f"host {self.host}", self.path or self.column or "")
+        )
         object.__setattr__(self, "id", blake2b(named.encode(), digest_size=6).hexdigest())
 
     def to_json(self) -> dict[str, Any]:

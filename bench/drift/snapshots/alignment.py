@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from bench.drift.snapshots.records import KEY, Records, is_null
+from bench.drift.snapshots.records import KEY, Records, is_null, last_name, shown
 
 _IDENTITY = re.compile(
     r"(?i)(?:^|[_. ])(?:id|isin|cusip|symbol|ticker|code|slug|key|uuid)$"
@@ -35,7 +35,7 @@ class Alignment:
 
 def is_identity(name: str) -> bool:
     """Whether a field says by its name that its values only tell records apart."""
-    return _IDENTITY.search(name.rpartition(".")[2]) is not None
+    return _IDENTITY.search(shown(last_name(name))) is not None
 
 
 def align(before: Records, after: Records) -> Alignment | None:
@@ -61,7 +61,7 @@ def _by_name(
     """
     are_others = False
     for name in common:
-        if name == KEY or pattern.search(name.rpartition(".")[2]) is None:
+        if name == KEY or pattern.search(shown(last_name(name))) is None:
             continue
         pairs = _pairs(before.fields[name], after.fields[name])
         if pairs is not None and len(pairs) >= _LEAST_COMMON * min(before.rows, after.rows):

@@ -36,6 +36,9 @@ COUNTS: Final = (
 )
 """What is counted of calls; `ToolResult` says what each means."""
 
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+"""Signals that wait while processes are started: half a start ends in a traceback."""
+
 Tell = Callable[[int, int], None]
 
 
@@ -149,11 +152,11 @@ def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolRe
         initargs=(before, after),
     ) as pool:
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
             try:
                 results = pool.map(_compare_opened, tools, chunksize=4)  # starts the processes
             finally:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             yield from results
         except BrokenProcessPool:
             why = "a process that compared them was ended, perhaps for lack of memory"
@@ -169,6 +172,7 @@ _opened: list[Snapshot] = []
 
 
 def _open(before: Path, after: Path) -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _opened[:] = [Snapshot(before), Snapshot(after)]
 

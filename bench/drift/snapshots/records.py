@@ -4,6 +4,9 @@ A table is one list of records at the place "". A document is one record at the 
 array in it is a list of records at its path, such as `data.items[]`. An object inside a record
 gives the fields `outer.inner`. An object whose keys are data (dates, numbers, codes) is a list of
 records at `path.*`, and the field `*` holds the keys.
+
+In names that an answer gives, the marks of a path (`.`, `[`, `*`) are replaced by noncharacters of
+Unicode, so that each path has one meaning. `shown` gives a path as a finding shows it.
 """
 
 import re
@@ -29,7 +32,20 @@ NULLS: Final = frozenset(
 
 MAX_DEPTH, MAX_FIELDS, MAX_ROWS = 12, 1_000, 200_000
 
-KEY: Final = "*"
+
+class _Own(str):
+    """A name that is none of the answer's."""
+
+    __slots__ = ()
+
+
+KEY: Final = _Own("*")
+_ESCAPES: Final = str.maketrans({".": "\ufdd0", "[": "\ufdd1", "*": "\ufdd2"})
+_SHOWN: Final = str.maketrans({"\ufdd0": ".", "\ufdd1": "[", "\ufdd2": "*", "\ufdd3": ""})
+_EMPTY: Final = "\ufdd3"
+"""Stands for an empty name."""
+
+_VALUE: Final = _Own("")
 _HUGE: Final = 1e300
 _SAMPLE: Final = 200
 _LONGEST_DATE: Final = 64
@@ -60,6 +76,20 @@ class Records:
         return {name: dates for name, dates in found if dates is not None}
 
 
+def shown(path: str) -> str:
+    """A path with the names as the answer has them."""
+    return path.translate(_SHOWN)
+
+
+def said(path: str) -> str:
+    """A path as a sentence names it."""
+    if not path:
+        return "the document"
+    if path == _EMPTY:
+        return '"" (the empty name)'
+    return shown(path.replace(_EMPTY, '""'))
+
+
 def read(entry: Entry) -> dict[str, Records]:
     """The records of an answer, by place. Fields, rows and depth beyond the bounds are left out."""
     reader = _Reader()
@@ -72,7 +102,9 @@ def read(entry: Entry) -> dict[str, Records]:
         rows += orjson.loads(piece)
     reader.add("", rows)
     table = reader.places.setdefault("", Records("", 0))
-    for name in entry.columns:  # those of an empty table, and those whose cells are all lists
+    for name in map(
+        _inner, entry.columns
+    ):  # those of an empty table, and those whose cells are all lists
         if len(table.fields) >= MAX_FIELDS:
             break
         if name not in table.fields and not any(f.startswith(f"{name}.") for f in table.fields):
@@ -178,7 +210,7 @@ class _Reader:
             column.extend([MISSING] * len(items))
         records.rows += len(items)
         if type(items[0]) is list and all(type(item) is list for item in items):
-            items = [{f"[{n}]": cell for n, cell in enumerate(item[:64])} for item in items]
+            items = [{_Own(f"[{n}]"): cell for n, cell in enumerate(item[:64])} for item in items]
         if all(type(item) is dict for item in items):
             self._add_objects(records, "", items, depth)
         else:
@@ -188,7 +220,7 @@ class _Reader:
         names = dict.fromkeys(name for item in items if type(item) is dict for name in item)
         for name in islice(names, MAX_FIELDS):
             cells = [item.get(name, MISSING) if type(item) is dict else MISSING for item in items]
-            self._add_field(records, f"{prefix}{name}", cells, depth)
+            self._add_field(records, f"{prefix}{_inner(name)}", cells, depth)
 
     def _add_field(self, records: Records, name: str, cells: list[Any], depth: int) -> None:
         kinds = {*map(type, cells)}
@@ -200,7 +232,7 @@ class _Reader:
             objects = [cell for cell in cells if type(cell) is dict]
             if all(_holds_data(cell) for cell in objects):
                 keyed = [
-                    {KEY: key, **(value if type(value) is dict else {"": value})}
+                    {KEY: key, **(value if type(value) is dict else {_VALUE: value})}
                     for cell in objects
                     for key, value in cell.items()
                 ]
@@ -229,6 +261,16 @@ class _Reader:
             records.fields[name][-len(cells) :] = cells
 
 
+def last_name(path: str) -> str:
+    """The last name of a path."""
+    return path.rpartition(".")[2]
+
+
+def _inner(name: str) -> str:
+    """A name of the answer as a part of a path."""
+    return name if type(name) is _Own else name.translate(_ESCAPES) or _EMPTY
+
+
 def _presence(cells: Sequence[Any], kind: type) -> list[Any]:
     """Cells that say only that an array or an object is there."""
     return [True if type(cell) is kind else MISSING for cell in cells]
@@ -246,8 +288,8 @@ def _holds_data(value: Mapping[str, Any]) -> bool:
 
 def _dates(name: str, cells: Sequence[Any]) -> list[float] | None:
     """The dates of a field as Unix seconds, if every cell is one."""
-    last = name.rpartition(".")[2]
-    named = is_time_name(last) or last == KEY
+    last = last_name(name)
+    named = last == KEY or is_time_name(shown(last))
     dates: list[float] = []
     for cell in cells:
         text = cell if type(cell) is str else str(cell) if type(cell) is int and named else None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bench.drift.finding import Finding, Level, reaches
+from bench.drift.snapshots.records import shown
 
 CHECKS: Final[Mapping[str, Level]] = {
     "availability": "ERR",
@@ -47,8 +48,8 @@ def cut(value: Any, longest: int = MAX_VALUE) -> Any:
 
 @dataclass
 class Report:
-    """The findings about one tool so far. A tool has one finding for each check and column; a
-    worse one replaces it.
+    """The findings about one tool so far. A tool has one finding for each check and path; a worse
+    one replaces it. Paths are given as `bench.drift.snapshots.records` has them.
 
     `chances` are the probabilities of all tests of distributions, of which `tested` holds those
     that the correction for many tests has yet to confirm.
@@ -73,9 +74,9 @@ class Report:
     ) -> None:
         """Add a finding, unless the tool has one as bad of the same check and column."""
         found = self._finding(check, column, before, after, text, level, evidence)
-        known = self.findings.get((check, found.column))
+        known = self.findings.get((check, found.path))
         if known is None or not reaches(known.level, found.level):
-            self.findings[check, found.column] = found
+            self.findings[check, found.path] = found
 
     def add_tested(
         self,
@@ -107,7 +108,8 @@ class Report:
             host=self.host,
             check=check,
             level=level or CHECKS[check],
-            column=None if column is None else cut(column),
+            column=None if column is None else cut(shown(column)),
+            path=None if column is None else cut(column),
             before=cut(before),
             after=cut(after),
             text=cut(text, MAX_TEXT),

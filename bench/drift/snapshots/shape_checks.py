@@ -9,7 +9,16 @@ from typing import Any, Final
 from rapidfuzz.fuzz import ratio
 
 from bench.drift.snapshots.pool import FieldPool, Pair, Pool
-from bench.drift.snapshots.records import MISSING, Records, forms, is_null, numbers, spaced
+from bench.drift.snapshots.records import (
+    MISSING,
+    Records,
+    forms,
+    is_null,
+    numbers,
+    said,
+    shown,
+    spaced,
+)
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import kolmogorov_smirnov, middle, rank_correlation
 
@@ -36,15 +45,16 @@ def check_columns(pool: Pool, report: Report) -> None:
     pairs = pool.pairs.get("", [])
     renamed = _renamed([f for f in removed if not f.calls_after], added, pairs)
     for before, after, why in renamed:
-        text = f"column {before.name} is now {after.name}: {why}"
-        report.add("column_renamed", before.name, before.name, after.name, text)
+        text = f"column {said(before.name)} is now {said(after.name)}: {why}"
+        names = (shown(before.name), shown(after.name))
+        report.add("column_renamed", before.name, *names, text)
     old, new = {before.name for before, _, _ in renamed}, {after.name for _, after, _ in renamed}
     for gone in _topmost([f.name for f in removed if f.name not in old], fields):
         lost = max(f.calls_lost for f in removed if _is_under(f.name, gone))
-        text = f"column {gone} is gone{_in(lost, pool.calls)}"
-        report.add("column_removed", gone, gone, None, text)
+        text = f"column {said(gone)} is gone{_in(lost, pool.calls)}"
+        report.add("column_removed", gone, shown(gone), None, text)
     for name in _topmost([f.name for f in added if f.name not in new], fields):
-        report.add("column_added", name, None, name, f"column {name} is new")
+        report.add("column_added", name, None, shown(name), f"column {said(name)} is new")
     _check_column_order(pairs, report)
 
 
@@ -56,10 +66,10 @@ def check_paths(pool: Pool, report: Report) -> None:
     paths = [f.path for f in fields]
     for path in _topmost([f.path for f in removed], fields, paths):
         always = all(_always(f.before) for f in removed if _is_under(f.path, path))
-        text = f"path {path} is gone"
-        report.add("path_removed", path, path, None, text, level=None if always else "WARN")
+        text = f"path {said(path)} is gone"
+        report.add("path_removed", path, shown(path), None, text, level=None if always else "WARN")
     for path in _topmost([f.path for f in added], fields, paths):
-        report.add("path_added", path, None, path, f"path {path} is new")
+        report.add("path_added", path, None, shown(path), f"path {said(path)} is new")
 
 
 def check_type(field: FieldPool, report: Report) -> bool:
@@ -76,10 +86,12 @@ def check_type(field: FieldPool, report: Report) -> bool:
         if _is_text(form) and _is_text(main) and before[main] < 0.9:
             continue  # a text that is written in several ways
         part = "" if share > 0.99 else f" in {share:.0%} of the values"
-        text = f"{field.path} was {main} and is {form}{part}"
+        text = f"{said(field.path)} was {main} and is {form}{part}"
         if main.startswith("date") and form.startswith("date"):
             old, new = _example(field.before), _example(field.after, form)
-            text = f"dates in {field.path} were written as {old} and are written as {new}{part}"
+            text = (
+                f"dates in {said(field.path)} were written as {old} and are written as {new}{part}"
+            )
         report.add(
             "type_changed", field.path, main, form, text, level="WARN" if share < 0.5 else None
         )
@@ -102,9 +114,9 @@ def check_row_order(pair: Pair, report: Report) -> None:
         after = _direction(others)
         if after != before:
             path = pair.before.path(name)
-            said = {1: "oldest first", -1: "newest first", None: "in no order of date"}
-            text = f"records by {path} were {said[before]} and are {said[after]}"
-            report.add("order", path, said[before], said[after], text)
+            orders = {1: "oldest first", -1: "newest first", None: "in no order of date"}
+            text = f"records by {said(path)} were {orders[before]} and are {orders[after]}"
+            report.add("order", path, orders[before], orders[after], text)
         return
 
 
@@ -114,7 +126,8 @@ def _check_column_order(pairs: Sequence[Pair], report: Report) -> None:
         after = [name for name in pair.after.fields if name in pair.before.fields]
         if before != after:
             text = "the columns are in another order"
-            report.add("order", None, before, after, text, level="INFO")
+            names = ([*map(shown, before)], [*map(shown, after)])
+            report.add("order", None, *names, text, level="INFO")
             return
 
 
@@ -239,7 +252,7 @@ def _renamed(
 
 
 def _plain(name: str) -> str:
-    return name[:_LONGEST_NAME].casefold().replace("_", "").replace(" ", "")
+    return shown(name)[:_LONGEST_NAME].casefold().replace("_", "").replace(" ", "")
 
 
 def _alike(before: _Column, after: _Column) -> tuple[float, str]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from bench.drift.snapshots.pool import Pair
-from bench.drift.snapshots.records import Records
+from bench.drift.snapshots.records import Records, said
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import middle
 
@@ -42,7 +42,7 @@ def check_gap(pairs: Sequence[Pair], report: Report) -> set[str]:
         if missing:
             path = pair.before.path(alignment.date)
             places.add(pair.before.place)
-            text = f"{len(missing)} of {len(expected)} dates in {path} are missing"
+            text = f"{len(missing)} of {len(expected)} dates in {said(path)} are missing"
             text += f", first {day(missing[0])}"
             left = len(expected) - len(missing)
             report.add("gap", path, len(expected), left, text)
@@ -77,7 +77,7 @@ def check_rows(place: str, sizes: Sequence[Sizes], report: Report) -> bool:
     if not ratios or _FEWER < (typical := middle(ratios)) < _MORE:
         return False
     before, after, _ = max(sizes, key=max)
-    where, word = f" at {place}" if place else "", "fewer" if typical < 1 else "more"
+    where, word = f" at {said(place)}" if place else "", "fewer" if typical < 1 else "more"
     text = f"{word} records{where}: {after:,}, and {before:,} before"
     report.add("row_count", place or None, before, after, text)
     return True
@@ -112,10 +112,9 @@ def check_stale(
     (old, path), (new, _) = before, after
     lag, now_lag = ((at - date) / DAY_S for at, date in zip(recorded, (old, new), strict=True))
     if -2 <= lag <= late_days < now_lag and (new - old) < 0.25 * (recorded[1] - recorded[0]):
-        report.add(
-            *("stale", path, day(old), day(new)),
-            f"the newest date in {path} is {day(new)}, {now_lag:.0f} days before the recording",
-        )
+        text = f"the newest date in {said(path)} is {day(new)}"
+        text += f", {now_lag:.0f} days before the recording"
+        report.add("stale", path, day(old), day(new), text)
 
 
 def day(at: float) -> str:

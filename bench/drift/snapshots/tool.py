@@ -203,7 +203,7 @@ def _check_values(field: FieldPool, resized: bool, report: Report) -> None:
     """
     if field.before is field.after or field.before == field.after:
         return
-    if all(cell is True or is_null(cell) for cell in field.before) and field.name.endswith("]"):
+    if all(cell is True or is_null(cell) for cell in field.before) and field.name.endswith("[]"):
         return  # whether an array is there is a matter of paths
     nothing_left = check_nulls(field, report)
     if nothing_left or check_type(field, report) or check_unit(field, report):

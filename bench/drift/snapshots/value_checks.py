@@ -11,7 +11,7 @@ from bench.drift.finding import Level
 from bench.drift.snapshots.alignment import is_identity
 from bench.drift.snapshots.evidence import counts, histogram, series
 from bench.drift.snapshots.pool import FieldPool
-from bench.drift.snapshots.records import is_null, number, numbers, spaced
+from bench.drift.snapshots.records import is_null, number, numbers, said, spaced
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import (
     fisher,
@@ -74,7 +74,7 @@ def check_nulls(field: FieldPool, report: Report) -> bool:
     elif a - b >= _NULLS_MORE and fisher(new, len(after), old, len(before)) < _CHANCE:
         level = "INFO"
     if level is not None:
-        text = f"{field.path}: {a:.0%} of the values were missing, {b:.0%} are"
+        text = f"{said(field.path)}: {a:.0%} of the values were missing, {b:.0%} are"
         report.add("null_share", field.path, round(a, 4), round(b, 4), text, level=level)
     return a == 1 or b == 1
 
@@ -94,7 +94,7 @@ def check_unit(field: FieldPool, report: Report) -> bool:
     few = len(field.pairs or field.after) < 3
     before, after = _typical(field.before), _typical(field.after)
     factor = f"{10**power:,}" if power > 0 else f"1/{10**-power:,}"
-    text = f"{field.path}: values are multiplied by {factor}, as by another unit"
+    text = f"{said(field.path)}: values are multiplied by {factor}, as by another unit"
     report.add(
         *("unit_changed", field.path, before, after, text),
         level="WARN" if few else None,
@@ -122,7 +122,7 @@ def check_categories(field: FieldPool, report: Report) -> bool:
     parts += [f"new: {', '.join(map(_short, new[:5]))}"] if new else []
     report.add(
         *("categories", field.path, [*before][:20], [*after][:20]),
-        f"{field.path} has other values; {'; '.join(parts)}",
+        f"{said(field.path)} has other values; {'; '.join(parts)}",
         level=None if gone else "INFO",
         evidence=counts(before, after),
     )
@@ -146,7 +146,7 @@ def check_restated(field: FieldPool, report: Report) -> bool:
     since = f", first {_short(repr(a))} to {_short(repr(b))} of {day(field.past_dates[changed[0]])}"
     report.add(
         *("restated", field.path, _jsonable(a), _jsonable(b)),
-        f"{field.path}: {len(changed)} of {compared} values of past dates changed{since}",
+        f"{said(field.path)}: {len(changed)} of {compared} values of past dates changed{since}",
         level="INFO" if share < 0.01 else None,
         evidence=_evidence(field, changed[0]),
     )
@@ -170,9 +170,10 @@ def check_distribution(field: FieldPool, report: Report) -> None:
     index = psi(before, still)
     if chance > 0.05 or index - psi_by_chance(len(before), len(still)) < PSI_MODERATE:
         return
+    figures = f"PSI {index:.2f}, Kolmogorov-Smirnov {distance:.2f}"
     report.add_tested(
         *(chance, field.path, _typical(field.before), _typical(field.after)),
-        f"{field.path}: another distribution (PSI {index:.2f}, Kolmogorov-Smirnov {distance:.2f})",
+        f"{said(field.path)}: another distribution ({figures})",
         level="INFO" if index < PSI_LARGE else None,
         evidence=histogram(before, after),
     )

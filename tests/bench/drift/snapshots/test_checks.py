@@ -542,6 +542,45 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     ),
     DAILY[1]: ([table(history())], [table(history(60, 28), at=LATER)], []),
     DAILY[2]: ([table(history(60, -60))], [table(history(60, -60), at=LATER)], []),
+    # names with marks of a path, and without a letter
+    "a path with a dot": (
+        [document({"Meta Data": {"1. Information": "a", "2. Symbol": "b"}})],
+        [document({"Meta Data": {"1. Information": "a"}})],
+        [("ERR", "path_removed", "Meta Data.2. Symbol", "Meta Data.2. Symbol", None)],
+    ),
+    "columns with dots": (
+        [table(each(market(), lambda row: {"1. x": row["code"], "v. a": 1, "v. b": 2, "c[]": 3}))],
+        [table(market(seed="b"))],
+        [
+            ("ERR", "column_removed", "1. x", "1. x", None),
+            ("ERR", "column_removed", "c[]", "c[]", None),
+            ("ERR", "column_removed", "v. a", "v. a", None),
+            ("ERR", "column_removed", "v. b", "v. b", None),
+        ],
+    ),
+    "a name with a dot becomes two names": (
+        [document({"a.b": 1, "c": 1})],
+        [document({"a": {"b": 1}, "c": 1})],
+        [("ERR", "path_removed", "a.b", "a.b", None), ("INFO", "path_added", "a", None, "a")],
+    ),
+    "shown alike": (
+        [document({"a.b": 1, "a": {"b": 1, "c": 1}, "c": 1})],
+        [document({"a": {"c": 1}, "c": 1})],
+        [("ERR", "path_removed", "a.b", "a.b", None)] * 2,
+    ),
+    "the whole is a text": (
+        [document(1)],
+        [document("one")],
+        [("ERR", "type_changed", "", "number", "text")],
+    ),
+    "an empty name": (
+        [document({"": 1, "a": {"": 1, "b": 1}})],
+        [document({"a": {"b": 1}})],
+        [
+            ("ERR", "path_removed", "", "", None),
+            ("ERR", "path_removed", "a.", "a.", None),
+        ],
+    ),
     # what is no change
     "another revision of the manifest": (
         [document(PRICE)],
@@ -586,6 +625,15 @@ def test_what_is_found(tool: str, found: dict[str, list[dict[str, Any]]]) -> Non
         for name, value in zip(names, wanted, strict=True):
             assert value is ... or finding[name] == value
         assert finding["text"]
+
+
+def test_an_empty_name_and_the_whole_are_said_in_words(
+    found: dict[str, list[dict[str, Any]]],
+) -> None:
+    texts = [finding["text"] for finding in found["an empty name"]]
+    assert texts == ['path "" (the empty name) is gone', 'path a."" is gone']
+    (one,) = found["the whole is a text"]
+    assert one["text"] == "the document was number and is text"
 
 
 def test_every_check_has_a_case() -> None:
