@@ -20,8 +20,10 @@ from datetime import datetime
 from hashlib import file_digest
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from ssl import SSLError
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.error import HTTPError, URLError
 
 import orjson
 
@@ -149,7 +151,7 @@ class Releases:
         with _uninterrupted():
             folder = TemporaryDirectory(prefix=".fetching-", dir=self.folder)
         with folder as aside:
-            _pip(
+            _from_index(
                 *("download", "--quiet", "--progress-bar", "off", "--no-deps", "--dest", aside),
                 *("--only-binary", ":all:", "--ignore-requires-python", f"{PACKAGE}=={version}"),
             )
@@ -221,20 +223,53 @@ def _time(text: object) -> datetime | None:
 
 def _list_of_index() -> bytes | None:
     """The list of releases of pip's index, None if there is none in a form with upload times."""
-    # pip's help shows the index that its options, variables and files say, without a password.
-    shown = re.search(r"--index-url <url>.*?\(default:?\s+(https?://[^\s)]+)\)", _help(), re.DOTALL)
-    if shown is None:
+    if (index := _index()) is None:
         return None
-    headers = {"Accept": _LIST_TYPE, "User-Agent": "finport"}
-    url = f"{shown[1].rstrip('/')}/{PACKAGE}/"
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http or https, as matched
     try:
-        with urllib.request.urlopen(request, timeout=_LIST_S) as response:  # noqa: S310
+        with _asked(index) as response:
             if response.headers.get_content_type() != _LIST_TYPE:
                 return None
             return _within(response, time.monotonic() + _LIST_S)
     except (OSError, ValueError, HTTPException):
         return None
+
+
+def _index() -> str | None:
+    """The URL of pip's index."""
+    # pip's help shows the index that its options, variables and files say, without a password.
+    shown = re.search(r"--index-url <url>.*?\(default:?\s+(https?://[^\s)]+)\)", _help(), re.DOTALL)
+    return shown[1].rstrip("/") if shown else None
+
+
+def _asked(index: str) -> Any:
+    headers = {"Accept": _LIST_TYPE, "User-Agent": "finport"}
+    url = f"{index}/{PACKAGE}/"
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http or https, as matched
+    return urllib.request.urlopen(request, timeout=_LIST_S)  # noqa: S310
+
+
+def _from_index(*words: str) -> str:
+    """As `_pip`. Where no index answers, pip says only that it found nothing; this says why."""
+    try:
+        return _pip(*words)
+    except ReleaseError:
+        if (index := _index()) is not None and (why := _why_unreachable(index)):
+            text = f"the package index {index} can't be reached: {why}"
+            raise ReleaseError(f"{text}; see pip's settings and the network") from None
+        raise
+
+
+def _why_unreachable(index: str) -> str | None:
+    try:
+        _asked(index).close()
+    except (HTTPError, ValueError, HTTPException):  # it answers
+        return None
+    except OSError as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        if isinstance(reason, SSLError):  # pip may have other certificates
+            return None
+        return (reason.strerror if isinstance(reason, OSError) else None) or str(reason)
+    return None
 
 
 def _within(response: HTTPResponse, deadline: float) -> bytes | None:
@@ -257,7 +292,7 @@ def _help() -> str:
 def _versions_of_pip() -> list[str]:
     # Text, because the pip that comes with Python 3.11 prints no JSON here.
     shown = re.search(
-        r"^Available versions: (.+)$", _pip("index", "versions", PACKAGE), re.MULTILINE
+        r"^Available versions: (.+)$", _from_index("index", "versions", PACKAGE), re.MULTILINE
     )
     if shown is None:
         raise ReleaseError(f"pip index names no versions of {PACKAGE}")

@@ -286,7 +286,7 @@ def export(file: Path, form: str, out: Path | None, force: bool) -> None:
     if out is not None and out.resolve() == file.resolve():
         raise click.UsageError(f"--out is the snapshot itself; {NEVER_CHANGES}")
     without = transactional_tools(Catalog.load())
-    with _reported_errors(), Snapshot(file) as opened:
+    with _reported_errors(out), Snapshot(file) as opened:
         if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
             echo(f"{withheld} rows of transactional tools are left out", err=True)
         if out is None:
@@ -308,8 +308,8 @@ class _Stdout(BytesIO):
 
 
 @contextmanager
-def _reported_errors() -> Iterator[None]:
-    """Report a file that can't be read or written, and exit with code 1."""
+def _reported_errors(out: Path | None = None) -> Iterator[None]:
+    """Report a file that can't be read, or `out` if it can't be written, and exit with code 1."""
     from cache import SnapshotError
 
     try:
@@ -317,7 +317,9 @@ def _reported_errors() -> Iterator[None]:
     except SnapshotError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        if (name := error.filename or out) is None:
+            raise
+        raise click.ClickException(f"{name}: {error.strerror}") from error
 
 
 def echo_summary(summary: "Summary", path: Path, as_json: bool) -> None:

@@ -123,7 +123,9 @@ def _releases(releases: "Releases", versions: Sequence[str], count: int | None) 
     except ReleaseError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        raise click.ClickException(
+            f"{error.filename or releases.folder}: {error.strerror}"
+        ) from error
 
 
 def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, force: bool) -> None:

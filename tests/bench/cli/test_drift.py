@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,27 @@ def test_ctrl_c_keeps_what_was_fetched(
     assert process.returncode == 130
     assert said == "finbench: interrupted; the cache keeps what was fetched\n"
     assert sorted(path.name for path in kept.iterdir()) == [wheel_name("1.16.10"), "releases.json"]
+
+
+def test_a_cache_on_a_full_disk_is_named(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import resource, signal;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100));"
+        "from bench.cli.main import main; main()"
+    )
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    folder = tmp_path / "empty"
+    words = ["drift", "akshare", "1.16.9", "1.17.0", "--cache", str(folder)]
+    with package_index(cache, list_of(cache, DATES)) as (url, _):
+        monkeypatch.setenv("PIP_INDEX_URL", url)
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", code, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, f"Error: {folder}: File too large\n")

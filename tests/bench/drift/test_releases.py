@@ -8,6 +8,8 @@ import pytest
 from bench.drift.releases import ReleaseError, Releases, evenly, order
 from tests.support.wheels import list_of, one_module, package_index, wheel_name
 
+UNREACHED = r"the package index http://127\.0\.0\.1:9/simple can't be reached: Connection refused"
+
 DATES = {"1.0.9": "2026-01-01", "1.0.10": "2026-01-11", "1.1.0": "2026-02-01"}
 
 
@@ -75,9 +77,9 @@ def test_a_wheel_other_than_the_index_lists_is_refused(
 
 
 def test_without_an_index_what_is_not_in_the_cache_fails_with_pips_reason(served: Path) -> None:
-    with pytest.raises(ReleaseError, match=r"pip download: .*akshare==1\.0\.8"):
+    with pytest.raises(ReleaseError, match=UNREACHED):
         Releases(served, silent).get(["1.0.8"])
-    with pytest.raises(ReleaseError, match="pip index: "):
+    with pytest.raises(ReleaseError, match=UNREACHED):
         Releases(served, silent).versions()
 
 
