@@ -4,7 +4,9 @@ One row has what is known of one tool's answers to calls of one variant; a bound
 variants is kept, and of changes. The file holds paths and types, and no values of answers.
 """
 
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -16,6 +18,7 @@ import orjson
 from cache.entry import is_time
 from gateway.shapes.known import Change, Difference, Known
 from gateway.shapes.shape import Shape, TooLarge
+from manifests.regular_file import WHY_NOT
 
 LOCK_S = 1.0
 """How long another process is waited for."""
@@ -33,6 +36,9 @@ MAX_KNOWN = 2**16
 
 SEEN_S = 3_600.0
 """How far behind the time may be at which a variant was last seen."""
+
+ANEW = "to start anew, remove it while the gateway does not run"
+"""What the user can do about a file that can't be used."""
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS known (
@@ -79,6 +85,8 @@ class ShapeStore:
     def open(cls, path: Path) -> "ShapeStore":
         """Open or create the file. Raises `OSError` and `sqlite3.Error`."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise _unreadable(path, f"{WHY_NOT}; {ANEW}")
         until = time.monotonic() + LOCK_S
         while True:
             try:
@@ -163,7 +171,7 @@ class ShapeStore:
 
 def read_changes(path: Path, tool: str | None = None, most: int = 10_000) -> list[Change]:
     """The changes in a file that others may be writing, the newest first. Raises `OSError`."""
-    if not path.exists():
+    if not _is_there(path):
         return []
     where, values = (" WHERE tool = ?", [tool]) if tool is not None else ("", [])
     try:
@@ -172,7 +180,31 @@ def read_changes(path: Path, tool: str | None = None, most: int = 10_000) -> lis
             rows = database.execute(_CHANGES + where + _NEWEST_FIRST, [*values, most])
             return [_change(*row) for row in rows]
     except (sqlite3.Error, ValueError, TypeError) as error:
-        raise OSError(f"the file of shapes {path} can't be read: {error}") from None
+        raise _unreadable(path, f"{error}; {ANEW}") from None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file that SQLite may read; it would wait for the other end of a pipe.
+    Raises `OSError`.
+    """
+    try:
+        found = path.stat()  # not opened: closing it would drop SQLite's locks of this process
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        why = f"{error.strerror}; let this user read the folder, or name another cache folder"
+        raise _unreadable(path, why) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise _unreadable(path, f"{WHY_NOT}; {ANEW}")
+    if not os.access(path, os.R_OK):
+        raise _unreadable(path, "this user may not read it")
+    if not found.st_size:
+        raise _unreadable(path, f"it is empty; {ANEW}")
+    return True
+
+
+def _unreadable(path: Path, why: str) -> OSError:
+    return OSError(f"the file of shapes {path} can't be read: {why}")
 
 
 def _change(*row: Any) -> Change:

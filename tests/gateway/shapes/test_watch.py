@@ -1,7 +1,9 @@
 """Answers in use: a gateway in front of an upstream that changes what it answers."""
 
 import json
+import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -297,3 +299,23 @@ def test_the_doctor_lists_changes(tmp_path: Path) -> None:
     path.write_bytes(b"no database" * 1_000)
     done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
     assert (done.returncode, "can't be read" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (os.mkfifo, "it is not a regular file"),
+        (Path.mkdir, "it is not a regular file"),
+        (Path.touch, "it is empty"),
+    ],
+)
+def test_the_doctor_says_what_is_wrong_with_the_file(
+    make: Callable[[Path], None], why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "simulated-0" / "shapes.sqlite"
+    path.parent.mkdir()
+    make(path)
+    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
+    advice = "to start anew, remove it while the gateway does not run"
+    said = f"Error: the file of shapes {path} can't be read: {why}; {advice}\n"
+    assert (done.returncode, done.stderr) == (1, said)
