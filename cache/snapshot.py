@@ -46,6 +46,7 @@ INDEX = struct.Struct(">16s32sQI")
 TRAILER = struct.Struct(">QQ16s8s")
 END = b"FINPORT\n"
 CHUNK = 2**20
+_FORMAT = re.compile(rb"finport-snapshot-(\d+)")
 _ID = re.compile("[0-9a-f]{64}")
 
 MAX_FOOTER = 16 * 2**20
@@ -103,6 +104,9 @@ class Snapshot:
         start = os.pread(self._file.fileno(), len(MAGIC), 0)
         if start.startswith(JOURNAL):
             raise ValueError("a recording that has not ended; `finport snapshot merge` reads it")
+        if (found := _FORMAT.match(start)) and start != MAGIC:
+            text = f"a snapshot of format {found[1].decode()}; this version reads format 1"
+            raise SnapshotError(f"{self.path}: {text}")
         if start != MAGIC or end < len(MAGIC):
             raise ValueError("it does not begin as one, or is too short")
         self.rows_end, footer_at, digest, mark = TRAILER.unpack(self._read(end, TRAILER.size))

@@ -300,6 +300,9 @@ def test_snapshots_that_cannot_be_compared(pair: tuple[Path, Path], tmp_path: Pa
         done = diff(pair[0], tmp_path / name)
         assert done.returncode == 1, name
         assert str(tmp_path / name) in done.stderr
+    (tmp_path / "newer").write_bytes(b"finport-snapshot-2\n" + data[19:])
+    told = f"{tmp_path / 'newer'}: a snapshot of format 2; this version reads format 1\n"
+    assert diff(pair[0], tmp_path / "newer").stderr == f"Error: {told}"
     os.mkfifo(tmp_path / "pipe")
     assert "it is not a regular file" in diff(pair[0], tmp_path / "pipe").stderr
     for words in ((pair[0],), (), (pair[0], tmp_path / "none")):
