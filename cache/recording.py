@@ -94,6 +94,10 @@ class Recorder:
         """Whether the recording holds an answer to the call of that key, not only an error."""
         return self._last.get(key, ("", b""))[0] == OK
 
+    def calls_outside(self, keys: Collection[str]) -> int:
+        """How many recorded calls have a key that is none of `keys`."""
+        return len(self._last.keys() - keys)
+
     async def add(self, row: Row) -> None:
         """Record `row`; on return it is on disk.
 

@@ -187,8 +187,10 @@ class Probing:
         return await self._gateway.call(call.plan.manifest.name, call.arguments)
 
     def _leave(self, name: str, host: _Host, why: str) -> None:
-        self.progress.later[name] += len(host.calls)
-        self._tell(f"{name}: {len(host.calls):,} calls are left for later: {why}")
+        count = len(host.calls)
+        self.progress.later[name] += count
+        left = f"{count:,} calls are" if count != 1 else "1 call is"
+        self._tell(f"{name}: {left} left for later: {why}")
         host.calls.clear()
 
     def _count(self, call: BoundCall, result: Result) -> None:

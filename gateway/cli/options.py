@@ -31,7 +31,9 @@ def run(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") 
     sys.exit(ended(main, interrupted=interrupted))
 
 
-def ended(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") -> int:
+def ended(
+    main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str | Callable[[], str] = ""
+) -> int:
     """Run a coroutine of a command on uvloop and return the exit code that it returns, or that of
     the signal that ended it.
 
@@ -65,7 +67,7 @@ def ended(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = ""
 
 @contextmanager
 def _cancelled_by(
-    numbers: Sequence[signal.Signals], text: str, ended_by: list[int]
+    numbers: Sequence[signal.Signals], text: str | Callable[[], str], ended_by: list[int]
 ) -> Iterator[None]:
     """Let the first of these signals cancel the current task, and a second one end the process. The
     number of the first is put into `ended_by`.
@@ -75,7 +77,8 @@ def _cancelled_by(
     def cancel(number: int) -> None:
         ended_by.append(number)
         again = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        said = f"{text} {again} again ends it at once\n".encode() if text else b""
+        ending = text() if callable(text) else text
+        said = f"{ending} {again} again ends it at once\n".encode() if ending else b""
         for descriptor, told in ((1, _SHOW_CURSOR), (2, said)):
             with suppress(OSError):
                 if told and (descriptor == 2 or os.isatty(descriptor)):

@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from io import BytesIO
@@ -54,7 +54,7 @@ def record(
     """
     from manifests import Catalog
 
-    if calls and tools:
+    if calls and tools is not None:
         raise click.UsageError("either --tools or --calls, not both")
     settings = read_settings(mode="record", snapshot=out, **simulated)
     catalog = Catalog.load()
@@ -105,7 +105,7 @@ async def _record(
         return 1
     except asyncio.CancelledError:
         if recorder is not None:
-            text = f"interrupted with {recorder.calls} calls recorded; the same command goes on"
+            text = f"interrupted with {counted(recorder.calls)} recorded; the same command goes on"
             echo(f"finport: {text}", err=True)
         raise
     if recorder is None or recorder.summary is None:
@@ -114,7 +114,7 @@ async def _record(
     echo_summary(recorder.summary, recorder.path, as_json)
     if missed:
         codes = ", ".join(f"{code} {n}" for code, n in missed.most_common())
-        echo(f"finport: {missed.total()} calls could not be made: {codes}", err=True)
+        echo(f"finport: {counted(missed.total())} could not be made: {codes}", err=True)
         return 1
     return 0
 
@@ -124,7 +124,7 @@ def chosen_tools(catalog: "Catalog", tools: str | None) -> "list[Manifest]":
     from manifests.selection import check_names
 
     names = [name.strip() for name in tools.split(",") if name.strip()] if tools else []
-    if tools and not names:
+    if tools is not None and not names:
         raise click.UsageError("--tools names no tool")
     with selecting():
         check_names(catalog, names)
@@ -139,14 +139,21 @@ def transactional_tools(catalog: "Catalog") -> set[str]:
     return {manifest.name for manifest in catalog.select(intent="transactional")}
 
 
+def tell_aside(text: str) -> None:
+    """Print a line that is no result."""
+    echo(text, err=True)
+
+
 def without_transactional(
-    catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]
+    catalog: "Catalog",
+    calls: list[tuple[str, dict[str, Any]]],
+    tell: Callable[[str], None] = tell_aside,
 ) -> list[tuple[str, dict[str, Any]]]:
-    """The calls that may be recorded; says how many others there are."""
+    """The calls that may be recorded; tells how many others there are."""
     left_out = transactional_tools(catalog)
     kept = [call for call in calls if call[0] not in left_out]
     if count := len(calls) - len(kept):
-        echo(f"{count} calls of transactional tools are never recorded: left out", err=True)
+        tell(f"{counted(count)} of transactional tools are never recorded: left out")
     return kept
 
 
@@ -175,8 +182,12 @@ def recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return calls
 
 
-def bound_calls(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> list["BoundCall"]:
-    """Bind the calls and drop duplicates. Calls that no gateway would make are reported and left
+def bound_calls(
+    catalog: "Catalog",
+    calls: list[tuple[str, dict[str, Any]]],
+    tell: Callable[[str], None] = tell_aside,
+) -> list["BoundCall"]:
+    """Bind the calls and drop duplicates. Calls that no gateway would make are told and left
     out.
     """
     from gateway.bind import Binder, InvalidCall
@@ -190,8 +201,9 @@ def bound_calls(catalog: "Catalog", calls: list[tuple[str, dict[str, Any]]]) -> 
         except InvalidCall as error:
             refused.append(f"  {tool}: {error}")
     if refused:
-        text = f"{len(refused)} of {len(calls)} calls can't be made and are left out, as"
-        echo("\n".join([text, *refused[:3]]), err=True)
+        tell(f"{len(refused)} of {counted(len(calls))} can't be made and are left out, as")
+        for text in refused[:3]:
+            tell(text)
     return list(bound.values())
 
 
@@ -330,7 +342,8 @@ def echo_summary(summary: "Summary", path: Path, as_json: bool) -> None:
     echo(f"snapshot {summary.id}")
     statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
     upstreams = ", ".join(summary.upstreams)
-    echo(f"{path}: {summary.rows} calls of {len(summary.tools)} tools ({statuses})")
+    tools = f"{len(summary.tools)} tool{'' if len(summary.tools) == 1 else 's'}"
+    echo(f"{path}: {counted(summary.rows)} of {tools} ({statuses})")
     times = f"{_time(summary.recorded_from)} to {_time(summary.recorded_to)}"
     echo(f"recorded from {times}, upstream {upstreams}")
     if summary.damaged:
@@ -339,6 +352,11 @@ def echo_summary(summary: "Summary", path: Path, as_json: bool) -> None:
         echo(f"{summary.withheld} rows of transactional tools are left out")
     if summary.conflicts:
         echo(f"the sources had different answers to {summary.conflicts} calls")
+
+
+def counted(calls: int) -> str:
+    """A number of calls as a text says it."""
+    return f"{calls:,} call{'' if calls == 1 else 's'}"
 
 
 def _time(at: float) -> str:

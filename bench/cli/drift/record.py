@@ -1,9 +1,11 @@
 """`finbench drift record`: the probe calls of all tools as a snapshot."""
 
 import asyncio
+import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +18,12 @@ from gateway.cli.snapshot import (
     FILE,
     bound_calls,
     chosen_tools,
+    counted,
     echo_summary,
     recorded_calls,
+    tell_aside,
     without_transactional,
 )
-from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from bench.drift.probing import Probing
@@ -34,6 +37,9 @@ PACE_S = 1.0
 TELL_S = 5.0
 
 _NAMED = 5
+
+_MOST_TOLD = 1_000
+"""Complaints of one recording that are told."""
 
 pace = click.option(
     "--pace",
@@ -63,11 +69,13 @@ class Recording:
     simulated: dict[str, Any]
     partial: bool
     show: "Callable[[Summary, Path], None]"
-    tell: Callable[[str], None] = lambda text: echo(text, err=True)
+    tell: Callable[[str], None] = tell_aside
     tell_s: float = TELL_S
+    stamp: Callable[[], str] = str
+    """What `tell` puts before each line."""
 
     def __post_init__(self) -> None:
-        if self.calls and self.tools:
+        if self.calls and self.tools is not None:
             raise click.UsageError("either --tools or --calls, not both")
 
     def run(self, out: Path) -> int:
@@ -79,14 +87,17 @@ class Recording:
         settings = read_settings(mode="record", snapshot=out, **self.simulated)
         catalog = Catalog.load()
         if self.calls:
-            wanted = without_transactional(catalog, recorded_calls(self.calls))
+            wanted = without_transactional(catalog, recorded_calls(self.calls), self.tell)
+            if not wanted:
+                self.tell(f"finbench: {self.calls} names no call to record")
+                return 1
         else:
             chosen = [tool for tool in chosen_tools(catalog, self.tools) if not tool.is_for_one]
             wanted = [(tool.name, dict(tool.probe())) for tool in chosen]
-        bound = bound_calls(catalog, wanted)
+        bound = bound_calls(catalog, wanted, self.tell)
         return ended(
             lambda: self._record(settings, catalog, bound),
-            interrupted="finbench: ending; what was recorded stays.",
+            interrupted=lambda: f"{self.stamp()}finbench: ending; what was recorded stays.",
         )
 
     async def _record(
@@ -98,7 +109,7 @@ class Recording:
 
         reasons = lacking(settings, calls)
         for reason, count in Counter(reasons.values()).most_common():
-            self.tell(f"finbench: {count:,} of {len(calls):,} calls can't be made: {reason}")
+            self.tell(f"finbench: {count:,} of {counted(len(calls))} can't be made: {reason}")
         if reasons and not (self.partial and len(reasons) < len(calls)):
             if len(reasons) < len(calls):
                 self.tell("finbench: nothing was recorded; --partial records the other calls")
@@ -107,9 +118,12 @@ class Recording:
         if pace_s is None:
             pace_s = 0.0 if settings.upstream == "simulated" else PACE_S
         recorder: Recorder | None = None
+        complain = _Complaints(self.tell)
         try:
-            async with Gateway.open(settings, catalog=catalog) as gateway:
+            async with complain.logged(), Gateway.open(settings, catalog=catalog) as gateway:
                 recorder = gateway.answers.recorder
+                if recorder is not None:
+                    _check_journal(recorder, {call.key for call in calls})
                 left = [
                     call
                     for call in calls
@@ -117,7 +131,8 @@ class Recording:
                     and not (recorder is not None and recorder.answered(call.key))
                 ]
                 if done := len(calls) - len(reasons) - len(left):
-                    self.tell(f"{done:,} calls are recorded already")
+                    is_are = "is" if done == 1 else "are"
+                    self.tell(f"{counted(done)} {is_are} recorded already")
                 probing = Probing(gateway, left, pace_s, self.tell, self.tell_s)
                 await probing.run()
                 self._check(probing, any_before=done > 0)
@@ -125,10 +140,10 @@ class Recording:
             self.tell(f"finbench: no snapshot yet: {unfinished}")
             return 1
         except (SnapshotError, OSError) as error:
-            self.tell(f"finbench: {error}")
+            complain(str(error))
             return 1
         except asyncio.CancelledError:
-            recorded = f" with {recorder.calls:,} calls recorded" if recorder is not None else ""
+            recorded = f" with {counted(recorder.calls)} recorded" if recorder is not None else ""
             self.tell(f"finbench: interrupted{recorded}; the same command goes on")
             raise
         if recorder is None or recorder.summary is None:
@@ -153,16 +168,61 @@ class _Unfinished(Exception):
     """There is no snapshot yet; the journal stays."""
 
 
+def _check_journal(recorder: "Recorder", keys: set[str]) -> None:
+    """Raises `_Unfinished` for the journal of another recording, which would be closed with the
+    calls of both.
+    """
+    if not (others := recorder.calls_outside(keys)):
+        return
+    journal = recorder.journal
+    text = f"{journal} holds {counted(others)} outside this selection. The command that began it "
+    text += f"goes on with it; `finport snapshot merge {journal} --out FILE` makes a snapshot of "
+    raise _Unfinished(f"{text}what it holds; to start anew, remove it or name another file")
+
+
+class _Complaints:
+    """Tells what goes wrong, each text once. All calls that wait for a full disk log the same."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(text)
+            self._tell(f"finbench: {text}")
+
+    @asynccontextmanager
+    async def logged(self) -> AsyncIterator[None]:
+        """Tell also what the gateway logs while the context is open."""
+        log, handler = logging.getLogger("finport"), _Handler(self)
+        log.addHandler(handler)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, complain: _Complaints) -> None:
+        super().__init__(logging.WARNING)
+        self._complain = complain
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._complain(self.format(record))
+
+
 def _left(probing: "Probing") -> list[str]:
     """What became of the calls that have neither an answer nor an error of the tool."""
     later, unmade = probing.progress.later, probing.progress.unmade
     texts = []
     if later:
-        text = f"{later.total():,} calls are left for later ({_counted(later.most_common())})"
+        are = "is" if later.total() == 1 else "are"
+        text = f"{counted(later.total())} {are} left for later ({_counted(later.most_common())})"
         texts.append(text)
     if unmade:
         codes = [(code.value, count) for code, count in unmade.most_common()]
-        texts.append(f"{unmade.total():,} calls could not be made ({_counted(codes)})")
+        texts.append(f"{counted(unmade.total())} could not be made ({_counted(codes)})")
     return texts
 
 

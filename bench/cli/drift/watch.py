@@ -16,6 +16,7 @@ import click
 from bench.cli.drift.diff import with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
 from gateway.cli.options import OutPath, exit_code_of, sigterm_interrupts, simulation
+from gateway.cli.snapshot import counted
 from gateway.duration import duration
 from gateway.terminal import echo
 
@@ -89,7 +90,7 @@ def watch(
     except RulesError as error:
         raise click.ClickException(str(error)) from error
     tell_s = TELL_S if sys.stderr.isatty() else _TELL_S
-    recording = Recording(tools, calls, pace_s, simulated, True, _show, _tell, tell_s)
+    recording = Recording(tools, calls, pace_s, simulated, True, _show, _tell, tell_s, _stamp)
     with _locked(keep):
         try:
             sys.exit(_Watch(keep, Schedule(keep, every), recording, rules).run(count))
@@ -178,12 +179,16 @@ class _Watch:
 
 
 def _tell(text: str) -> None:
-    echo(f"{_now()} {text}", err=True)
+    echo(f"{_stamp()}{text}", err=True)
+
+
+def _stamp() -> str:
+    return f"{_now()} "
 
 
 def _show(summary: "Summary", path: Path) -> None:
     statuses = ", ".join(f"{status} {count:,}" for status, count in summary.statuses.items())
-    echo(f"{_now()} {path.name}: {summary.rows:,} calls ({statuses})")
+    echo(f"{_now()} {path.name}: {counted(summary.rows)} ({statuses})")
 
 
 def _show_findings(content: dict[str, Any]) -> None:

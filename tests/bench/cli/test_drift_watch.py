@@ -119,7 +119,7 @@ def test_an_interrupted_recording_is_finished_first(
     done = finbench(*watched)
     assert done.returncode == 0
     assert f" going on with {name}\n" in done.stderr
-    assert " 1 calls are recorded already\n" in done.stderr
+    assert " 1 call is recorded already\n" in done.stderr
     first, second = snapshots(folder)
     assert first == name, "the day of the first is over, so the second was due"
     assert compared(folder) == [(first, second)]
@@ -210,6 +210,7 @@ def test_a_signal_ends_it_and_the_same_command_goes_on(
     assert process.returncode == 128 + how
     assert "the same command goes on" in said
     assert "Traceback" not in said
+    assert all(re.match(f"{TIME} ", line) for line in said.splitlines())
     whole = snapshots(folder)
     assert len(whole) == bool(at)
     for name in whole:
