@@ -49,8 +49,8 @@ def last_compared(folder: Path) -> str | None:
     (last,) = newest
     try:
         return str(orjson.loads(last.text)["after"]["file"])
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise last.error(f"no comparison of snapshots: {error!r}") from None
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise last.error("it is no comparison of snapshots") from None
 
 
 def _own(path: str, _: int) -> int:

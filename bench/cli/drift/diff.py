@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,14 @@ import click
 
 from bench.drift.finding import LEVELS
 from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
+from gateway.cli.snapshot import tell_aside
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from bench.drift.finding import Finding
+    from bench.drift.snapshots.rules import Rules
 
 SNAPSHOT = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -84,6 +86,7 @@ def diff(
     check_free(files, force=force)
     try:
         rules = Rules.read(rules_file) if rules_file else Rules()
+        tell_unused(rules, snapshots)
         with sigterm_interrupts():
             progress = _Progress(len(snapshots))
             content, findings = series(snapshots, rules, Catalog.load(), progress)
@@ -100,6 +103,23 @@ def diff(
     else:
         show(content)
     fail(content["findings"], fail_on)
+
+
+def tell_unused(
+    rules: "Rules", snapshots: Sequence[Path], tell: Callable[[str], None] = tell_aside
+) -> None:
+    """Tell of names in the rules that fit no tool, neither of the catalogue nor of the snapshots.
+    Raises `SnapshotError`.
+    """
+    from cache import Snapshot
+    from manifests import Catalog
+
+    tools = {manifest.name for manifest in Catalog.load()}
+    for path in snapshots:
+        with Snapshot(path) as snapshot:
+            tools |= snapshot.summary.tools.keys()
+    for text in rules.unused(sorted(tools)):
+        tell(f"finbench: {text}")
 
 
 def check_free(files: Sequence[Path], *, force: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.drift.diff import with_rules
+from bench.cli.drift.diff import tell_unused, with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
 from gateway.cli.options import OutPath, exit_code_of, sigterm_interrupts, simulation
 from gateway.cli.snapshot import counted
@@ -89,6 +89,7 @@ def watch(
         rules = Rules.read(rules_file) if rules_file else Rules()
     except RulesError as error:
         raise click.ClickException(str(error)) from error
+    tell_unused(rules, (), _tell)
     tell_s = TELL_S if sys.stderr.isatty() else _TELL_S
     recording = Recording(tools, calls, pace_s, simulated, True, _show, _tell, tell_s, _stamp)
     with _locked(keep):

@@ -10,37 +10,35 @@ A file of rules is TOML:
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
-
-from bench.drift.finding import Finding, Level
+from bench.drift.finding import LEVELS, Finding
 from bench.drift.snapshots.report import CHECKS
-from manifests.nearest import did_you_mean
-from manifests.problem import first_problem
+from manifests.nearest import MAX_SHOWN, did_you_mean, not_among
 from manifests.regular_file import open_regular
 
 MAX_BYTES = 2**20
 
-Setting = Literal[Level, "off"]
+SETTINGS = (*LEVELS, "off")
+
+Levels = Mapping[str, Any]
 
 
 class RulesError(Exception):
     """A file of rules can't be used; the text says why."""
 
 
-class Rules(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Rules:
     """What a user's file says, as the module docstring describes it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     leave_out: tuple[str, ...] = ()
-    levels: Mapping[str, Setting] = {}
-    tools: Mapping[str, Mapping[str, Setting]] = {}
+    levels: Levels = field(default_factory=dict)
+    tools: Mapping[str, Levels] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "Rules":
@@ -50,28 +48,40 @@ class Rules(BaseModel):
                 text = file.read(MAX_BYTES + 1)
             if len(text) > MAX_BYTES:
                 raise RulesError(f"{path}: over {MAX_BYTES} bytes")
-            return cls.model_validate(tomllib.loads(text.decode()))
+            said = tomllib.loads(text.decode())
         except OSError as error:
             raise RulesError(f"{path}: {error.strerror}") from error
-        except ValidationError as error:
-            raise RulesError(f"{path}: {first_problem(error)}") from None
         except (ValueError, RecursionError) as error:  # TOML's, UTF-8's, a number of 5,000 digits
             raise RulesError(f"{path} is no TOML: {error}") from None
+        try:
+            return cls._of(said)
+        except RulesError as error:
+            raise RulesError(f"{path}: {error}") from None
 
-    @field_validator("levels")
     @classmethod
-    def _known(cls, levels: Mapping[str, Setting]) -> Mapping[str, Setting]:
-        for name in levels:
-            if name not in CHECKS:
-                raise ValueError(f"there is no check {name!r}{did_you_mean(name, CHECKS)}")
-        return levels
+    def _of(cls, said: Mapping[str, Any]) -> "Rules":
+        names = [known.name for known in fields(cls)]
+        for name in said:
+            if name not in names:
+                raise RulesError(f"there is no rule {not_among(name, names)}")
+        leave_out = said.get("leave_out", [])
+        if not isinstance(leave_out, list) or not all(isinstance(name, str) for name in leave_out):
+            raise RulesError('leave_out is no list of names; write it as leave_out = ["coins_*"]')
+        levels, tools = said.get("levels", {}), said.get("tools", {})
+        _check_levels("levels", levels, "[levels]")
+        if not isinstance(tools, dict):
+            raise RulesError(f"tools is no table; {_as('[tools.NAME]')}")
+        for name, some in tools.items():
+            _check_levels(f"tools.{name[:MAX_SHOWN]}", some, "[tools.NAME]")
+        return cls(tuple(leave_out), levels, tools)
 
-    @field_validator("tools")
-    @classmethod
-    def _known_of_tools(cls, tools: Mapping[str, Any]) -> Mapping[str, Any]:
-        for levels in tools.values():
-            cls._known(levels)
-        return tools
+    def unused(self, tools: Iterable[str]) -> Iterator[str]:
+        """A sentence about each name or pattern that fits none of `tools`."""
+        known = [*tools]
+        for pattern in dict.fromkeys((*self.leave_out, *self.tools)):
+            if not any(fnmatchcase(tool, pattern) for tool in known):
+                near = did_you_mean(pattern[:MAX_SHOWN], known)
+                yield f"the rules name {pattern[:MAX_SHOWN]!r}, which fits no tool{near}"
 
     def leaves_out(self, tool: str) -> bool:
         """Whether a tool is not compared at all."""
@@ -89,3 +99,20 @@ class Rules(BaseModel):
                 level: Any = setting
                 kept.append(finding if level == finding.level else replace(finding, level=level))
         return kept
+
+
+def _check_levels(place: str, levels: object, heading: str) -> None:
+    """Raises `RulesError`."""
+    if not isinstance(levels, dict):
+        raise RulesError(f"{place} is no table; {_as(heading)}")
+    for check, setting in levels.items():
+        if check not in CHECKS:
+            shown = check[:MAX_SHOWN]
+            raise RulesError(f"{place}: there is no check {shown!r}{did_you_mean(shown, CHECKS)}")
+        if setting not in SETTINGS:
+            said = not_among(str(setting), SETTINGS)
+            raise RulesError(f"{place}.{check} can't be {said}")
+
+
+def _as(heading: str) -> str:
+    return f'write the heading {heading}, and below it lines as column_added = "WARN"'

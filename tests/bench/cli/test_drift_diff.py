@@ -125,13 +125,20 @@ def test_rules_give_levels_and_fail_on_the_exit_code(
     ("rules", "why"),
     [
         (b'[levels]\nrestate = "off"', "levels: there is no check 'restate'; did you mean"),
-        (b'[tools."a*"]\nordre = "off"', "tools: there is no check 'ordre'; did you mean"),
+        (b'[tools."a*"]\nordre = "off"', "tools.a*: there is no check 'ordre'; did you mean"),
         (
             b'[levels]\norder = "ERROR"',
-            "levels.order: Input should be 'ERR', 'WARN', 'INFO' or 'off'",
+            "levels.order can't be 'ERROR'; did you mean ERR?; it takes ERR, WARN, INFO, off",
         ),
-        (b"leave_out = 1", "leave_out: Input should be a valid tuple"),
-        (b'ignore = ["a"]', "ignore: Extra inputs are not permitted"),
+        (b"[levels]\norder = 3", "levels.order can't be '3'; it takes ERR, WARN, INFO, off"),
+        (b"[levels]\norder = []", "levels.order can't be '[]'; it takes ERR, WARN, INFO, off"),
+        (b"leave_out = 1", "leave_out is no list of names; write it as"),
+        (b'leave_out = "coins"', "leave_out is no list of names; write it as"),
+        (b'leaveout = ["a"]', "there is no rule 'leaveout'; did you mean leave_out?"),
+        (b'ignore = ["a"]', "there is no rule 'ignore'; it takes leave_out, levels, tools"),
+        (b'levels = "off"', "levels is no table; write the heading [levels], and below it"),
+        (b'tools = "off"', "tools is no table; write the heading [tools.NAME], and below it"),
+        (b'[tools]\nx = "off"', "tools.x is no table; write the heading [tools.NAME], and"),
         (b"[levels", "is no TOML: "),
         (b"a = " + b"9" * 10_000, "is no TOML: "),
         (b"a = " + b"[" * 5_000, "is no TOML: "),
@@ -148,6 +155,16 @@ def test_rules_that_cannot_be_used(
     assert done.returncode == 1
     assert str(path) in done.stderr
     assert why in done.stderr
+
+
+def test_names_in_rules_that_fit_no_tool_are_told(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text('leave_out = ["c_?", "get_coins", "none_*"]\n[tools.coins_a]\norder = "off"')
+    done = diff(*pair, "--rules", path)
+    assert done.returncode == 0
+    first, second = done.stderr.splitlines()
+    assert first.startswith("finbench: the rules name 'get_coins', which fits no tool; did you")
+    assert second == "finbench: the rules name 'none_*', which fits no tool"
 
 
 def test_files_are_written_once_unless_forced(pair: tuple[Path, Path], tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_file_in_place_of_comparisons_that_are_read_is_told(folder: Path) -> N
     (folder / "drift.jsonl").write_text("mine\n")
     done = watch()
     assert done.returncode == 0
-    assert "w/drift.jsonl:1: no comparison of snapshots" in done.stderr
+    assert "w/drift.jsonl:1: it is no comparison of snapshots" in done.stderr
     lines = (folder / "drift.jsonl").read_text().splitlines()
     assert (lines[0], len(lines)) == ("mine", 2)
 
