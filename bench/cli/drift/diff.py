@@ -11,7 +11,7 @@ import click
 
 from bench.drift.finding import LEVELS
 from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
-from gateway.cli.snapshot import tell_aside
+from gateway.cli.snapshot import counted, tell_aside
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
@@ -204,8 +204,9 @@ def show(content: Mapping[str, Any]) -> None:
     for word, about in (("before", before), ("after", after)):
         at = datetime.fromtimestamp(about["recorded_from"], UTC)
         upstreams = ", ".join(about["upstreams"])
+        tools = f"{about['tools']:,} tool{'' if about['tools'] == 1 else 's'}"
         console.print(
-            f"{word:<6} {about['file']}: {about['calls']:,} calls of {about['tools']:,} tools, "
+            f"{word:<6} {about['file']}: {counted(about['calls'])} of {tools}, "
             f"{at:%Y-%m-%d %H:%M} UTC, upstream {upstreams}"
         )
     console.print(
@@ -215,7 +216,7 @@ def show(content: Mapping[str, Any]) -> None:
     )
     if calls["not_measured"]:
         console.print(
-            f"not measured: {calls['not_measured']:,} calls that failed for lack of quota or "
+            f"not measured: {counted(calls['not_measured'])} that failed for lack of quota or "
             "settings on one side"
         )
     if calls["in_part"]:

@@ -28,10 +28,9 @@ def _lines(content: Mapping[str, Any], levels: Sequence[str]) -> Iterator[str]:
     yield f"### Drift from {_when(before)} to {_when(after)}"
     yield ""
     calls = content["calls"]
-    yield (
-        f"{calls['same'] + calls['changed']:,} calls were answered in both snapshots, and "
-        f"{calls['same']:,} have the same answer."
-    )
+    both, same = calls["same"] + calls["changed"], calls["same"]
+    were, have = ("call was" if both == 1 else "calls were"), ("has" if same == 1 else "have")
+    yield f"{both:,} {were} answered in both snapshots, and {same:,} {have} the same answer."
     yield ""
     if not content["findings"]:
         yield "Nothing was found."

@@ -102,9 +102,8 @@ def read(entry: Entry) -> dict[str, Records]:
         rows += orjson.loads(piece)
     reader.add("", rows)
     table = reader.places.setdefault("", Records("", 0))
-    for name in map(
-        _inner, entry.columns
-    ):  # those of an empty table, and those whose cells are all lists
+    # Also the columns of an empty table, and those whose cells are all lists.
+    for name in map(inner, entry.columns):
         if len(table.fields) >= MAX_FIELDS:
             break
         if name not in table.fields and not any(f.startswith(f"{name}.") for f in table.fields):
@@ -220,7 +219,7 @@ class _Reader:
         names = dict.fromkeys(name for item in items if type(item) is dict for name in item)
         for name in islice(names, MAX_FIELDS):
             cells = [item.get(name, MISSING) if type(item) is dict else MISSING for item in items]
-            self._add_field(records, f"{prefix}{_inner(name)}", cells, depth)
+            self._add_field(records, f"{prefix}{inner(name)}", cells, depth)
 
     def _add_field(self, records: Records, name: str, cells: list[Any], depth: int) -> None:
         kinds = {*map(type, cells)}
@@ -266,7 +265,7 @@ def last_name(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _inner(name: str) -> str:
+def inner(name: str) -> str:
     """A name of the answer as a part of a path."""
     return name if type(name) is _Own else name.translate(_ESCAPES) or _EMPTY
 

@@ -13,6 +13,7 @@ from bench.drift.snapshots.records import (
     MISSING,
     Records,
     forms,
+    inner,
     is_null,
     numbers,
     said,
@@ -56,6 +57,17 @@ def check_columns(pool: Pool, report: Report) -> None:
     for name in _topmost([f.name for f in added if f.name not in new], fields):
         report.add("column_added", name, None, shown(name), f"column {said(name)} is new")
     _check_column_order(pairs, report)
+
+
+def check_bare_columns(
+    tables: Sequence[tuple[Sequence[str], Sequence[str]]], report: Report
+) -> None:
+    """Columns that are gone from tables without rows. One without columns says nothing of them."""
+    for before, after in tables:
+        for name in before:
+            if after and name not in after:
+                text = f"column {said(inner(name))} is gone from a table without rows"
+                report.add("column_removed", inner(name), name, None, text)
 
 
 def check_paths(pool: Pool, report: Report) -> None:

@@ -11,6 +11,7 @@ from bench.drift.snapshots.pool import FieldPool, Pool
 from bench.drift.snapshots.records import Records, is_empty, is_null, is_whole, read
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.shape_checks import (
+    check_bare_columns,
     check_columns,
     check_paths,
     check_row_order,
@@ -122,6 +123,7 @@ class _Answers:
         pool, is_table = Pool(), True
         gaps: set[str] = set()
         sizes: dict[str, list[Sizes]] = {}
+        without_rows: list[tuple[Sequence[str], Sequence[str]]] = []
         for a, b in changed[::step]:
             first, second = self._entry(self._before, a), self._entry(self._after, b)
             if (first.columns is None) != (second.columns is None):
@@ -133,6 +135,8 @@ class _Answers:
                 pool.is_whole = False
                 self._result.in_part += 1
             if self._check_empty(old, new):
+                if first.rows == second.rows == 0:
+                    without_rows.append((first.columns or (), second.columns or ()))
                 continue
             self._check_stale(a, b, old, new)
             for pair in pool.add(old, new):
@@ -156,6 +160,8 @@ class _Answers:
             for place, chosen in sizes.items()
             if place not in gaps and check_rows(place, chosen, self._report)
         }
+        if not pool.calls:
+            check_bare_columns(without_rows, self._report)
         if pool.calls:
             if pool.is_whole:
                 (check_columns if is_table else check_paths)(pool, self._report)

@@ -175,6 +175,12 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [document({"a": None}, probe=0), document({"a": 1}, probe=1)],
         [("WARN", "empty", None, 1, 0)],
     ),
+    "a table without rows loses a column": (
+        [table([], ["a", "b. c"])],
+        [table([], ["a"])],
+        [("ERR", "column_removed", "b. c", "b. c", None)],
+    ),
+    "a table without rows loses all columns": ([table([], ["a"])], [table([])], []),
     "always empty": ([table([], ["a"])], [table([], ["a", "b"])], []),
     "far too deep to read": (
         [document(PRICE)],
