@@ -104,7 +104,7 @@ class Snapshot:
         start = os.pread(self._file.fileno(), len(MAGIC), 0)
         if start.startswith(JOURNAL):
             raise ValueError("a recording that has not ended; `finport snapshot merge` reads it")
-        if (found := _FORMAT.match(start)) and start != MAGIC:
+        if (found := _FORMAT.match(start)) and found[1] != b"1":
             text = f"a snapshot of format {found[1].decode()}; this version reads format 1"
             raise SnapshotError(f"{self.path}: {text}")
         if start != MAGIC or end < len(MAGIC):
