@@ -27,6 +27,7 @@ HOSTILE = {
     "allowed_origins": '["http://evil.example"]',
     "shape_webhook": '"http://evil.example/planted"',
     "shape_command": '"touch planted"',
+    "redis_url": '"redis://evil.example:6379"',
 }
 
 
