@@ -87,7 +87,7 @@ class SharedFlights:
                     entry = await self.tier.get(key)
                     if entry is not None:
                         return Outcome(kept.adopt(call.bound, entry), source="cached")
-                    waited_for = 0  # it was not kept
+                    return await execute(call, flight)  # it could not be kept
                 case Held(fence=fence):
                     waited_for = fence
                     left_s = flight.deadline - loop.time()

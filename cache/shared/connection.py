@@ -48,10 +48,12 @@ def address_of(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:  # its text has a part of the URL
-        raise ValueError(f"must be of the form {_FORM}; escape marks in it as %40") from None
+        raise ValueError(f"must be of the form {_FORM}; escape marks in it as %40 or %2F") from None
     if parts.scheme not in SCHEMES:
         raise ValueError(f"must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
     _check_parameters(parts.query)
+    if "@" in parts.path:  # a slash before it may be in a password
+        raise ValueError(f"must be of the form {_FORM}; escape marks in it as %40 or %2F")
     if parts.scheme == "unix":
         if parts.netloc.rpartition("@")[2] or len(parts.path) < len("/x"):
             raise ValueError("must be of the form unix:///PATH")
@@ -74,6 +76,13 @@ def _check_parameters(query: str) -> None:
             raise ValueError(f"must have no other parameters than {', '.join(_PARAMETERS)}")
         if name == "db" and not value.isdecimal():
             raise ValueError("must have a number as its parameter db")
+
+
+def is_late(error: Exception) -> bool:
+    """Whether an error of the library says that no answer came in time."""
+    from redis.exceptions import TimeoutError as LateError
+
+    return isinstance(error, LateError)
 
 
 @asynccontextmanager

@@ -78,7 +78,7 @@ class Leases:
         keys.append(self._places.of_bucket("fence", self._places.bucket_of(key)))
         arguments = [self._store.name, int(LEASE_S * 1e3), waited_for]
         said = await self._store.run("acquire", keys, arguments)
-        kind, fence = said[0], int(said[1] or 0)
+        kind, fence = said[0], int(said[1])
         if kind == b"held":
             return Held(fence)
         if kind == b"ended":

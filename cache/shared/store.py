@@ -23,12 +23,22 @@ from typing import Any
 
 import anyio
 
-from cache.shared.connection import Command, Connection, address_of, connected
+from cache.shared.connection import (
+    ANSWER_S,
+    Command,
+    Connection,
+    address_of,
+    connected,
+    is_late,
+)
 
 log = logging.getLogger("finport")
 
 LIMIT_S = 1.5
 """How long a batch of commands may take; a connection gives up a little sooner."""
+
+LATE_S = 1.1 * ANSWER_S
+"""A timeout that is noticed later than this says that this process was busy, not that Redis was."""
 
 BEAT_S = 0.5
 GONE_MS = 5_000
@@ -80,6 +90,7 @@ class SharedStore:
         self._lanes: dict[str, _Lane] = {}
         self._offset_s = 0.0
         self._away: str | None = "it was not asked yet"
+        self._is_told = False
         self._refusal: str | None = None
         self._closing = asyncio.Event()
 
@@ -100,8 +111,6 @@ class SharedStore:
             tasks = [asyncio.create_task(lane.run()) for lane in store._lanes.values()]
             await store._beat(counted=beats)
             tasks.append(asyncio.create_task(store._beat_often(counted=beats)))
-            if store._away is not None:
-                log.warning("Redis at %s is away: %s", store.address, store._away)
             try:
                 yield store
             finally:
@@ -188,8 +197,9 @@ class SharedStore:
     def gone(self, error: BaseException) -> None:
         """Take Redis for away from now on."""
         text = str(error) or type(error).__name__
-        if self._away is None:
+        if not self._is_told:
             log.warning("Redis at %s is away: %s", self.address, text)
+        self._is_told = True
         self.failures["lost"] += 1
         self._away = text
 
@@ -234,9 +244,13 @@ class SharedStore:
                 listener(before, now)
 
     def _present(self) -> None:
-        if self._away is not None and self.last.epoch:
+        if self._away is not None and self._is_told:
             log.warning("Redis at %s is back", self.address)
-        self._away = None
+        self._away, self._is_told = None, False
+
+
+def _is_once(command: Command) -> bool:
+    return command[:2] == ("EVAL", _SCRIPTS["post"])
 
 
 class _Lane:
@@ -273,13 +287,16 @@ class _Lane:
                 self._asked.set()
             if not batch:
                 continue
+            began = time.monotonic()
             try:
-                async with asyncio.timeout(LIMIT_S):
-                    answers = await self._connection.execute([command for command, _ in batch])
+                answers = await self._send([command for command, _ in batch])
             except Exception as error:  # noqa: BLE001 - whatever the library raises, Redis is away
-                self._store.gone(error)
-                while self._waiting:  # these would wait as long again
-                    batch.append(self._waiting.popleft())
+                if isinstance(error, TimeoutError) and time.monotonic() - began > LATE_S:
+                    self._store.failures["late"] += 1  # this process was too busy to read
+                else:
+                    self._store.gone(error)
+                    while self._waiting:  # these would wait as long again
+                        batch.append(self._waiting.popleft())
                 for _, answer in batch:
                     if not answer.done():
                         answer.set_exception(Away(str(error) or type(error).__name__))
@@ -287,6 +304,24 @@ class _Lane:
             for (_, answer), said in zip(batch, answers, strict=True):
                 if not answer.done():
                     answer.set_result(said)
+
+    async def _send(self, commands: list[Command]) -> list[Any]:
+        """The answers. Commands on a connection that was closed are sent once more, over a new one,
+        except those that may not be done twice.
+        """
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                return await self._connection.execute(commands)
+        except TimeoutError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the library raises errors of its own
+            if is_late(error):
+                raise TimeoutError(str(error)) from None
+            async with asyncio.timeout(LIMIT_S):
+                again = [command for command in commands if not _is_once(command)]
+                answers = iter(await self._connection.execute(again) if again else [])
+                lost = StoreError("the connection was closed before the answer came")
+                return [lost if _is_once(command) else next(answers) for command in commands]
 
     def _batch(self) -> list[tuple[Command, asyncio.Future[Any]]]:
         batch: list[tuple[Command, asyncio.Future[Any]]] = []

@@ -139,12 +139,11 @@ class SharedTier:
                 batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
                 frames = await to_thread.run_sync(_encoded, batch)
                 await asyncio.gather(*map(self._write, batch, frames))
+                await asyncio.gather(*(write.after() for write in batch if write.after))
                 self._queued_bytes -= sum(write.size for write in batch)
                 self._unwritten -= len(batch)
 
     async def _write(self, write: _Write, frame: bytes | None) -> None:
-        if write.after is not None:
-            await write.after()
         if frame is None:
             return
         bucket = self._places.bucket_of(write.key)

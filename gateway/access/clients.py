@@ -355,13 +355,14 @@ class Clients:
         if self._shared is None:
             return
         try:
-            known = await self._shared.exchange(merged(self._from_others, self._in_file))
-            self._untold = False
-            known = merged(self._from_others, known)
+            fetched = await self._shared.fetch()
+            known = merged(self._from_others, self._in_file, fetched)
             if known != self._from_others:
                 self._from_others = known
                 self._admit()
                 await to_thread.run_sync(self._shared.remember, known)
+            await self._shared.publish_news(known, fetched)
+            self._untold = False
         except StoreError as error:
             if not self._untold:
                 log.warning("keys are not shared with other gateways for now: %s", error)

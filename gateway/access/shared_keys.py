@@ -46,18 +46,15 @@ class SharedKeys:
         if pairs:
             await self.store.run("put_clients", keys, pairs)
 
-    async def exchange(self, own: Iterable[KeyEntry]) -> tuple[KeyEntry, ...]:
-        """Publish what Redis does not know, and return all entries. Raises `StoreError`."""
-        fetched = await self.fetch()
+    async def publish_news(self, own: Iterable[KeyEntry], fetched: Iterable[KeyEntry]) -> None:
+        """Publish what Redis, as it was fetched, does not know. Raises `StoreError`."""
         known = {entry.id: entry for entry in fetched}
-        news = [
+        await self.publish(
             entry
             for entry in own
             if entry.id not in known
             or (entry.revoked_at is not None and known[entry.id].revoked_at is None)
-        ]
-        await self.publish(news)
-        return merged(fetched, news)
+        )
 
     def remember(self, entries: Iterable[KeyEntry]) -> None:
         """Replace the copy. Blocks. Raises `OSError`."""

@@ -81,7 +81,7 @@ def add(
     echo(
         f"This is the key of {name} (id {entry.id}), shown only this once: "
         f"{settings.clients_file} holds its hash.\nIt may use {allowed} of {len(catalog)} tools. "
-        "Every gateway that reads this file now wants a key of every caller.",
+        "Every gateway that reads this file, or shares its Redis, now wants a key of every caller.",
         err=True,
     )
 

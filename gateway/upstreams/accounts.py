@@ -48,7 +48,14 @@ CREATE TABLE IF NOT EXISTS allotment (
     PRIMARY KEY (key, host, span, span_end)
 ) WITHOUT ROWID
 """
-_MACHINE = "CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY) WITHOUT ROWID"
+_MACHINE = "CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID"
+_KEEP_SENT = """
+UPDATE allotment SET part = coalesce((
+    SELECT used FROM account WHERE account.key = allotment.key AND account.host = allotment.host
+        AND account.span = allotment.span AND learned = 0
+        AND account.span_end = allotment.span_end
+), 0)
+"""
 _READ_PART = """
 SELECT part FROM allotment WHERE key = ? AND host = ? AND span = ? AND span_end = ?
 """
@@ -183,14 +190,18 @@ class Accounts:
                 standing.part = self.part(standing)
         return every + [s for s in kept if s.learned and now < s.resets_at]
 
-    @property
-    def machine(self) -> str:
-        """The name of this ledger among those of all machines."""
-        self._store.execute(
-            "INSERT INTO machine SELECT ? WHERE NOT EXISTS (SELECT 1 FROM machine)", (token_hex(8),)
-        )
-        found: str = self._store.execute("SELECT id FROM machine").fetchone()[0]
-        return found
+    def machine(self, place: str) -> str:
+        """The name of this ledger among those of all machines. `place` tells this file from a copy
+        of it: a copy gets a name of its own, and no part but what was sent.
+        """
+        found = self._store.execute("SELECT id, place FROM machine").fetchone()
+        if found is not None and found[1] == place:
+            return str(found[0])
+        made = token_hex(8)
+        self._store.execute("DELETE FROM machine")
+        self._store.execute("INSERT INTO machine VALUES (?, ?)", (made, place))
+        self._store.execute(_KEEP_SENT)
+        return made
 
     def part(self, standing: Standing) -> int:
         """How much of a quota is allotted to this machine."""

@@ -22,6 +22,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from platform import node
 
 import anyio
 
@@ -157,7 +158,7 @@ class Ledger:
             ledger._accounts = await run_in(ledger._thread, Accounts.open, path, now)
             if allotments is not None:
                 ledger._accounts.shared = True
-                allotments.machine = await run_in(ledger._thread, ledger._machine)
+                allotments.machine = await run_in(ledger._thread, ledger._machine, path)
                 allotments.store.on_change(ledger._beaten)
                 await ledger._report()
             keeper = asyncio.create_task(ledger._keep())
@@ -447,9 +448,10 @@ class Ledger:
             self._allotted_to_others[place] = time.monotonic() + UNALLOTTED_S
             return 0.0
 
-    def _machine(self) -> str:
+    def _machine(self, path: Path) -> str:
+        place = f"{node()} {path.stat().st_ino}"
         with self._accounts.transaction():
-            return self._accounts.machine
+            return self._accounts.machine(place)
 
     def _with_part(self, standing: Standing) -> Standing:
         """The account as it is now."""
@@ -578,8 +580,8 @@ def _place_of(s: Standing) -> "_Place":
 
 def _unallotted(host: str, wait_s: float) -> CallError:
     text = (
-        f"this gateway's part of the quota of {host} is used up, and Redis, through which gateways "
-        "share it, can't be asked for more"
+        f"this gateway's part of the quota of {host} is used up, and it gets no more for now: "
+        "Redis, through which gateways share it, is away or was empty"
     )
     return CallError(ErrorCode.OVERLOADED, text, round(wait_s, 3))
 

@@ -17,4 +17,4 @@ if redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence, 'NX', 'PX', ARGV[2]) then
   redis.call('SET', KEYS[4], fence)
   return {'lease', fence, redis.call('GET', KEYS[3])}
 end
-return {'held', string.match(redis.call('GET', KEYS[1]), '%d+$')}
+return {'held', string.match(redis.call('GET', KEYS[1]), '%d+$') or '0'}

@@ -109,6 +109,7 @@ async def test_sentinels_name_the_primary(tmp_path: Path) -> None:
         *("redis+sentinel://host:s3cret/main", "redis+sentinel://host/main/s3cret"),
         *("redis://host?decode_responses=s3cret", "redis://host?db=s3cret", "unix://s3cret"),
         *("redis://u:[s3cret]@host/0", "redis://u:s3cret\u2100@host/0", "unix://u:1/s3cret@/path"),
+        "redis+sentinel://u:1/s3cret@host/main",
     ],
 )
 def test_a_url_that_is_none_is_refused_without_its_secrets(url: str) -> None:

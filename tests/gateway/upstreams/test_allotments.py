@@ -1,6 +1,7 @@
 """Quotas and rates that several machines share through Redis."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -119,6 +120,16 @@ async def test_an_emptied_redis_learns_of_a_machine_that_is_stopped_from_another
         await redis.start()  # "two" is not there to report
         await until(lambda: one._allotments and not one._allotments.store.is_away)
         assert await sent(one) + 1 + 60 <= 200
+
+
+async def test_a_copied_ledger_spends_nothing_twice(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as redis:
+        async with ledger(redis, tmp_path / "one", 200) as one:
+            assert await sent(one, most=40) == 40
+            shutil.copytree(tmp_path / "one", tmp_path / "two")  # while it has a part
+            async with ledger(redis, tmp_path / "two", 200) as two:
+                counts = await asyncio.gather(sent(one), sent(two))
+        assert 40 + sum(counts) <= 200
 
 
 async def test_a_clock_that_is_set_back_stops_no_host(tmp_path: Path) -> None:
