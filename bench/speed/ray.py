@@ -47,7 +47,7 @@ KINDS: Mapping[str, Kind] = {
     "model": Kind(
         2_000,
         200,
-        ("--agent", "llm", "--model", "simulated-planner", "--base-url", "{url}/v1"),
+        ("--agent", "llm", "--model", "simulated-planner", "--base-url", "{url}"),
     ),
 }
 
