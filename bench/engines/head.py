@@ -57,7 +57,7 @@ HOSTS_S = 2.0
 
 MOST_FAILED_STARTS = 3
 
-_FAILED = {"breaker": "closed", "in_flight": 0, "waiting": 0}
+_IDLE = {"breaker": "closed", "in_flight": 0, "waiting": 0}
 
 
 class LeaseError(Exception):
@@ -145,19 +145,21 @@ class Head:
                 await self._end()
 
     async def hosts(self) -> HostStates:
-        """The states of the upstream hosts, of all gateways together."""
+        """The states of the upstream hosts, of all gateways together; empty if some do not say."""
         actors = [*self._actors.values()]
         if self._work.plan.gateway != "embedded":
             actors = actors[:1]
+        said: Sequence[HostStates] = ()
+        with suppress(*self._lost_with):
+            async with asyncio.timeout(HOSTS_S):
+                said = await asyncio.gather(*(actor.hosts.remote() for actor in actors))
         found: HostStates = {}
-        async with asyncio.timeout(HOSTS_S):
-            for states in await asyncio.gather(*(actor.hosts.remote() for actor in actors)):
-                for name, state in states.items():
-                    known = found.setdefault(name, dict(_FAILED))
-                    for count in ("in_flight", "waiting"):
-                        known[count] += state[count]
-                    if state["breaker"] != "closed":
-                        known["breaker"] = state["breaker"]
+        for name, state in (pair for states in said for pair in states.items()):
+            known = found.setdefault(name, {**_IDLE})
+            for count in ("in_flight", "waiting"):
+                known[count] += state[count]
+            if state["breaker"] != "closed":
+                known["breaker"] = state["breaker"]
         return found
 
     def calls(self) -> dict[str, Any]:
