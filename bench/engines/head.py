@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import anyio
@@ -54,6 +54,9 @@ END_S = 15.0
 """How long players have to end in order."""
 
 HOSTS_S = 2.0
+
+IDLE_S = 0.05
+"""How long a player without episodes waits after a change before it asks for some again."""
 
 MOST_FAILED_STARTS = 3
 
@@ -110,6 +113,7 @@ class Head:
         self._clients: dict[str, dict[str, Any]] = {}
         self._cpu_s: dict[str, float] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._cpus, self._looked_at = 0, -inf
         self._started = self._refused = self._failed_starts = 0
         self._changed = asyncio.Event()
         self._is_ending = False
@@ -178,12 +182,12 @@ class Head:
 
     async def _fill(self) -> None:
         """Ask for the players that are missing."""
-        wanted = self._players
-        if wanted is None:
+        now = asyncio.get_running_loop().time()
+        if self._players is None and now > self._looked_at + LOOK_S:
+            self._looked_at = now
             with suppress(EngineError, *self._lost_with):
-                wanted = await self._cluster.cpus()
-        if wanted is None:
-            return
+                self._cpus = await self._cluster.cpus()
+        wanted = self._cpus if self._players is None else self._players
         while not self.leases.is_empty and len(self._tasks) < max(wanted - self._refused, 1):
             name = f"finbench-{self._started + 1}"
             self._tasks[name] = asyncio.create_task(self._serve(name, self._started))
@@ -218,6 +222,7 @@ class Head:
         try:
             if await self._opened(actor, name):
                 self._actors[name], self._holders[name] = actor, holder
+                self._failed_starts = 0
                 self.most_players = max(self.most_players, len(self._actors))
                 await self._feed(actor, name, holder)
         except self._fatal as error:
@@ -270,7 +275,7 @@ class Head:
                 self.most_in_flight = max(self.most_in_flight, self.in_flight)
             if not holder.held and not self._is_ending:
                 await self._changed.wait()
-                await asyncio.sleep(0)
+                await asyncio.sleep(IDLE_S)
                 continue
             linger_s = max(LINGER_S, len(self._actors) * LINGER_EACH_S)
             async with asyncio.timeout(self._wall_s + SILENCE_S):
@@ -313,11 +318,14 @@ class Head:
         if self._is_ending:
             return
         why, names = type(error).__name__, [*holder.held]
-        if self._first is None:
+        if name not in self._actors:
             self._failed_starts += 1
             if self._failed_starts >= MOST_FAILED_STARTS:
                 text = f"{MOST_FAILED_STARTS} players ended as they began"
-                raise EngineError(f"{text}, the last with {_first_line(error)}")
+                text = f"{text}, the last with {_first_line(error)}"
+                if self._first is None:
+                    raise EngineError(text)
+                self._refuse(name, text)
         self.lost_players += 1
         now = asyncio.get_running_loop().time() if isinstance(error, LeaseError) else None
         given_up = self.leases.release(holder, now)

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,9 @@ class Nodes:
                 found[int(entry.name)] = parent
         return found
 
-    def begun(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+    def begun(
+        self, *arguments: str, command: Sequence[str] = FINBENCH, **environment: str
+    ) -> "subprocess.Popen[str]":
         """`finbench` as a process that runs episodes on this cluster."""
         env = {
             **os.environ,
@@ -79,7 +81,7 @@ class Nodes:
             **environment,
         }
         return subprocess.Popen(
-            [*FINBENCH, *arguments],
+            [*command, *arguments],
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

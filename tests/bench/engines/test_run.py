@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -120,6 +121,49 @@ def test_an_episode_that_ends_its_process_is_given_up_and_no_other(cluster: Node
     assert lost["error"].startswith("engine: the process that played it ended 3 times")
     assert about("out")["first_errors"] == {"lost": lost["error"]}
     assert about("out")["engine"]["given_up"] == 1
+
+
+HANGING = """
+import asyncio
+from finport import Turn
+
+class Hanging:
+    name = "hanging"
+
+    async def act(self, episode):
+        while episode.task.id == "starter_5" and episode.repeat == 0:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                pass
+        return Turn(answer="42")
+"""
+
+SOON = """
+import bench.engines.head, bench.engines.leases
+bench.engines.leases.GRACE_S = 2.0
+bench.engines.head.CLOSING_S = 0.0
+from bench.cli.main import main
+main()
+"""
+
+
+@pytest.mark.soak
+def test_an_episode_that_never_ends_is_given_up_and_no_other(cluster: Nodes) -> None:
+    Path("mine.py").write_text(HANGING)
+    run = ("run", "starter", "--upstream", "simulated", "--agent", "mine:Hanging", "--top-k", "0")
+    given = ("--episodes", "60", "--engine", "ray", "--concurrency", "4", "--max-wall-s", "1")
+    process = cluster.begun(
+        *(*run, *given, "--judge", "none", "--out", "out"), command=(sys.executable, "-c", SOON)
+    )
+    _, err = process.communicate(timeout=180)
+    assert process.returncode == 0, err
+    endings = {record["episode"]: record["ending"] for record in episodes("out")}
+    assert len(endings) == 60
+    assert {name: end for name, end in endings.items() if end != "answer"} == {
+        "starter_5.0": "lost"
+    }
+    assert "was lost (LeaseError)" in err
 
 
 class Endpoint(BaseHTTPRequestHandler):

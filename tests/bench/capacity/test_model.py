@@ -1,0 +1,79 @@
+"""What the capacity model says of runs of which it is known."""
+
+import json
+
+import pytest
+
+from bench.capacity.costs import Cost, UnitCosts
+from bench.capacity.model import Parts, Workload, head_busy, simulated, sized
+from tests.support.commands import finbench
+
+NOTHING = Cost(0.0, 0.0)
+
+
+def costs(
+    player: Cost = NOTHING, gateway: Cost = NOTHING, head: Cost = NOTHING, disk: Cost = NOTHING
+) -> UnitCosts:
+    return UnitCosts(player, gateway, head, disk, NOTHING, NOTHING, 1_000.0)
+
+
+def test_a_cost_is_fitted_from_two_measurements() -> None:
+    fitted = Cost.fitted((2, 7.0), (10, 23.0))
+    assert (fitted.episode, fitted.call) == (3.0, 2.0)
+    assert fitted.of(10, 100) == 230.0
+
+
+def test_a_run_that_only_waits_takes_its_waiting() -> None:
+    workload = Workload(10_000, 40_000, 2.0, 1, 3_600.0)
+    assert workload.turns == 5
+    found = simulated(workload, costs(), Parts(2, 1, 1_000))
+    assert found.episode_s == pytest.approx(10.0, rel=0.02)
+    assert found.waiting_s == 0
+    assert found.took_s == pytest.approx(10_000 / 1_000 * 10.0, rel=0.1)
+
+
+def test_a_run_with_a_slow_part_takes_the_time_of_that_part() -> None:
+    workload = Workload(4_000, 16_000, 0.1, 1, 3_600.0)
+    of = costs(player=Cost(0.001, 0.0), gateway=Cost(0.0, 0.01))
+    found = simulated(workload, of, Parts(2, 1, 1_000))
+    assert found.breaks_first == "gateways"
+    assert found.took_s == pytest.approx(160.0, rel=0.1)
+    assert found.busy["gateways"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_processes_of_one_machine_share_its_cores() -> None:
+    workload = Workload(4_000, 16_000, 0.1, 1, 3_600.0)
+    of = costs(player=Cost(0.01, 0.0), gateway=Cost(0.0, 0.01))
+    alone = simulated(workload, of, Parts(2, 1, 1_000), cores=1)
+    assert alone.took_s == pytest.approx(200.0, rel=0.1)
+
+
+def test_parts_are_as_busy_as_they_may_be() -> None:
+    workload = Workload(1e6, 1e9, 2.0, 16, 86_400.0)
+    of = costs(player=Cost(0.01, 0.0005), gateway=Cost(0.0, 0.0001), head=Cost(0.0001, 1e-6))
+    parts = sized(workload, of, 0.5)
+    found = simulated(workload, of, parts)
+    assert found.took_s < 86_400.0
+    assert max(found.busy["players"], found.busy["gateways"]) < 0.9
+    assert head_busy(workload, of) == pytest.approx((100 + 1_000) / 86_400.0)
+
+
+def test_the_command_says_what_a_run_needs() -> None:
+    done = finbench(
+        *("capacity", "--episodes", "1e6", "--calls", "1e9", "--model-latency", "2s"),
+        *("--core-hour-price", "0.05", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["turns_of_an_episode"] == 64
+    assert found["players"] > 1
+    assert found["breaks_first"] in found["busy"]
+    assert found["cost"] == pytest.approx(0.05 * found["core_hours"])
+    told = finbench("capacity", "--model-latency", "500ms")
+    assert "breaks_first: " in told.stdout
+
+
+def test_what_is_no_duration_is_refused() -> None:
+    done = finbench("capacity", "--model-latency", "2 parsecs")
+    assert done.returncode == 2
+    assert "is no duration, such as 2s" in done.stderr
