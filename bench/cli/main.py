@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from bench.cli.capacity import capacity
 from bench.cli.compare import compare
 from bench.cli.compression import compression
 from bench.cli.drift import drift
@@ -46,6 +47,7 @@ for command in (
     speed,
     compression,
     drift,
+    capacity,
 ):
     main.add_command(command)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.capacity.costs import Cost, UnitCosts
+from bench.capacity.costs import Cost, Sample, UnitCosts
 from bench.capacity.model import Parts, Workload, head_busy, simulated, sized
 from tests.support.commands import finbench
 
@@ -17,10 +17,13 @@ def costs(
     return UnitCosts(player, gateway, head, disk, NOTHING, NOTHING, 1_000.0)
 
 
-def test_a_cost_is_fitted_from_two_measurements() -> None:
-    fitted = Cost.fitted((2, 7.0), (10, 23.0))
-    assert (fitted.episode, fitted.call) == (3.0, 2.0)
-    assert fitted.of(10, 100) == 230.0
+def test_a_cost_is_fitted_from_three_measurements() -> None:
+    true = Cost(3.0, 2.0, 0.5)
+    sizes = ((1_000, 2_000, 10), (100, 1_000, 8), (10, 10, 100))
+    samples = (Sample(*size, cost=true.of(*size)) for size in sizes)
+    fitted = Cost.fitted(*samples)
+    found = (fitted.episode, fitted.call, fitted.second)
+    assert found == pytest.approx((3.0, 2.0, 0.5))
 
 
 def test_a_run_that_only_waits_takes_its_waiting() -> None:
@@ -55,7 +58,7 @@ def test_parts_are_as_busy_as_they_may_be() -> None:
     found = simulated(workload, of, parts)
     assert found.took_s < 86_400.0
     assert max(found.busy["players"], found.busy["gateways"]) < 0.9
-    assert head_busy(workload, of) == pytest.approx((100 + 1_000) / 86_400.0)
+    assert head_busy(workload, of, parts.players) == pytest.approx((100 + 1_000) / 86_400.0)
 
 
 def test_the_command_says_what_a_run_needs() -> None:

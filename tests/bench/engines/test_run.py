@@ -123,6 +123,24 @@ def test_an_episode_that_ends_its_process_is_given_up_and_no_other(cluster: Node
     assert about("out")["engine"]["given_up"] == 1
 
 
+@pytest.mark.soak
+def test_a_run_that_is_told_to_end_ends_in_order(
+    cluster: Nodes, undisturbed: dict[str, Any]
+) -> None:
+    thinking = (*ON_RAY, "--think-s", "0.1", "--out", "out")
+    run = cluster.begun(*thinking)
+    block_until(lambda: len(episodes("out")) > 5)
+    run.send_signal(signal.SIGTERM)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 143, err
+    assert "interrupted; what was finished is in out, --resume goes on" in err
+    assert about("out")["ended"] == "interrupted"
+    assert 5 < len(episodes("out")) < EPISODES
+    done = cluster.finbench(*thinking, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert counted(json.loads(done.stdout)) == undisturbed
+
+
 HANGING = """
 import asyncio
 from finport import Turn

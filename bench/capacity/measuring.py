@@ -1,0 +1,328 @@
+"""Measures the unit costs of runs on Ray, and checks what the model says of other runs.
+
+A run has two players, a gateway of one process at a URL, and the head, all on this machine. Its
+tasks have a given number of calls, which the scripted agent makes one after another, and which the
+gateway answers from memory.
+"""
+
+import asyncio
+import os
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench.capacity.costs import Cost, Sample, UnitCosts
+from bench.capacity.model import Parts, Workload, simulated
+
+PLAYERS = 2
+_PROCESSES = {"player_s": PLAYERS, "gateway_s": 1, "head_s": PLAYERS}
+"""Whose seconds count for a cost: those of the head are those of its players."""
+
+RUN_S = 600.0
+READY_S = 60.0
+TASKS = 50
+
+_FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
+_GATEWAY = (sys.executable, "-m", "gateway.cli.main")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class CapacityError(Exception):
+    """A run did not end as it should; the text says how it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A run to measure: episodes, calls of each, seconds of waiting before a turn, and how many
+    episodes are in flight.
+    """
+
+    episodes: int
+    calls: int
+    model_s: float
+    in_flight: int
+
+    @property
+    def workload(self) -> Workload:
+        return Workload(self.episodes, self.episodes * self.calls, self.model_s, 1, 1.0)
+
+
+FITTED = (Size(2_000, 2, 1.0, 300), Size(400, 16, 0.5, 150), Size(500, 1, 1.0, 40))
+"""The runs from which unit costs are made: few calls, many calls, few episodes a second. None of
+them makes a core busy: then more calls share a step of an event loop, and each costs less.
+"""
+
+CHECKED = (Size(600, 4, 1.0, 100), Size(2_000, 8, 1.0, 400), Size(6_000, 5, 1.0, 1_200))
+"""The runs with which the model is checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a run took: seconds; processor seconds of players, gateway and head; bytes on disk;
+    bytes of answers; seconds for a digest.
+    """
+
+    took_s: float
+    player_s: float
+    gateway_s: float
+    head_s: float
+    disk_bytes: float
+    network_bytes: float
+    digest_s: float
+
+    def sample(self, size: Size, name: str) -> Sample:
+        seconds = self.took_s * _PROCESSES.get(name, 0) or 1.0
+        return Sample(size.episodes, size.episodes * size.calls, seconds, getattr(self, name))
+
+
+async def measured_costs(sizes: tuple[Size, Size, Size] = FITTED) -> UnitCosts:
+    """Unit costs of this machine. Raises `CapacityError`."""
+    found = [await measured(size) for size in sizes]
+    names = (*_PROCESSES, "disk_bytes", "network_bytes", "digest_s")
+    costs = {}
+    for name in names:
+        few, many, slow = (one.sample(size, name) for one, size in zip(found, sizes, strict=True))
+        cost = Cost.fitted(few, many, slow)
+        costs[name] = cost if name in _PROCESSES else replace(cost, second=0.0)
+    # In runs of this size the head's work for calls is lost in the rest, so it is measured alone.
+    costs["head_s"] = replace(costs["head_s"], call=await asyncio.to_thread(_head_call_s))
+    return UnitCosts(**costs, player_bytes=await asyncio.to_thread(_episode_bytes))
+
+
+def predicted(size: Size, costs: UnitCosts) -> dict[str, float]:
+    """What the model says of a run on one machine."""
+    parts = Parts(PLAYERS, 1, size.in_flight)
+    found = simulated(size.workload, costs, parts, cores=os.cpu_count() or 1)
+    calls = size.episodes * size.calls
+    whole = {
+        name: getattr(costs, name).of(size.episodes, calls, found.took_s * _PROCESSES.get(name, 0))
+        for name in (*_PROCESSES, "disk_bytes", "network_bytes")
+    }
+    return {"took_s": found.took_s, **whole}
+
+
+async def check(
+    costs: UnitCosts, sizes: tuple[Size, ...] = CHECKED
+) -> list[dict[str, dict[str, float]]]:
+    """For each size, by figure, what was measured, what the model says, and the ratio of these.
+    Raises `CapacityError`.
+    """
+    rows = []
+    for size in sizes:
+        found, said = await measured(size), predicted(size, costs)
+        rows.append(
+            {
+                name: {
+                    "measured": getattr(found, name),
+                    "model": value,
+                    "ratio": value / getattr(found, name),
+                }
+                for name, value in said.items()
+            }
+        )
+    return rows
+
+
+async def measured(size: Size) -> Measured:
+    """Run it. Raises `CapacityError`."""
+    with tempfile.TemporaryDirectory(prefix="finport-capacity-") as name:
+        folder = Path(name)
+        await asyncio.to_thread(_write_tasks, folder / "tasks.jsonl", size.calls)
+        async with _gateway(folder) as (url, pid):
+            before_s = _processor_s(pid)
+            about = await _run(folder, "out", size, url)
+            gateway_s = _processor_s(pid) - before_s
+        return await asyncio.to_thread(_found, folder / "out", about, gateway_s)
+
+
+def _found(out: Path, about: Mapping[str, Any], gateway_s: float) -> Measured:
+    from bench.runs.digest import run_digest
+
+    began = time.process_time()
+    run_digest(out)
+    digest_s = time.process_time() - began
+    engine = about["engine"]
+    answers = 0
+    with (out / "calls.jsonl").open("rb") as lines:
+        for line in lines:
+            answers += orjson.loads(line)["bytes"]
+    return Measured(
+        took_s=about["took_s"],
+        player_s=engine["players_cpu_s"],
+        gateway_s=gateway_s,
+        head_s=engine["head_cpu_s"],
+        disk_bytes=sum((out / f"{n}.jsonl").stat().st_size for n in ("calls", "episodes")),
+        network_bytes=answers,
+        digest_s=digest_s,
+    )
+
+
+def _write_tasks(file: Path, calls: int) -> None:
+    """Tasks whose labelled calls are alike; the scripted agent makes them."""
+    call = {"name": "get_coin", "arguments": {"uuid": "Qwsogvtv82FCd"}}
+    tasks = (
+        {"id": f"t{n}", "category": "c", "question": f"Price {n}?", "tools": [call] * calls}
+        for n in range(TASKS)
+    )
+    file.write_bytes(b"".join(orjson.dumps(t, option=orjson.OPT_APPEND_NEWLINE) for t in tasks))
+
+
+async def _run(folder: Path, out: str, size: Size, url: str) -> dict[str, Any]:
+    words = (
+        *("run", "capacity", "--dataset", "tasks.jsonl", "--gateway", url, "--judge", "none"),
+        *("--engine", "ray", "--players", str(PLAYERS), "--json", "--out", out),
+        *("--no-call-rate", "0", "--wrong-tool-rate", "0", "--bad-arguments-rate", "0"),
+        *("--episodes", str(size.episodes), "--concurrency", str(size.in_flight)),
+        *("--think-s", str(size.model_s), "--max-rounds", str(size.calls + 1)),
+        *("--max-calls", str(size.calls + 1)),
+    )
+    kept = _kept()
+    kept.pop("RAY_ADDRESS", None)
+    process = await asyncio.create_subprocess_exec(
+        *(*_FINBENCH, *words),
+        cwd=folder,
+        env=kept,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(RUN_S):
+            _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    if process.returncode:
+        text = f"a run ended with exit code {process.returncode}: {said.decode()[-500:].strip()}"
+        raise CapacityError(text)
+    written = await asyncio.to_thread((folder / out / "run.json").read_bytes)
+    about: dict[str, Any] = orjson.loads(written)
+    return about
+
+
+@asynccontextmanager
+async def _gateway(folder: Path) -> AsyncIterator[tuple[str, int]]:
+    """A gateway over the simulated upstream; its URL and its process."""
+    process = await asyncio.create_subprocess_exec(
+        *(*_GATEWAY, "serve", "--port", "0", "--upstream", "simulated"),
+        cwd=folder,
+        env={**_kept(), "FINPORT_CACHE_DIR": str(folder / "cache"), "FINPORT_SHAPE_SHARE": "0"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+        async with asyncio.timeout(READY_S):
+            line = (await process.stdout.readline()).decode()
+        if "http://" not in line:
+            raise CapacityError(f"the gateway did not become ready: {line.strip()!r}")
+        yield line.split()[-1], process.pid
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+def _kept() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("FINPORT_")}
+
+
+def _processor_s(pid: int) -> float:
+    """Processor seconds of a process so far."""
+    of = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(of[11]) + int(of[12])) / _TICKS
+
+
+def _episode_bytes() -> float:
+    """Memory of an episode in flight: many that wait, in this process."""
+    return asyncio.run(_bytes_of(10_000))
+
+
+async def _bytes_of(episodes: int) -> float:
+    from bench.agents import Episode, Turn
+    from bench.engines.batch import Collector
+    from bench.runs.driver import Driver, Owed, owed
+    from bench.suites import load_suite
+    from bench.suites.fintoolbench.suite import LabelledTasks
+
+    suite, all_wait, waiting = load_suite("starter"), asyncio.Event(), 0
+
+    class Waiting:
+        name = "waiting"
+
+        async def act(self, _: Episode) -> Turn:
+            nonlocal waiting
+            waiting += 1
+            if waiting == episodes:
+                all_wait.set()
+            await asyncio.Event().wait()
+            return Turn()
+
+    class Nowhere:
+        async def hosts(self) -> dict[str, dict[str, Any]]:
+            return {}
+
+        async def call(self, *_: Any) -> Any:
+            raise NotImplementedError
+
+    async def given() -> AsyncIterator[Owed]:
+        for one in owed(suite, episodes):
+            yield one
+
+    before = _resident()
+    collector = Collector(LabelledTasks)
+    driver = Driver(suite, Waiting(), Nowhere(), collector, concurrency=episodes)
+    playing = asyncio.create_task(driver.play(given(), most=episodes))
+    await all_wait.wait()
+    taken = _resident() - before
+    playing.cancel()
+    await asyncio.wait({playing})
+    return taken / episodes
+
+
+def _head_call_s() -> float:
+    """Processor seconds of the head for a call: full batches are read and taken in."""
+    return asyncio.run(_call_s(batches=200))
+
+
+async def _call_s(batches: int) -> float:
+    from bench.engines.batch import BATCH_BYTES, Batch
+    from bench.runs.directory import RunDirectory
+    from bench.runs.episode import begun
+    from bench.suites import load_suite
+    from gateway import CallRecord
+
+    suite, batch = load_suite("starter"), Batch()
+    made_by: tuple[Any, ...] = ("0" * 32, time.time(), "get_coin", "host.test", {"uuid": "x" * 12})
+    outcome = (True, None, None, None, "cached", "simulated", 1.0, 0, 1.0, None, "0" * 32, 128)
+    call = CallRecord(*(*made_by, *outcome, "starter_0.0", 1))
+    calls = 0
+    while batch.size < BATCH_BYTES:
+        record = begun(suite, suite.tasks[0], 0, "scripted")
+        batch.add(record, [call] * 100, type(suite))
+        calls += 100
+    given = pickle.dumps(batch)
+    with tempfile.TemporaryDirectory(prefix="finport-capacity-") as name:
+        async with RunDirectory.open(Path(name) / "run", {}, suite=type(suite)) as directory:
+            began = time.process_time()
+            for _ in range(batches):
+                one: Batch = pickle.loads(given)  # noqa: S301 - as Ray does with our own batch
+                assert one.metrics is not None  # noqa: S101 - it has episodes
+                directory.take_in(bytes(one.calls), bytes(one.episodes), one.metrics)
+                for stream in (directory.calls, directory.episodes):
+                    await stream.written()
+            took_s = time.process_time() - began
+    return took_s / (batches * calls)
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,191 @@
+"""What a run needs, from unit costs, and a simulation of it that shows what waits for what.
+
+The head is one process. Players and gateways are as many as keep their utilisation below a bound.
+The simulation is of one player with its share of the gateways and of the head, turn by turn: each
+turn waits for the model, then takes the player, the gateway for each call, and at the end of an
+episode the head. A part that is too slow shows as waiting.
+"""
+
+import heapq
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from math import ceil
+
+from bench.capacity.costs import Cost, UnitCosts
+from bench.engines.head import LINGER_EACH_S, LINGER_S
+
+SIMULATED_TURNS = 60_000
+"""About so many turns are simulated; that takes a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A run: its episodes and calls in all, the mean seconds of a model's answer, the calls in a
+    turn, and the seconds that the run may take.
+    """
+
+    episodes: float
+    calls: float
+    model_s: float
+    calls_per_turn: int
+    within_s: float
+
+    @property
+    def calls_per_episode(self) -> float:
+        return self.calls / self.episodes
+
+    @property
+    def turns(self) -> int:
+        """Turns of an episode: those with calls, and the answer."""
+        return ceil(self.calls_per_episode / self.calls_per_turn) + 1
+
+    @property
+    def thinking_s(self) -> float:
+        return self.turns * self.model_s
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How many processes of each kind, each on a core; `in_flight` are episodes at once."""
+
+    players: int
+    gateways: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What the simulation found: seconds of the whole run, of an episode, and of it waiting for
+    other things than the model; by part the share of time in which it was busy.
+    """
+
+    took_s: float
+    episode_s: float
+    waiting_s: float
+    busy: dict[str, float]
+
+    @property
+    def breaks_first(self) -> str:
+        """The busiest part: with more load it is the first that can't follow."""
+        return max(self.busy, key=lambda part: self.busy[part])
+
+
+def sized(workload: Workload, costs: UnitCosts, utilisation: float) -> Parts:
+    """The parts with which a run takes the time that it may, by Little's law."""
+    per_s = workload.episodes / workload.within_s
+    calls = workload.calls_per_episode
+
+    def processes(cost: Cost) -> int:
+        return max(1, ceil(per_s * cost.of(1, calls) / max(utilisation - cost.second, 0.01)))
+
+    players, gateways = processes(costs.player_s), processes(costs.gateway_s)
+    in_flight = ceil(per_s * workload.thinking_s / utilisation) if workload.thinking_s else players
+    return Parts(players, gateways, max(in_flight, players))
+
+
+def head_busy(workload: Workload, costs: UnitCosts, players: int) -> float:
+    """The share of its core that the head needs to follow; over 1 it can't."""
+    work_s = costs.head_s.of(workload.episodes, workload.calls)
+    return work_s / workload.within_s + _of_batches(costs, players)
+
+
+def _of_batches(costs: UnitCosts, players: int) -> float:
+    """The share of its core that the head needs to ask players for batches: of many players it
+    takes longer ones.
+    """
+    return costs.head_s.second * min(players, LINGER_S / LINGER_EACH_S)
+
+
+def simulated(
+    workload: Workload, costs: UnitCosts, parts: Parts, *, cores: int | None = None, seed: int = 0
+) -> Simulated:
+    """Simulate a run. If all processes share one machine, it has so many `cores`."""
+    slots = max(1, parts.in_flight // parts.players)
+    turns = workload.turns
+    per_player = max(1, round(workload.episodes / parts.players))
+    episodes = min(per_player, max(2 * slots, SIMULATED_TURNS // turns))
+    calls = workload.calls_per_episode / max(turns - 1, 1)
+    share = _Share(costs, parts, turns, workload.calls_per_episode, cores)
+    luck, numbers = random.Random(seed), count()  # noqa: S311 - simulation
+    waiting = iter(range(episodes))
+    heap: list[tuple[float, int, int, float]] = []
+
+    def begin(now: float, slot: Iterator[int]) -> None:
+        if next(slot, None) is not None:
+            heapq.heappush(heap, (now + _think(luck, workload), next(numbers), turns, now))
+
+    for _ in range(min(slots, episodes)):
+        begin(0.0, waiting)
+    spent = waited = now = 0.0
+    while heap:
+        now, _, left, began = heapq.heappop(heap)
+        done = share.turn(now, calls if left > 1 else 0.0)
+        if left > 1:
+            waited += done - now
+            thought = done + _think(luck, workload)
+            heapq.heappush(heap, (thought, next(numbers), left - 1, began))
+            continue
+        done = share.end(done)
+        waited += done - now
+        spent += done - began
+        now = done
+        begin(done, waiting)
+    idle = {
+        "players": costs.player_s.second,
+        "gateways": costs.gateway_s.second,
+        "head": _of_batches(costs, parts.players),
+    }
+    busy = {part: used / now + idle.get(part, 0.0) for part, used in share.used.items()}
+    each_s = spent / episodes
+    took_s = now + (per_player - episodes) * each_s / slots  # Little's law: all slots are busy
+    return Simulated(took_s, each_s, waited / episodes, busy)
+
+
+class _Share:
+    """One player with its share of everything else. `used` are seconds by part."""
+
+    def __init__(
+        self, costs: UnitCosts, parts: Parts, turns: int, calls: float, cores: int | None
+    ) -> None:
+        self._player_s = costs.player_s.episode / turns
+        self._player_call_s = costs.player_s.call
+        self._gateway_call_s = costs.gateway_s.call * parts.players / parts.gateways
+        self._head_s = costs.head_s.of(1, calls) * parts.players
+        self._free = {"players": 0.0, "gateways": 0.0, "head": 0.0}
+        self.used = dict.fromkeys(self._free, 0.0)
+        if cores is not None:  # processes of one machine: all work is done by its cores
+            self._machine_s = parts.players / cores
+            self._free["machine"] = self.used["machine"] = 0.0
+        self._cores = cores
+        self._parts = parts
+
+    def turn(self, now: float, calls: float) -> float:
+        done = self._take("players", now, self._player_s + calls * self._player_call_s, 1.0)
+        if calls:
+            each = self._parts.gateways / self._parts.players
+            done = self._take("gateways", done, calls * self._gateway_call_s, each)
+        return done
+
+    def end(self, now: float) -> float:
+        """The end of an episode; nothing waits for the head, so its work is only counted."""
+        self._take("head", now, self._head_s, 1.0 / self._parts.players)
+        return now
+
+    def _take(self, part: str, now: float, cost_s: float, of_core: float) -> float:
+        """When a part has done something that takes it so long. Its share is a part of a core."""
+        done = max(now, self._free[part]) + cost_s
+        self._free[part] = done
+        self.used[part] += cost_s
+        if self._cores is not None:
+            work = cost_s * of_core * self._machine_s
+            machine = max(now, self._free["machine"]) + work
+            self._free["machine"] = machine
+            self.used["machine"] += work
+            done = max(done, machine)
+        return done
+
+
+def _think(luck: random.Random, workload: Workload) -> float:
+    return workload.model_s * luck.uniform(0.5, 1.5)

@@ -1,0 +1,145 @@
+"""`finbench capacity`: what a large run needs, from measured unit costs."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.cli.options import Number
+from gateway.cli.options import echo_json, run
+from gateway.duration import duration
+from gateway.terminal import echo
+
+if TYPE_CHECKING:
+    from bench.capacity.costs import UnitCosts
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, given as `2s`, `500ms`, `30min`, `24h` or `3d`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min|h|d)", value)
+        if match is None:
+            self.fail(f"{value!r} is no duration, such as 2s, 500ms, 30min, 24h or 3d", param, ctx)
+        return float(match[1]) * _UNITS[match[2]]
+
+
+@click.command()
+@click.option("--episodes", type=Number(min=1), default=1e6, show_default=True)
+@click.option("--calls", type=Number(min=0), default=1e9, show_default=True, help="In all.")
+@click.option("--model-latency", type=Duration(), default="2s", show_default=True)
+@click.option("--calls-per-turn", type=click.IntRange(1, 16), default=16, show_default=True)
+@click.option(
+    "--within", type=Duration(), default="24h", show_default=True, help="How long it may take."
+)
+@click.option(
+    "--utilisation",
+    type=click.FloatRange(0.1, 0.95),
+    default=0.6,
+    show_default=True,
+    help="How busy players and gateways may be.",
+)
+@click.option("--core-hour-price", type=Number(min=0), help="Of one core; gives the cost.")
+@click.option("--gb-price", type=Number(min=0), help="Of one GB on disk, for the run's files.")
+@click.option("--measure", is_flag=True, help="Measure the unit costs of this machine; minutes.")
+@click.option("--check", is_flag=True, help="Compare the model with runs of three sizes; minutes.")
+@click.option("--json", "as_json", is_flag=True)
+def capacity(measure: bool, check: bool, as_json: bool, **options: Any) -> None:
+    """Say what a run of so many episodes and calls needs: players, gateways, storage, network, and
+    what breaks first. Unit costs are those that were measured on the project's machine, or with
+    --measure those of this one.
+    """
+    run(lambda: _capacity(measure, check, as_json, options))
+
+
+async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str, Any]) -> int:
+    from bench.capacity.costs import CostsError, UnitCosts
+    from bench.capacity.measuring import CapacityError, measured_costs
+    from bench.capacity.measuring import check as checked
+
+    try:
+        costs = await measured_costs() if measure else UnitCosts.read()
+        if check:
+            rows = await checked(costs)
+    except (CapacityError, CostsError) as error:
+        echo(f"finbench: {error}", err=True)
+        return 1
+    found: dict[str, Any] = _needs(costs, options)
+    if measure:
+        found["costs"] = costs.to_dict()
+    if check:
+        found["check"] = rows
+    if as_json:
+        echo_json(found)
+        return 0
+    for name, value in found.items():
+        if name not in ("costs", "check"):
+            echo(f"{name}: {_text(name, value)}")
+    if measure:
+        echo_json({"costs": costs.to_dict()})
+    if check:
+        for place, row in enumerate(rows, 1):
+            for name, figures in row.items():
+                told = f"{figures['measured']:.4g}, model {figures['model']:.4g}"
+                echo(f"size {place}, {name}: measured {told}, ratio {figures['ratio']:.2f}")
+    return 0
+
+
+def _needs(costs: "UnitCosts", options: dict[str, Any]) -> dict[str, Any]:
+    from bench.capacity.model import Workload, head_busy, simulated, sized
+
+    workload = Workload(
+        options["episodes"],
+        options["calls"],
+        options["model_latency"],
+        options["calls_per_turn"],
+        options["within"],
+    )
+    parts = sized(workload, costs, options["utilisation"])
+    found = simulated(workload, costs, parts)
+    head = head_busy(workload, costs, parts.players)
+    disk = costs.disk_bytes.of(workload.episodes, workload.calls)
+    network = costs.network_bytes.of(workload.episodes, workload.calls)
+    core_hours = (parts.players + parts.gateways + 1) * found.took_s / 3_600
+    needs = {
+        "turns_of_an_episode": workload.turns,
+        "episode_s": found.episode_s,
+        "waiting_of_an_episode_s": found.waiting_s,
+        "took_s": found.took_s,
+        "episodes_in_flight": parts.in_flight,
+        "players": parts.players,
+        "gateways": parts.gateways,
+        "runs_side_by_side": max(1, -int(-head // options["utilisation"])),
+        "head_busy": head,
+        "players_memory_bytes": costs.player_bytes * parts.in_flight,
+        "storage_bytes": disk,
+        "storage_bytes_per_s": disk / found.took_s,
+        "network_bytes": network,
+        "network_bytes_per_s": network / found.took_s,
+        "digest_s": costs.digest_s.of(workload.episodes, workload.calls),
+        "core_hours": core_hours,
+        "busy": found.busy,
+        "breaks_first": found.breaks_first,
+    }
+    price, gb = options["core_hour_price"], options["gb_price"]
+    if price is not None or gb is not None:
+        needs["cost"] = (price or 0.0) * core_hours + (gb or 0.0) * disk / 1e9
+    return needs
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{part} {share:.0%}" for part, share in value.items())
+    if name in ("took_s", "episode_s", "digest_s", "waiting_of_an_episode_s"):
+        return duration(value)
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value < 1e3 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
