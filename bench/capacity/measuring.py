@@ -55,9 +55,10 @@ class Size:
         return Workload(self.episodes, self.episodes * self.calls, self.model_s, 1, 1.0)
 
 
-FITTED = (Size(2_000, 2, 1.0, 300), Size(400, 16, 0.5, 150), Size(500, 1, 1.0, 40))
-"""The runs from which unit costs are made: few calls, many calls, few episodes a second. None of
-them makes a core busy: then more calls share a step of an event loop, and each costs less.
+FITTED = (Size(4_000, 2, 0.5, 800), Size(1_500, 14, 0.7, 600), Size(300, 6, 1.0, 80))
+"""The runs from which unit costs are made: few calls, many calls, few calls a second. In a busy
+process more calls share a step of its event loop, and each costs less; so the first two are busy,
+as the processes of a large run are, and the third is not.
 """
 
 CHECKED = (Size(600, 4, 1.0, 100), Size(2_000, 8, 1.0, 400), Size(6_000, 5, 1.0, 1_200))

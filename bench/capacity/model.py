@@ -16,6 +16,9 @@ from math import ceil
 from bench.capacity.costs import Cost, UnitCosts
 from bench.engines.head import LINGER_EACH_S, LINGER_S
 
+SPARE = 1.1
+"""More episodes are in flight than those that only wait for the model."""
+
 SIMULATED_TURNS = 60_000
 """About so many turns are simulated; that takes a second."""
 
@@ -81,7 +84,7 @@ def sized(workload: Workload, costs: UnitCosts, utilisation: float) -> Parts:
         return max(1, ceil(per_s * cost.of(1, calls) / max(utilisation - cost.second, 0.01)))
 
     players, gateways = processes(costs.player_s), processes(costs.gateway_s)
-    in_flight = ceil(per_s * workload.thinking_s / utilisation) if workload.thinking_s else players
+    in_flight = ceil(per_s * workload.thinking_s * SPARE)
     return Parts(players, gateways, max(in_flight, players))
 
 
