@@ -58,11 +58,16 @@ class Sample:
         return self.cost - second * self.seconds
 
 
+_NOTHING = Cost(0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
     """Processor seconds of players, gateway and head; bytes that the run leaves on disk; bytes of
     answers from the gateway; seconds for the digest at the end. `player_bytes` is the memory of one
     episode in flight. The seconds of the head are those of players that hand over batches.
+    `redis_s` and `redis_bytes` are what a call costs the Redis that gateways share, if none of them
+    has its answer.
     """
 
     player_s: Cost
@@ -72,6 +77,8 @@ class UnitCosts:
     network_bytes: Cost
     digest_s: Cost
     player_bytes: float
+    redis_s: Cost = _NOTHING
+    redis_bytes: Cost = _NOTHING
 
     @classmethod
     def read(cls, file: Path = MEASURED) -> "UnitCosts":

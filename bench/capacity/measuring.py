@@ -85,17 +85,21 @@ class Measured:
 
 
 async def measured_costs(sizes: tuple[Size, Size, Size] = FITTED) -> UnitCosts:
-    """Unit costs of this machine. Raises `CapacityError`."""
+    """Unit costs of this machine; those of Redis are taken from `MEASURED`. Raises `CapacityError`
+    and `CostsError`.
+    """
+    known = UnitCosts.read()
     found = [await measured(size) for size in sizes]
     names = (*_PROCESSES, "disk_bytes", "network_bytes", "digest_s")
-    costs = {}
+    costs: dict[str, Any] = {}
     for name in names:
         few, many, slow = (one.sample(size, name) for one, size in zip(found, sizes, strict=True))
         cost = Cost.fitted(few, many, slow)
         costs[name] = cost if name in _PROCESSES else replace(cost, second=0.0)
     # In runs of this size the head's work for calls is lost in the rest, so it is measured alone.
     costs["head_s"] = replace(costs["head_s"], call=await asyncio.to_thread(_head_call_s))
-    return UnitCosts(**costs, player_bytes=await asyncio.to_thread(_episode_bytes))
+    player_bytes = await asyncio.to_thread(_episode_bytes)
+    return replace(known, **costs, player_bytes=player_bytes)
 
 
 def predicted(size: Size, costs: UnitCosts) -> dict[str, float]:

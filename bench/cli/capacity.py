@@ -47,6 +47,13 @@ class Duration(click.ParamType[float]):
     show_default=True,
     help="How busy players and gateways may be.",
 )
+@click.option(
+    "--miss-share",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="Calls whose answer no gateway has: they cost the Redis that gateways share.",
+)
 @click.option("--core-hour-price", type=Number(min=0), help="Of one core; gives the cost.")
 @click.option("--gb-price", type=Number(min=0), help="Of one GB on disk, for the run's files.")
 @click.option("--measure", is_flag=True, help="Measure the unit costs of this machine; minutes.")
@@ -108,7 +115,11 @@ def _needs(costs: "UnitCosts", options: dict[str, Any]) -> dict[str, Any]:
     head = head_busy(workload, costs, parts.players)
     disk = costs.disk_bytes.of(workload.episodes, workload.calls)
     network = costs.network_bytes.of(workload.episodes, workload.calls)
-    core_hours = (parts.players + parts.gateways + 1) * found.took_s / 3_600
+    misses = workload.calls * options["miss_share"]
+    redis_busy = costs.redis_s.of(0, misses) / found.took_s
+    shards = max(1, -int(-redis_busy // options["utilisation"]))
+    busy = {**found.busy, "redis": redis_busy / shards}
+    core_hours = (parts.players + parts.gateways + 1 + shards) * found.took_s / 3_600
     needs = {
         "turns_of_an_episode": workload.turns,
         "episode_s": found.episode_s,
@@ -119,6 +130,8 @@ def _needs(costs: "UnitCosts", options: dict[str, Any]) -> dict[str, Any]:
         "gateways": parts.gateways,
         "runs_side_by_side": max(1, -int(-head // options["utilisation"])),
         "head_busy": head,
+        "redis_shards": shards,
+        "redis_bytes": costs.redis_bytes.of(0, misses),
         "players_memory_bytes": costs.player_bytes * parts.in_flight,
         "storage_bytes": disk,
         "storage_bytes_per_s": disk / found.took_s,
@@ -126,8 +139,8 @@ def _needs(costs: "UnitCosts", options: dict[str, Any]) -> dict[str, Any]:
         "network_bytes_per_s": network / found.took_s,
         "digest_s": costs.digest_s.of(workload.episodes, workload.calls),
         "core_hours": core_hours,
-        "busy": found.busy,
-        "breaks_first": found.breaks_first,
+        "busy": busy,
+        "breaks_first": max(busy, key=lambda part: busy[part]),
     }
     price, gb = options["core_hour_price"], options["gb_price"]
     if price is not None or gb is not None:

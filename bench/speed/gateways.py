@@ -68,7 +68,10 @@ async def gateways(size: Size | None = None) -> Figures:
             figures: Figures = {}
             await fleet.know_each_other()
             log.info("shared misses, and what an answer costs")
+            before_s = redis.cpu_s()
             figures |= await _misses(fleet, size, "before")
+            figures["redis_cpu_us_a_miss"] = round((redis.cpu_s() - before_s) / size.misses * 1e6)
+            figures["redis_bytes_an_answer"] = await _answer_bytes(redis, size)
             figures |= await _costs(fleet, size)
             log.info("identical misses on every gateway")
             figures |= await _identical(fleet, size)
@@ -201,6 +204,15 @@ async def _misses(fleet: _Fleet, size: Size, name: str) -> Figures:
         f"{name}_requests": fleet.requests() - before,
         f"{name}_lost": sum(outcome != "ok" for outcome in outcomes),
     }
+
+
+async def _answer_bytes(redis: RedisServer, size: Size) -> float:
+    """What Redis holds, with its indices, for each answer."""
+    await asyncio.sleep(0.5)  # answers are written behind the calls
+    facts = dict(
+        line.split(":", 1) for line in (await redis.tell("INFO", "memory")).splitlines()[1:]
+    )
+    return round(int(facts["used_memory_dataset"]) / size.misses)
 
 
 async def _costs(fleet: _Fleet, size: Size) -> Figures:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import shutil
 import signal
@@ -77,6 +78,13 @@ class RedisServer:
         )
         said, _ = await told.communicate()
         return said.decode().strip()
+
+    def cpu_s(self) -> float:
+        """Processor seconds that it took since its start."""
+        if self.process is None:
+            return 0.0
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _send(self, number: signal.Signals) -> None:
         if self.process is not None:
