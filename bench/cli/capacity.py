@@ -17,9 +17,12 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, given as `2s`, `500ms`, `30min`, `24h` or `3d`."""
+    """Seconds, given as `2s`, `500ms`, `30min`, `24h` or `3d`; zero only if it `may_be_zero`."""
 
     name = "duration"
+
+    def __init__(self, *, may_be_zero: bool = True) -> None:
+        self._may_be_zero = may_be_zero
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -29,7 +32,10 @@ class Duration(click.ParamType[float]):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min|h|d)", value)
         if match is None:
             self.fail(f"{value!r} is no duration, such as 2s, 500ms, 30min, 24h or 3d", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
+        seconds = float(match[1]) * _UNITS[match[2]]
+        if not seconds and not self._may_be_zero:
+            self.fail("it must be longer than 0 s", param, ctx)
+        return seconds
 
 
 @click.command()
@@ -38,7 +44,11 @@ class Duration(click.ParamType[float]):
 @click.option("--model-latency", type=Duration(), default="2s", show_default=True)
 @click.option("--calls-per-turn", type=click.IntRange(1, 16), default=16, show_default=True)
 @click.option(
-    "--within", type=Duration(), default="24h", show_default=True, help="How long it may take."
+    "--within",
+    type=Duration(may_be_zero=False),
+    default="24h",
+    show_default=True,
+    help="How long it may take.",
 )
 @click.option(
     "--utilisation",

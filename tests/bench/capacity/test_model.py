@@ -80,3 +80,6 @@ def test_what_is_no_duration_is_refused() -> None:
     done = finbench("capacity", "--model-latency", "2 parsecs")
     assert done.returncode == 2
     assert "is no duration, such as 2s" in done.stderr
+    none = finbench("capacity", "--within", "0s")
+    assert none.returncode == 2
+    assert "longer than 0 s" in none.stderr
