@@ -103,6 +103,7 @@ class Cluster:
         if modules:
             given["runtime_env"] = {"py_modules": [*modules]}
         if address == LOCAL:
+            os.environ.setdefault("RAY_gcs_server_port_wait_time_s", f"{START_S:.0f}")
             given |= {"include_dashboard": dashboard, "object_store_memory": STORE_BYTES}
         else:
             await _check_answers(address)

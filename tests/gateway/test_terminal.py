@@ -106,7 +106,7 @@ def test_what_a_snapshot_holds_steers_no_terminal(arguments: tuple[str, ...]) ->
 
 
 def test_what_stands_in_the_ledger_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstreams.quota.standings", lambda *_: [_Standing()])
+    monkeypatch.setattr("gateway.upstreams.quota.standings", lambda *_, **__: [_Standing()])
     done = run(finport, "quota")
     assert (done.exit_code, "coin" in done.output) == (0, True), done.output
     assert not steers(done.output)
@@ -114,7 +114,7 @@ def test_what_stands_in_the_ledger_steers_no_terminal(monkeypatch: pytest.Monkey
 
 class _Standing:
     host = key = span = f"coin{HOSTILE}"
-    used, quota, resets_at, learned = 1, 2, 1.7e9, False
+    used, quota, left, resets_at, learned = 1, 2, 1, 1.7e9, False
 
 
 IDLE = ("--no-call-rate", "1")

@@ -104,6 +104,7 @@ def nodes(
     folder = Path(tempfile.mkdtemp(prefix="r"))  # paths of sockets are short
     changes = pytest.MonkeyPatch()
     changes.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    changes.setenv("RAY_gcs_server_port_wait_time_s", "120")  # a busy machine starts it late
     changes.setenv("RAY_AUTH_TOKEN_PATH", str(folder / "token"))
     for name, value in environment.items():
         changes.setenv(name, value)

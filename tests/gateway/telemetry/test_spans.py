@@ -290,7 +290,9 @@ async def test_without_the_extra_the_error_names_it(
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("opentelemetry.exporter") is None, reason="extra otel not installed"
+    importlib.util.find_spec("opentelemetry.exporter") is None
+    or importlib.util.find_spec("opentelemetry.exporter.otlp") is None,
+    reason="extra otel not installed",
 )
 async def test_with_the_extra_spans_go_out_by_otlp(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
