@@ -109,12 +109,16 @@ class Cluster:
             await _check_answers(address)
         thread = _Thread()
         try:
-            await thread(lambda: ray.init(**given), START_S, "start")
+            what = "start" if address == LOCAL else f"be joined at {address}"
+            await thread(lambda: ray.init(**given), START_S, what)
         except EngineError:
             raise
         except Exception as error:  # whatever keeps Ray from starting
-            where = "can't start here" if address == LOCAL else f"at {address} can't be joined"
-            raise EngineError(f"a Ray cluster {where}: {words_of(error)}") from error
+            where, hint = "can't start here", ""
+            if address != LOCAL:
+                where = f"at {address} can't be joined"
+                hint = "; if it asks for a token, set RAY_AUTH_MODE=token with that token"
+            raise EngineError(f"a Ray cluster {where}: {words_of(error)}{hint}") from error
         try:
             yield cls(thread, ray)
         finally:
