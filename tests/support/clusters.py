@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -40,10 +41,6 @@ class Nodes:
     def dashboard(self) -> str:
         """The URL of the dashboard, where jobs are submitted."""
         return f"http://{self._cluster.head_node.webui_url}"
-
-    @property
-    def has_token(self) -> bool:
-        return (self.folder / "token").exists()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -105,11 +102,15 @@ def nodes(
     changes = pytest.MonkeyPatch()
     changes.setenv("RAY_USAGE_STATS_ENABLED", "0")
     changes.setenv("RAY_gcs_server_port_wait_time_s", "120")  # a busy machine starts it late
+    (folder / "token").write_text(token_hex(32))
+    changes.setenv("RAY_AUTH_MODE", "token")
     changes.setenv("RAY_AUTH_TOKEN_PATH", str(folder / "token"))
     for name, value in environment.items():
         changes.setenv(name, value)
+    from ray._private.authentication_test_utils import reset_auth_token_state
     from ray.cluster_utils import Cluster
 
+    reset_auth_token_state()  # this process may have read the token of an earlier cluster
     head: dict[str, Any] = {
         "num_cpus": 1,
         "object_store_memory": STORE_BYTES,
@@ -120,8 +121,9 @@ def nodes(
     if has_dashboard:
         with socket.create_server(("127.0.0.1", 0)) as free:
             head["dashboard_port"] = free.getsockname()[1]
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster = Cluster(initialize_head=False)
     try:
+        cluster.add_node(**head)
         found = Nodes(cluster, folder)
         for _ in range(count - 1):
             found.add()
@@ -129,6 +131,7 @@ def nodes(
     finally:
         cluster.shutdown()  # type: ignore[no-untyped-call]
         changes.undo()
+        reset_auth_token_state()
         shutil.rmtree(folder, ignore_errors=True)
 
 

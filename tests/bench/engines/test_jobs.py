@@ -39,7 +39,7 @@ def test_the_job_shown_runs_and_nothing_shows_a_secret() -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads((out / "run.json").read_text())["ended"] == "complete"
-        token = (cluster.folder / "token").read_text() if cluster.has_token else ""
+        token = (cluster.folder / "token").read_text()
         for place in STATE:
             asked = urllib.request.Request(
                 cluster.dashboard + place, headers={"Authorization": f"Bearer {token}"}
