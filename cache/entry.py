@@ -156,7 +156,7 @@ class Entry:
 
     def pieces(self) -> Iterator[bytes]:
         """The table as arrays of about `PIECE` bytes, with one record a line."""
-        return _pieces(self.data)
+        return pieces_of(self.data)
 
     def _place(self, offset: int, limit: int) -> tuple[int, int]:
         """Where those records begin and end, found from the nearer end of the table."""
@@ -261,16 +261,16 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _pieces(table: bytes) -> Iterator[bytes]:
-    """The table in pieces, cut between records."""
-    if len(table) <= PIECE:
+def pieces_of(table: bytes, size: int = PIECE) -> Iterator[bytes]:
+    """A table with one record a line, as arrays of about `size` bytes. Raises `FrameError`."""
+    if len(table) <= size:
         yield table
         return
     start, end = 1, len(table) - 1
     if table[:1] != b"[" or table[end:] != b"]":
         raise FrameError("the table is no JSON array")
     while start <= end:
-        cut = table.find(b",\n", start + PIECE)
+        cut = table.find(b",\n", start + size)
         stop = end if cut < 0 else cut
         yield b"[%b]" % table[start:stop]
         start = stop + 2

@@ -19,13 +19,14 @@ class NoTableError(TypeError):
     """The answer is no table: it is a document, an error or a shortened text."""
 
 
-def to_csv(rows: Rows, columns: Sequence[str]) -> str:
+def to_csv(rows: Rows, columns: Sequence[str], *, with_head: bool = True) -> str:
     """The rows with a header, as RFC 4180 has it: lines end with CR LF, a null cell is empty, and
     a nested value is written as JSON.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(columns)
+    if with_head:
+        writer.writerow(columns)
     writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
     return text.getvalue()
 

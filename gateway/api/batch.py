@@ -2,18 +2,19 @@
 
 Memory does not grow with the number of calls. A call is read when the queue has room, and executed
 when the buffer of answers has room. A line that is not a call is answered with an error; the other
-calls continue. When the client disconnects, executions that no other caller waits for are ended.
+calls continue. It counts against the client's limits as a call does. When the client disconnects,
+executions that no other caller waits for are ended.
 
 A stream is a request that the client keeps open in both directions. It begins without a call, and
-the client may cancel single calls. An empty line of the client is answered by an empty line, so
-that each side notices when the other is gone. A gateway that drains reads no more calls, answers
+the client may cancel single calls. Empty lines of the client are answered by an empty line, so that
+each side notices when the other is gone. A gateway that drains reads no more calls, answers
 those under way, and ends the stream. A call without an answer at its proper end was not made, or
 ended as `overloaded` with the drain.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from gateway.api.models import Call
 from gateway.api.requests import MAX_BODY, arguments_text, is_id, read_lines
 from gateway.api.rest import CallQuery, asked_for
 from gateway.api.route import CALLER, JSON, Route
+from gateway.api.sending import LONG, Connection, connection_of, holder_of, pieces
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
@@ -48,11 +50,16 @@ BREATH = 32
 """After this many calls a task yields to the event loop, even if none of the calls had to wait."""
 
 
+NO_CALLS = 100
+"""Lines of one request without a call, after which it waits for a share of the event loop."""
+
 CANCEL = "cancel"
 """The only name in a line of a stream that cancels the call with the id which is its value."""
 
 _NAMES = ("id", "tool", "arguments", "timeout_s", *NAMES)
 _KNOWN, _BUDGET = frozenset(_NAMES), frozenset(NAMES)
+
+_FORM = 'a call is {"id": ..., "tool": NAME, "arguments": {...}}'
 
 _ODD = {"description": "An element that is not a call gets an error; the other calls go on."}
 
@@ -106,11 +113,12 @@ class Batch:
         response.content_type = NDJSON
         await response.prepare(request)
         exchange: _Exchange
+        connection = connection_of(request)
         if is_stream:
             await response.write(b"\n")  # aiohttp keeps the head back until something is written
-            exchange = _Stream(self._gateway, caller, context, response, self._leaving)
+            exchange = _Stream(self._gateway, caller, context, response, connection, self._leaving)
         else:
-            exchange = _Exchange(self._gateway, caller, context, response)
+            exchange = _Exchange(self._gateway, caller, context, response, connection)
         async with aclosing(lines):
             await exchange.run(lines, at_once)
         await response.write_eof()
@@ -126,11 +134,15 @@ class _Exchange:
         caller: Caller,
         context: CallContext,
         response: web.StreamResponse,
+        connection: Connection,
     ) -> None:
         self._gateway = gateway
         self._caller = caller
         self._context = context
         self._response = response
+        self._connection = connection
+        self._no_calls = 0
+        self._writing = asyncio.Lock()
         self._answers = bytearray()
         self._filled = asyncio.Event()
         self._room = asyncio.Event()
@@ -184,40 +196,61 @@ class _Exchange:
             self._idle -= 1
             if item is None:
                 return
-            await self._say(await self._answered(*item))
+            await self._answer(*item)
             made += 1
             if made % BREATH == 0:
                 await asyncio.sleep(0)
 
-    async def _answered(self, number: int, line: object) -> bytes:
-        """Execute one call; return its envelope."""
+    async def _answer(self, number: int, line: object) -> None:
+        """Execute one call and tell its answer."""
         id_: str | float = number
         try:
             call = _parsed(line, number)
             id_ = _id(call, number)
             tool, arguments, context = _read(call, number, self._context)
         except RequestRejected as refusal:
-            return _problem(id_, refusal.error)
-        result = await self._made(tool, arguments, context)
-        if result is None:
-            return b""
-        return b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:])
-
-    async def _made(
-        self, tool: str, arguments: bytes | Mapping[str, Any], context: CallContext
-    ) -> Result | None:
-        """Execute one call; None if it is to have no answer."""
+            await self._count_line()
+            await self._say(_problem(id_, refusal.error))
+            return
         client = self._caller.client
         if client is None:
-            return await self._gateway.call(tool, arguments, context)
+            await self._tell(id_, await self._gateway.call(tool, arguments, context))
+            return
         try:
             await self._wait_for_slot(client)
         except RequestRejected as refusal:
-            return await self._gateway.refuse(tool, refusal.error, context)
+            await self._tell(id_, await self._gateway.refuse(tool, refusal.error, context))
+            return
         try:
-            return await self._gateway.call(tool, arguments, context)
+            await self._tell(id_, await self._gateway.call(tool, arguments, context))
         finally:
             client.end()
+
+    async def _tell(self, id_: str | float, result: Result) -> None:
+        """Send the answer to a call, or put it into the buffer, which has room for it then."""
+        if result.view is None or len(result.view.data) < LONG:
+            await self._say(b'{"id":%b,%b\n' % (orjson.dumps(id_), result.to_line()[1:]))
+            return
+        head, data, rest = result.parts()
+        parts = b'{"id":%b,%b' % (orjson.dumps(id_), head[1:]), data, rest
+        with self._connection.outbox.waiting(self._connection, parts):
+            async with self._writing:
+                for piece in pieces(parts):
+                    await self._response.write(bytes(piece).replace(b"\n", b"\t"))
+                await self._response.write(b"\n")
+
+    async def _count_line(self) -> None:
+        """Count a line without a call as if it were one. After many, wait for a share of the event
+        loop. Raises `RequestRejected` if too many wait.
+        """
+        if self._caller.client is not None:
+            with suppress(RequestRejected):  # the line says nothing that could be refused
+                await self._wait_for_slot(self._caller.client)
+                self._caller.client.end()
+        self._no_calls += 1
+        if self._no_calls % NO_CALLS == 0:
+            async with self._connection.no_calls.slot(holder_of(self._connection)):
+                pass
 
     async def _wait_for_slot(self, client: Client) -> None:
         """Wait until the client's limits admit a call. Raises `RequestRejected` at the deadline."""
@@ -245,7 +278,8 @@ class _Exchange:
             text, self._answers = self._answers, bytearray()
             self._room.set()
             if text:
-                await self._response.write(text)
+                async with self._writing:
+                    await self._response.write(text)
 
 
 @dataclass(slots=True)
@@ -265,11 +299,13 @@ class _Stream(_Exchange):
         caller: Caller,
         context: CallContext,
         response: web.StreamResponse,
+        connection: Connection,
         leaving: asyncio.Event,
     ) -> None:
-        super().__init__(gateway, caller, context, response)
+        super().__init__(gateway, caller, context, response, connection)
         self._leaving = leaving
-        self._under_way: dict[str | float, _UnderWay] = {}
+        self._under_way: dict[object, _UnderWay] = {}
+        """By the id of the call; by a tuple of its number if it has none."""
 
     async def _read(
         self, lines: AsyncGenerator[object], group: asyncio.TaskGroup, at_once: int
@@ -290,49 +326,59 @@ class _Stream(_Exchange):
             return None
         try:
             call = _parsed(line, number)
+            if isinstance(call, dict) and call.keys() == {CANCEL}:
+                if not self._cancel(call[CANCEL]):
+                    await self._count_line()
+                return None
+            if not isinstance(call, dict) or not is_id(call.get("id") or 0):
+                raise BadRequest(f"{_FORM}; call {number} is not")
+            key = _key(call, number)
+            if key in self._under_way:
+                raise BadRequest(f"call {number}: a call with the id {key!r} is under way")
         except BadRequest as refusal:
+            await self._count_line()
             await self._say(_problem(None, refusal.error))
             return None
-        if isinstance(call, dict) and call.keys() == {CANCEL}:
-            self._cancel(call[CANCEL])
-            return None
-        id_ = _id(call, number)
-        if id_ in self._under_way:
-            text = f"call {number}: a call with the id {id_!r} is under way"
-            await self._say(_problem(None, CallError(ErrorCode.INVALID_REQUEST, text)))
-            return None
-        self._under_way[id_] = _UnderWay()
+        self._under_way[key] = _UnderWay()
         return call
 
-    def _cancel(self, id_: object) -> None:
-        """Cancel a call; it may have been answered meanwhile."""
-        found = self._under_way.get(id_) if is_id(id_) else None
-        if found is not None and not found.is_cancelled:
-            found.is_cancelled = True
-            if found.task is not None:
-                found.task.cancel()
+    def _cancel(self, id_: object) -> bool:
+        """Cancel a call; returns whether it is under way, for it may have been answered."""
+        if not is_id(id_):
+            return False
+        found = self._under_way.get(id_) or self._under_way.get((id_,))
+        if found is None or found.is_cancelled:
+            return False
+        found.is_cancelled = True
+        if found.task is not None:
+            found.task.cancel()
+        return True
 
-    async def _answered(self, number: int, line: object) -> bytes:
-        id_ = _id(line, number)
-        under_way = self._under_way[id_]
+    async def _answer(self, number: int, line: object) -> None:
+        under_way = self._under_way[_key(line, number)]
         under_way.task = task = asyncio.current_task()
         try:
             if not under_way.is_cancelled:
-                return await super()._answered(number, line)
+                await super()._answer(number, line)
+                return
         except asyncio.CancelledError:
             if task is None or not under_way.is_cancelled or task.uncancel():
                 raise
         finally:
-            del self._under_way[id_]
-        return _problem(id_, CallError(ErrorCode.CANCELLED, "the client cancelled this call"))
+            self._under_way.pop(_key(line, number), None)
+        error = CallError(ErrorCode.CANCELLED, "the client cancelled this call")
+        await self._say(_problem(_id(line, number), error))
 
-    async def _made(
-        self, tool: str, arguments: bytes | Mapping[str, Any], context: CallContext
-    ) -> Result | None:
-        result = await super()._made(tool, arguments, context)
-        error = None if result is None else result.error
-        is_over = error is not None and error.code is ErrorCode.OVERLOADED
-        return None if is_over and self._leaving.is_set() else result
+    async def _tell(self, id_: str | float, result: Result) -> None:
+        """As for other requests, but not of a call that ends with the drain: it was not made."""
+        task = asyncio.current_task()
+        key = id_ if (one := self._under_way.get(id_)) and one.task is task else (id_,)
+        if self._under_way[key].is_cancelled:
+            await asyncio.sleep(0)  # here it ends, and not amid its answer
+        del self._under_way[key]
+        is_over = result.error is not None and result.error.code is ErrorCode.OVERLOADED
+        if not (is_over and self._leaving.is_set()):
+            await super()._tell(id_, result)
 
 
 async def _opened(request: web.Request) -> AsyncGenerator[object]:
@@ -374,6 +420,12 @@ def _parsed(line: object, number: int) -> object:
         raise BadRequest(f"call {number} is no JSON: {error}") from None
 
 
+def _key(call: object, number: int) -> object:
+    """Return what tells the call of a stream from others: a number of ours is no id of theirs."""
+    id_ = call.get("id") if isinstance(call, dict) else None
+    return (number,) if id_ is None else id_
+
+
 def _id(call: object, number: int) -> str | float:
     """Return the call's id if it is valid, else the call's number."""
     id_ = call.get("id") if isinstance(call, dict) else None
@@ -384,17 +436,16 @@ def _read(
     call: object, number: int, context: CallContext
 ) -> tuple[str, bytes | Mapping[str, Any], CallContext]:
     """Return the tool and the arguments of a call, and its options. Raises `BadRequest`."""
-    form = 'a call is {"id": ..., "tool": NAME, "arguments": {...}}'
     if not isinstance(call, dict):
-        raise BadRequest(f"{form}; call {number} is not")
+        raise BadRequest(f"{_FORM}; call {number} is not")
     if not call.keys() <= _KNOWN:
         unknown = next(name for name in call if name not in _KNOWN)
         raise BadRequest(f"call {number}: a call has no {not_among(unknown, _NAMES)}")
     if isinstance(call, Repeating):
-        raise BadRequest(f"{form}; call {number} has {call.repeated[0]} more than once")
+        raise BadRequest(f"{_FORM}; call {number} has {call.repeated[0]} more than once")
     id_, tool, arguments = call.get("id"), call.get("tool"), call.get("arguments", {})
     if not (id_ is None or is_id(id_)) or not isinstance(tool, str):
-        raise BadRequest(f"{form}, with a text or a whole number as id; call {number} is not")
+        raise BadRequest(f"{_FORM}, with a text or a whole number as id; call {number} is not")
     if call.get("timeout_s") is not None:
         context = _within(context, call["timeout_s"], number)
     if len(call) > 1 and not _BUDGET.isdisjoint(call):

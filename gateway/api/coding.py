@@ -18,6 +18,7 @@ from aiohttp.abc import AbstractStreamWriter
 from anyio import to_thread
 
 from gateway.api.negotiation import qualities
+from gateway.api.sending import LONG, send
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -61,7 +62,7 @@ def coding_for(accept_encoding: str, *, is_long: bool) -> str | None:
     return best if is_long or is_plain_refused else None
 
 
-class CodedResponse(web.Response):
+class CodedResponse(web.StreamResponse):
     """A response whose body is compressed while it is prepared, in a thread if it is long. With
     `kept`, the middle one of three `parts` is compressed once for all answers that have it.
     """
@@ -76,19 +77,28 @@ class CodedResponse(web.Response):
         coding: str | None,
         kept: "KeptMiddles | None" = None,
     ) -> None:
-        super().__init__(status=status, headers=headers, content_type=content_type)
+        super().__init__(status=status, headers=headers)
+        self.content_type = content_type
         self._parts = parts
         self._coding = coding
         self._kept = kept
-        if coding is None:
-            self.body = b"".join(parts)
-        else:
+        if coding is not None:
             self.headers[hdrs.CONTENT_ENCODING] = coding
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        if self._coding is not None and self.body is None:
-            self.body = await self._coded(self._coding)
+        if not self.prepared:
+            if self._coding is not None:
+                self._parts = (await self._coded(self._coding),)
+            self.content_length = sum(map(len, self._parts))
         return await super().prepare(request)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        if self._req is not None and not self._must_be_empty_body:
+            if (self.content_length or 0) >= LONG:
+                await send(self._req, self._parts)
+            else:
+                data = b"".join(self._parts)
+        await super().write_eof(data)
 
     async def _coded(self, coding: str) -> bytes:
         if self._kept is not None and coding in _JOINED:
@@ -126,6 +136,20 @@ async def _aside(compress: Callable[[bytes], bytes], body: bytes) -> bytes:
     if len(body) <= COMPRESS_HERE:
         return compress(body)
     return await to_thread.run_sync(compress, body)
+
+
+def compressor(coding: str) -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
+    """Return two functions for a body that is made in pieces: one compresses a piece, the other
+    ends the body.
+    """
+    if coding == "zstd":
+        frame = zstd.ZstdCompressor(ZSTD_LEVEL)
+        return frame.compress, frame.flush
+    if coding == "gzip":
+        member = zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
+        return member.compress, member.flush
+    stream = import_module("brotli").Compressor(quality=BR_QUALITY)
+    return stream.process, stream.finish
 
 
 def _zstd(body: bytes) -> bytes:

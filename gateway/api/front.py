@@ -10,18 +10,18 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
-from typing import Protocol, cast
 
 from aiohttp import hdrs, web
 
 from gateway.access.guard import API_KEY, Caller, Guard
+from gateway.access.loop_share import LoopShare
 from gateway.access.rejection import BadRequest, RequestRejected
-from gateway.access.strangers import Strangers
 from gateway.api.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp, refused
 from gateway.api.requests import MAX_BODY
 from gateway.api.responses import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.api.rest import Rest
 from gateway.api.route import CALLER, Route
+from gateway.api.sending import connection_of
 from gateway.api.table_forms import ENVELOPE
 from gateway.api.well_known import challenge
 from gateway.context import CLIENT
@@ -29,13 +29,6 @@ from gateway.errors import CallError, ErrorCode
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class Reading(Protocol):
-    """The part of a server connection that is used here."""
-
-    def stop_reading(self) -> None:
-        """Stop reading the body of the current request."""
 
 
 MCP = "/mcp"
@@ -57,7 +50,7 @@ class Front:
     def __init__(
         self,
         guard: Guard,
-        strangers: Strangers,
+        strangers: LoopShare,
         rest: Rest,
         mcp: McpHttp,
         routes: Iterable[Route],
@@ -100,6 +93,10 @@ class Front:
                 else:
                     response = await self._answer_stranger(request, routed, refusal)
             else:
+                connection = connection_of(request)
+                connection.client = caller.client
+                if not connection.is_known:
+                    connection.know()
                 response = await self._answer(request, routed, caller)
         except RequestRejected as refusal:
             response = _turned_away(request, refusal.error)
@@ -210,7 +207,7 @@ def _leave_unread(request: web.Request) -> bool:
     length = request.content_length
     is_long = not request.content.is_eof() and (length is None or length > READ_ON)
     if is_long:
-        cast(Reading, request.protocol).stop_reading()
+        connection_of(request).stop_reading()
     return is_long
 
 

@@ -36,6 +36,7 @@ from gateway.api.requests import read_body
 from gateway.api.responses import is_plain, json_body, own_headers, parsed, problem, ready_json
 from gateway.api.rest import CallQuery, selection
 from gateway.api.route import CALLER, JSON, Route
+from gateway.api.sending import LONG, connection_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
@@ -203,8 +204,10 @@ class McpHttp:
                 text = answering.result()
             finally:
                 answering.cancel()
+        if len(text) >= LONG:
+            connection_of(request).hold()
         if is_plain(request, len(text)):
-            return ready_json(text)
+            return ready_json((text,))
         return json_body(request, text, 200, _NOT_STORED)
 
     async def _streamed(
@@ -287,7 +290,7 @@ def refused(
     headers: Mapping[str, str] | None = None,
     *,
     id_: bytes = b"null",
-) -> web.Response:
+) -> web.StreamResponse:
     """Return the answer to a refused request; `id_` is null if its id was not read.
 
     The reason phrase holds the message too: clients of the official Python SDK 1 show only that.

@@ -1,6 +1,8 @@
 """Reads the bodies of requests, bounded in size and in time."""
 
 import asyncio
+import re
+import time
 import zlib
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
@@ -10,6 +12,7 @@ import orjson
 from aiohttp import StreamReader, hdrs, web
 
 from gateway.access.rejection import BadRequest
+from gateway.api.sending import connection_of, holder_of
 from gateway.errors import ErrorCode
 from gateway.json_text import Repeating
 
@@ -24,6 +27,19 @@ STOOD_S = 0.1
 
 PIECE = 2**18
 """Bytes that are decompressed at once."""
+
+MOST_RATIO = 100
+"""A compressed body may become so many times as long as it was sent, and `MAX_BODY` more. JSON
+calls become 20 to 40 times as long.
+"""
+
+LINES_AT_ONCE = 100
+"""Lines of one body that are read before the event loop has its turn."""
+
+CHUNKS_AT_ONCE, LEAST_CHUNK = 64, 64
+"""More chunks than this at once that are shorter than this on average, in bytes, are tiny ones."""
+
+_BLANK_LINES = re.compile(rb"[ \t\r\n]*\n")
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
@@ -42,26 +58,42 @@ async def read_body(request: web.BaseRequest) -> bytes:
 async def read_lines(
     request: web.BaseRequest, *, with_empty: bool = False
 ) -> AsyncGenerator[bytes]:
-    """Yield the lines of a body as they arrive; `with_empty` also empty ones. Raises
-    `BadRequest`.
+    """Yield the lines of a body as they arrive. `with_empty` yields one empty line for those that
+    arrive together. Raises `BadRequest`.
     """
-    rest, deadline = bytearray(), _Deadline()
+    rest, deadline, read = bytearray(), _Deadline(), 0
     async with aclosing(_pieces(request, deadline)) as pieces:
         async for piece in pieces:
-            first, *others = piece.split(b"\n")
-            rest += first
+            start, is_empty = 0, False
+            while (end := piece.find(b"\n", start)) >= 0:
+                if len(rest) + end - start > MAX_BODY:
+                    raise _too_large("a line")
+                line = bytes(rest) + piece[start:end]
+                rest.clear()
+                start = end + 1
+                if line.strip():
+                    deadline.renew()
+                    yield line
+                    read += 1
+                    if read % LINES_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+                else:
+                    is_empty = True
+                    start = _after_blanks(piece, start)
+            rest += piece[start:]
             if len(rest) > MAX_BODY:
                 raise _too_large("a line")
-            if others:
-                for line in (bytes(rest), *others[:-1]):
-                    if line.strip():
-                        yield line
-                    elif with_empty:
-                        yield b""
-                rest = bytearray(others[-1])
+            if is_empty and with_empty:
                 deadline.renew()
+                yield b""
     if rest.strip():
         yield bytes(rest)
+
+
+def _after_blanks(text: bytes, start: int) -> int:
+    """Where the first line with anything in it begins, or the last one."""
+    match = _BLANK_LINES.match(text, start)
+    return start if match is None else match.end()
 
 
 class _Deadline:
@@ -78,12 +110,15 @@ class _Deadline:
     def renew(self) -> None:
         self._at = self._loop.time() + BODY_S
 
-    async def chunk(self, content: StreamReader) -> bytes:
-        """Return the next bytes, none at the end. Raises `BadRequest`."""
-        while True:
+    def give_back(self, lost_s: float) -> None:
+        self._at += lost_s
+
+    async def arrival(self, content: StreamReader) -> None:
+        """Wait until there are bytes to read, or the end. Raises `BadRequest`."""
+        while not (content.is_eof() or content._buffer or content.exception()):
             try:
                 async with asyncio.timeout_at(self._at):
-                    return await content.readany()
+                    await content._wait("arrival")
             except TimeoutError:
                 late_s = self._loop.time() - self._at
                 if late_s < STOOD_S:
@@ -96,7 +131,7 @@ async def _pieces(request: web.BaseRequest, deadline: _Deadline) -> AsyncGenerat
     """Yield the decompressed pieces of a body as they arrive. Raises `BadRequest`."""
     gzip = _gzip_of(request)
     try:
-        while chunk := await deadline.chunk(request.content):
+        while chunk := await _chunk(request, deadline):
             if gzip is None:
                 yield chunk
                 continue
@@ -109,14 +144,33 @@ async def _pieces(request: web.BaseRequest, deadline: _Deadline) -> AsyncGenerat
         gzip.check_end()
 
 
+async def _chunk(request: web.BaseRequest, deadline: _Deadline) -> bytes:
+    """Return the bytes of a body that have arrived, none at the end. Many tiny chunks, each of
+    which costs as much as a long one, are read in a small share of the event loop's time. Raises
+    `BadRequest`, and `RequestRejected` if too many wait.
+    """
+    content = request.content
+    await deadline.arrival(content)
+    parts = 0 if content.is_eof() else len(content._buffer)
+    if parts <= CHUNKS_AT_ONCE or content._size >= parts * LEAST_CHUNK:
+        return content.read_nowait()
+    connection, began = connection_of(request), time.monotonic()
+    async with connection.no_calls.slot(holder_of(connection)):
+        chunk = content.read_nowait()  # parses what has arrived behind it
+    deadline.give_back(time.monotonic() - began)
+    return chunk
+
+
 class _Gzip:
     """One gzip stream, decompressed in pieces, because a small stream may hold gigabytes."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._room = MAX_BODY
 
     def unpacked(self, packed: bytes) -> Iterator[bytes]:
         """Yield the content of the next part of the stream. Raises `BadRequest`."""
+        self._room += len(packed) * MOST_RATIO
         while packed:
             try:
                 piece = self._stream.decompress(packed, PIECE)
@@ -124,6 +178,10 @@ class _Gzip:
                 raise _unreadable() from None
             if self._stream.unused_data:
                 raise _unreadable()
+            self._room -= len(piece)
+            if self._room < 0:
+                text = f"a compressed body may become {MOST_RATIO} times as long, and no more"
+                raise BadRequest(text, ErrorCode.TOO_LARGE)
             if piece:
                 yield piece
             packed = self._stream.unconsumed_tail

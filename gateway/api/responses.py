@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.access.rejection import BadRequest
 from gateway.api.coding import COMPRESS_FROM, CodedResponse, KeptMiddles, coding_for
+from gateway.api.sending import LONG, connection_of, send
 from gateway.errors import CallError
 from gateway.result import Result
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
@@ -71,11 +72,14 @@ def parsed_text(model: type[Q], query: str) -> Q:
 
 
 class ReadyResponse(web.StreamResponse):
-    """A whole answer, head and body, as bytes, for a connection that is kept alive."""
+    """A whole answer as bytes, for a connection that is kept alive. `message` is the head with the
+    body, or a head that a long body follows.
+    """
 
-    def __init__(self, message: bytes) -> None:
+    def __init__(self, message: bytes, long: Sequence[bytes] = ()) -> None:
         super().__init__()
         self._message = message
+        self._long = long
 
     @property
     def keep_alive(self) -> bool:
@@ -84,7 +88,7 @@ class ReadyResponse(web.StreamResponse):
     @property
     def body_length(self) -> int:
         """The bytes sent, including the head, as aiohttp counts."""
-        return len(self._message)
+        return len(self._message) + sum(map(len, self._long))
 
     async def prepare(self, request: web.BaseRequest) -> None:
         transport = request.transport
@@ -94,6 +98,8 @@ class ReadyResponse(web.StreamResponse):
         if not self.keep_alive:
             message = message.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
         transport.write(message)
+        if self._long:
+            await send(request, self._long)
         if transport.get_write_buffer_size():
             await request.writer.drain()
 
@@ -121,21 +127,23 @@ _HEAD = (
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %s\r\n"
     "Server: finport\r\nX-Request-Id: %s\r\n%s\r\n"
 )
+_NOT_KEPT = "Cache-Control: no-store\r\n"
 _KEPT = 'Cache-Control: %s\r\nAge: %d\r\nETag: W/"%s"\r\nVary: Accept, Accept-Encoding\r\n'
 
 
 def ready(result: Result) -> ReadyResponse:
     """Return the envelope of an answer as ready bytes."""
-    if result.fresh_s <= 0:
-        return ready_json(result.to_json())
-    kept = _KEPT % (_fresh(result), result.age_s, _version(result))
-    return ready_json(result.to_json(), kept)
+    kept = _NOT_KEPT
+    if result.fresh_s > 0:
+        kept = _KEPT % (_fresh(result), result.age_s, _version(result))
+    return ready_json(result.parts(), kept)
 
 
-def ready_json(text: bytes, headers: str = "Cache-Control: no-store\r\n") -> ReadyResponse:
-    """Return JSON text as ready bytes, for requests that are plain (`is_plain`)."""
-    head = _HEAD % (len(text), _CLOCK.now(), LOGGED_ID.get(), headers)
-    return ReadyResponse(head.encode("latin-1") + text)
+def ready_json(parts: Sequence[bytes], headers: str = _NOT_KEPT) -> ReadyResponse:
+    """Return the parts of a JSON text as ready bytes, for requests that are plain (`is_plain`)."""
+    size = sum(map(len, parts))
+    head = (_HEAD % (size, _CLOCK.now(), LOGGED_ID.get(), headers)).encode("latin-1")
+    return ReadyResponse(head, parts) if size >= LONG else ReadyResponse(b"".join((head, *parts)))
 
 
 def is_plain(request: web.BaseRequest, size: int) -> bool:
@@ -145,11 +153,11 @@ def is_plain(request: web.BaseRequest, size: int) -> bool:
         request.keep_alive
         and request.version == HttpVersion11
         and hdrs.ORIGIN not in headers
-        and _coding(request, size) is None
+        and coding_of(request, size) is None
     )
 
 
-def _coding(request: web.BaseRequest, size: int) -> str | None:
+def coding_of(request: web.BaseRequest, size: int) -> str | None:
     """The coding of a body of that size, None if it is sent as it is."""
     if hdrs.ACCEPT_ENCODING not in request.headers:
         return None
@@ -157,7 +165,7 @@ def _coding(request: web.BaseRequest, size: int) -> str | None:
     return coding_for(accepted, is_long=size >= COMPRESS_FROM)
 
 
-def answer(request: web.BaseRequest, result: Result, kept: KeptMiddles) -> web.Response:
+def answer(request: web.BaseRequest, result: Result, kept: KeptMiddles) -> web.StreamResponse:
     """Return the envelope of a result, with the status of its error if it has one."""
     status = 200 if result.error is None else result.error.code.http_status
     is_kept = result.error is None and result.fresh_s > 0
@@ -186,7 +194,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     *,
     said: bytes | None = None,
-) -> web.Response:
+) -> web.StreamResponse:
     """Return an error that belongs to no call. `said` is the body of an interface that has its own
     form of errors.
     """
@@ -204,7 +212,7 @@ def listing(
     version: bytes | None = None,
     *,
     has_forms: bool = False,
-) -> web.Response:
+) -> web.StreamResponse:
     """Return a value that changes only with its version: a conditional GET is answered with 304.
     The text itself is the version unless `version` is given. `has_forms` says that the Accept
     header may ask for another form.
@@ -221,14 +229,14 @@ def listing(
     return json_body(request, text, 200, headers)
 
 
-def json(request: web.BaseRequest, value: object, status: int = 200) -> web.Response:
+def json(request: web.BaseRequest, value: object, status: int = 200) -> web.StreamResponse:
     """Return a value that may not be stored."""
     return json_body(request, orjson.dumps(value), status, {"Cache-Control": "no-store"})
 
 
 def json_body(
     request: web.BaseRequest, text: bytes, status: int, headers: Mapping[str, str]
-) -> web.Response:
+) -> web.StreamResponse:
     """Return JSON text, compressed if it is long and the client accepts that."""
     return whole_body(request, (text,), status, headers)
 
@@ -240,17 +248,19 @@ def whole_body(
     headers: Mapping[str, str],
     content_type: str = "application/json",
     kept: KeptMiddles | None = None,
-) -> web.Response:
+) -> web.StreamResponse:
     """Return a body, compressed as `CodedResponse` does it if it is long and the client accepts
     that.
     """
     size = sum(map(len, parts))
+    if size >= LONG:
+        connection_of(request).hold()
     response = CodedResponse(
         parts,
         status=status,
         headers=headers,
         content_type=content_type,
-        coding=_coding(request, size),
+        coding=coding_of(request, size),
         kept=kept,
     )
     response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)

@@ -33,6 +33,7 @@ from gateway.api.responses import (
     ready,
 )
 from gateway.api.route import CALLER, JSON, Route, Shape
+from gateway.api.sending import LONG, connection_of
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
 from gateway.bind import unknown_tool
 from gateway.call import Gateway
@@ -212,6 +213,8 @@ class Rest:
                 context = context.asking(rows.MOST)
             with caller.slot():
                 result = await self._gateway.call(name, text, context)
+                if result.view is not None and len(result.view.data) >= LONG:
+                    connection_of(request).hold()
         except RequestRejected as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
         if result.error is not None or form is None:

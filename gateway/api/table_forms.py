@@ -5,18 +5,20 @@ ASCII. A page of a longer table names the next one in its `Link` header (RFC 828
 """
 
 import json
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 import orjson
 from aiohttp import hdrs, web
-from anyio import to_thread
 
+from cache.entry import pieces_of
 from gateway import tables
 from gateway.access.rejection import RequestRejected
+from gateway.api.coding import compressor
 from gateway.api.negotiation import quality
-from gateway.api.responses import answer_headers, whole_body
+from gateway.api.responses import answer_headers, coding_of, own_headers, whole_body
+from gateway.api.sending import LONG, connection_of
 from gateway.errors import CallError, ErrorCode
 from gateway.result import Result
 from gateway.rows import Page
@@ -25,8 +27,11 @@ CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 
 ENVELOPE = "X-Finport-Envelope"
 
-ROWS_AT_ONCE = 100
-"""More rows are written in a thread."""
+AT_ONCE = 2**14
+"""Bytes of a table that is written as CSV on the event loop; a longer one is in a thread."""
+
+CSV_PIECE = 2**18
+"""Bytes of a table that are written as CSV at a time: 20 ms of a thread."""
 
 
 @lru_cache(256)
@@ -38,7 +43,7 @@ def table_form(accept: str) -> str | None:
     return best if weights[best] > 0 and weights[best] >= json else None
 
 
-async def table_answer(request: web.BaseRequest, result: Result, form: str) -> web.Response:
+async def table_answer(request: web.BaseRequest, result: Result, form: str) -> web.StreamResponse:
     """A result's rows. Raises `RequestRejected` if it is no table, or if pyarrow is missing."""
     if result.columns is None:
         raise _not_acceptable("this answer is a document and has no rows: accept application/json")
@@ -47,49 +52,86 @@ async def table_answer(request: web.BaseRequest, result: Result, form: str) -> w
             "a shortened answer is a text: ask without max_tokens and max_chars, or accept "
             "application/json"
         )
-    envelope = await to_thread.run_sync(orjson.loads, result.to_json())
-    rows, columns = envelope.pop("data"), envelope.pop("columns")
-    return await _written(request, rows, columns, form, envelope, answer_headers(result))
+    head, data, rest = result.parts()
+    envelope = orjson.loads(head + b"null" + rest)
+    del envelope["data"], envelope["columns"]
+    return await _written(request, data, result.columns, form, envelope, answer_headers(result))
 
 
-async def table_page(request: web.Request, page: Page, form: str, limit: int) -> web.Response:
+async def table_page(request: web.Request, page: Page, form: str, limit: int) -> web.StreamResponse:
     """The rows of a page. Raises `RequestRejected` if pyarrow is missing."""
-    rows = await to_thread.run_sync(orjson.loads, page.data)
     said = {"handle": page.handle, "rows": page.rows, "matched": page.matched}
     headers: dict[str, str] = {hdrs.CACHE_CONTROL: "private, no-cache"}
-    following = page.offset + len(rows)
+    following = page.offset + limit
     if following < (page.rows if page.matched is None else page.matched):
         query = {"offset": following, "limit": limit}
         headers[hdrs.LINK] = f'<{request.rel_url.update_query(query)}>; rel="next"'
-    return await _written(
-        request, rows, page.columns, form, {**said, "offset": page.offset}, headers
-    )
+    said["offset"] = page.offset
+    return await _written(request, page.data, page.columns, form, said, headers)
 
 
 async def _written(
     request: web.BaseRequest,
-    rows: list[dict[str, Any]],
+    data: bytes,
     columns: tuple[str, ...],
     form: str,
     envelope: Mapping[str, Any],
     headers: Mapping[str, str],
-) -> web.Response:
+) -> web.StreamResponse:
+    said = json.dumps(envelope, separators=(",", ":"))
+    headers = {**headers, hdrs.VARY: hdrs.ACCEPT, ENVELOPE: said}
+    if form == CSV and len(data) >= LONG:
+        return await _csv_in_pieces(request, data, columns, headers)
     try:
-        if len(rows) > ROWS_AT_ONCE or form == ARROW:
-            body = await to_thread.run_sync(_body, rows, columns, form)
+        make = partial(_arrow if form == ARROW else _csv, data, columns)
+        if form == ARROW or len(data) > AT_ONCE:
+            connection = connection_of(request)
+            body = await connection.outbox.made(connection, make)
         else:
-            body = _body(rows, columns, form)
+            body = make()
     except ImportError as error:
         raise _not_acceptable(f"{ARROW}: {error}") from None
-    said = json.dumps(envelope, separators=(",", ":"))
-    vary: dict[str, str] = {hdrs.VARY: hdrs.ACCEPT}
-    return whole_body(request, (body,), 200, {**headers, **vary, ENVELOPE: said}, form)
+    return whole_body(request, (body,), 200, headers, form)
 
 
-def _body(rows: list[dict[str, Any]], columns: tuple[str, ...], form: str) -> bytes:
-    if form == ARROW:
-        return tables.to_arrow_stream(rows, columns)
-    return tables.to_csv(rows, columns).encode("utf-8", "replace")
+async def _csv_in_pieces(
+    request: web.BaseRequest, data: bytes, columns: tuple[str, ...], headers: Mapping[str, str]
+) -> web.StreamResponse:
+    """Write each piece of a long table once the client has read the one before."""
+    connection = connection_of(request)
+    response = web.StreamResponse(headers={**headers, **own_headers()})
+    response.content_type = CSV
+    response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
+    compress: Callable[[bytes], bytes] = bytes
+    end: Callable[[], bytes] = bytes
+    if (coding := coding_of(request, len(data))) is not None:
+        response.headers[hdrs.CONTENT_ENCODING] = coding
+        compress, end = compressor(coding)
+    connection.hold()
+    await response.prepare(request)
+    if request.method == hdrs.METH_HEAD:
+        return response
+    with connection.outbox.waiting(connection, (data,)):
+        for n, piece in enumerate(pieces_of(data, CSV_PIECE)):
+            make = partial(_csv, piece, columns, compress, with_head=n == 0)
+            await response.write(await connection.outbox.made(connection, make))
+        await response.write_eof(end())
+    return response
+
+
+def _csv(
+    data: bytes,
+    columns: tuple[str, ...],
+    compress: Callable[[bytes], bytes] = bytes,
+    *,
+    with_head: bool = True,
+) -> bytes:
+    text = tables.to_csv(orjson.loads(data), columns, with_head=with_head)
+    return compress(text.encode("utf-8", "replace"))
+
+
+def _arrow(data: bytes, columns: tuple[str, ...]) -> bytes:
+    return tables.to_arrow_stream(orjson.loads(data), columns)
 
 
 def _not_acceptable(text: str) -> RequestRejected:

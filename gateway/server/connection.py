@@ -1,22 +1,26 @@
-"""One connection of the HTTP server, with timeouts that aiohttp lacks.
+"""The connections of the HTTP server: how many there are, and timeouts that aiohttp lacks.
 
-They bound the wait for a request, the time between two requests, and the time in which a client
-must read its answer. A request that is not valid HTTP is answered in JSON. Its text is never
+A connection is unknown until a request on it was allowed to call. Unknown ones take at most a part
+of all places, and when there are too many, the oldest of the address with the most of them goes.
+The timeouts bound the wait for a request, the time between two requests, and the time in which a
+client must read its answer. A request that is not valid HTTP is answered in JSON. Its text is never
 logged, because it may hold a key.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from typing import cast
 
 import orjson
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import _ErrInfo
 
+from gateway.access.clients import Client
+from gateway.access.loop_share import WITHOUT_CALL, WITHOUT_KEY, LoopShare
 from gateway.access.rejection import RequestRejected
-from gateway.access.strangers import Strangers
 from gateway.api.responses import problem
+from gateway.api.sending import Outbox
 from gateway.errors import CallError, ErrorCode
 from gateway.server.access_log import AccessLog
 
@@ -35,20 +39,86 @@ REST_S = 2.0
 """Seconds for which the unread rest of a body is read and dropped before the connection closes."""
 
 
-class Connections(Protocol):
-    """The owner of connections: counts them, holds the queue for clients that send invalid HTTP,
-    and may log requests.
-    """
+PARSED_AT_ONCE = 2**14
+"""Bytes of a body that aiohttp parses ahead of its reader: so many, or a sixteenth as many chunks,
+before it pauses. The least chunks take 2 ms.
+"""
 
-    connections: int
-    strangers: Strangers
-    access: AccessLog | None
+UNKNOWN_PART, ADDRESS_PART, KEPT_PART = 2, 4, 16
+"""Unknown connections take at most the 2nd part of all places, those of one address the 4th. The
+16th part is kept for them: for callers that have not shown their key yet, and for health.
+"""
+
+NEW_S = 1.0
+"""Seconds for which an unknown connection keeps its place unless there is no other: its request may
+have arrived unread.
+"""
+
+PROBE_S = 0.05
+"""Seconds until a client that has closed its side is probed, and then twice as long each time."""
+
+
+class Connections:
+    """The open connections of one process, at most `most`, and what they share."""
+
+    def __init__(self, most: int, access: AccessLog | None = None) -> None:
+        self.access = access
+        self.open = 0
+        self.strangers = LoopShare(WITHOUT_KEY, "requests without a key")
+        self.no_calls = LoopShare(WITHOUT_CALL, "lines and chunks that make no calls")
+        self.outbox = Outbox()
+        self._most = most
+        self._kept = min(most - 1, max(1, most // KEPT_PART))
+        self._unknown: dict[str, dict[Connection, float]] = {}
+        self._unknown_in_all = 0
+
+    def add(self, connection: "Connection", now: float) -> bool:
+        """Count a new connection. Returns whether there is a place for it."""
+        address = connection.address
+        mine = self._unknown.get(address, {})
+        is_full = self.open >= self._most
+        if len(mine) * ADDRESS_PART >= self._most and not is_full:
+            self._close_oldest(mine, now - NEW_S)
+        elif is_full or self._unknown_in_all * UNKNOWN_PART >= self._most:
+            heaviest = max(self._unknown.values(), key=len, default=mine)
+            self._close_oldest(heaviest, now if is_full else now - NEW_S)
+        if self.open >= self._most:
+            return False
+        self.open += 1
+        self._unknown.setdefault(address, {})[connection] = now
+        self._unknown_in_all += 1
+        return True
+
+    def know(self, connection: "Connection") -> None:
+        """Note that a request on it may call. Raises `RequestRejected` if no place is left."""
+        if self.open - self._unknown_in_all >= self._most - self._kept:
+            raise RequestRejected(TOO_MANY)
+        self._forget(connection)
+
+    def remove(self, connection: "Connection") -> None:
+        self._forget(connection)
+        self.open -= 1
+
+    def _forget(self, connection: "Connection") -> None:
+        mine = self._unknown.get(connection.address, {})
+        if mine.pop(connection, None) is not None:
+            self._unknown_in_all -= 1
+            if not mine:
+                del self._unknown[connection.address]
+
+    def _close_oldest(self, connections: "dict[Connection, float]", before: float) -> None:
+        oldest, since = next(iter(connections.items()), (None, before))
+        if oldest is not None and since <= before:
+            oldest.abort()
 
 
 class Connection(web.RequestHandler):
     """aiohttp's connection, with timeouts. It counts itself while it is open."""
 
-    __slots__ = ("_leaving", "_owner", "_stalled", "_stopped", "_unused", "_wire")
+    __slots__ = (
+        *("_held", "_is_half_closed", "_leaving", "_owner", "_probe", "_stalled", "_stopped"),
+        *("_unused", "_wire", "address", "client", "is_known"),
+    )
 
     def __init__(self, owner: Connections, server: web.Server) -> None:
         super().__init__(
@@ -57,28 +127,56 @@ class Connection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type] # what aiohttp's own runner passes
             keepalive_timeout=IDLE_S,
             lingering_time=REST_S,
+            read_bufsize=PARSED_AT_ONCE,
             auto_decompress=False,  # `gateway.api.requests` does it within bounds
         )
+        self.address = ""
+        self.client: Client | None = None
+        self.is_known = False
         self._owner = owner
         self._wire: asyncio.Transport | None = None
+        self._held: Client | None = None
         self._unused: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._leaving: asyncio.TimerHandle | None = None
-        self._stopped = False
+        self._probe: asyncio.TimerHandle | None = None
+        self._stopped = self._is_half_closed = False
+
+    @property
+    def outbox(self) -> Outbox:
+        return self._owner.outbox
+
+    @property
+    def no_calls(self) -> LoopShare:
+        return self._owner.no_calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._wire = cast(asyncio.Transport, transport)  # uvloop's has the same methods
-        self._owner.connections += 1
-        self._unused = self._loop.call_later(REQUEST_S, self._close_unused)
+        wire = cast(asyncio.Transport, transport)  # uvloop's has the same methods
+        self.address = str((wire.get_extra_info("peername") or ("",))[0])
         super().connection_made(transport)
+        if not self._owner.add(self, self._loop.time()):
+            turn_away(wire)
+            self.force_close()
+            return
+        self._wire = wire
+        self._unused = self._loop.call_later(REQUEST_S, self._close_unused)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._wire = None
-        self._owner.connections -= 1
-        for timer in (self._unused, self._stalled, self._leaving):
+        if self._wire is not None:
+            self._wire = None
+            self._owner.remove(self)
+        self._let_go()
+        for timer in (self._unused, self._stalled, self._leaving, self._probe):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """Close at once; what waits to be sent is lost."""
+        if self._wire is not None:
+            wire, self._wire = self._wire, None
+            self._owner.remove(self)
+            wire.abort()
 
     async def start(self) -> None:
         try:
@@ -107,8 +205,51 @@ class Connection(web.RequestHandler):
         self.pause_reading()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        if not self._stopped:
+        if self._reading_paused and not self._stopped:
             super().resume_reading(resume_parser)
+
+    def know(self) -> None:
+        """Note that a request may call. Raises `RequestRejected` if no place is left."""
+        self._owner.know(self)
+        self.is_known = True
+
+    def hold(self) -> None:
+        """Keep a slot of this request's client taken until the answer has been sent."""
+        if self.client is not None and self._held is None and self._wire is not None:
+            self.client.in_flight += 1
+            self._held = self.client
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            held.end()
+
+    def eof_received(self) -> bool:  # type: ignore[override] # asyncio's may keep it open
+        """Stay open for the answer to a client that has closed its side behind a whole request.
+
+        A client that is gone looks the same. Interim answers (RFC 9110, 15.2) tell: the system of
+        such a client answers the first with a reset, on which the next one fails. Where an answer
+        has begun, nothing can tell, and the client counts as gone.
+        """
+        request = self._current_request
+        if self._messages:
+            is_whole = self._messages[-1][1].is_eof()
+        elif request is None:
+            is_whole = self._waiter is None and self._request_count > 0
+        else:
+            is_whole = request.content.is_eof() and not request._payload_writer.output_size
+        self._is_half_closed = is_whole
+        if is_whole:
+            self._probe = self._loop.call_later(PROBE_S, self._send_probe, PROBE_S)
+        return is_whole
+
+    def _send_probe(self, waited_s: float) -> None:
+        request = self._current_request
+        if request is None or self._wire is None or request.version < HttpVersion11:
+            return
+        if not request._payload_writer.output_size:
+            self._wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._probe = self._loop.call_later(waited_s, self._send_probe, 2 * waited_s)
 
     def handle_error(
         self,
@@ -138,6 +279,10 @@ class Connection(web.RequestHandler):
         response: web.StreamResponse,
         time: float | None,  # noqa: ARG002 - aiohttp's figure, in whole milliseconds
     ) -> None:
+        if self._held is not None:
+            self._let_go()
+        if self._is_half_closed and not self._messages:
+            self.close()
         if self._owner.access is not None:
             self._owner.access.answered(request, response.status, response.body_length)
 
@@ -160,19 +305,16 @@ class Connection(web.RequestHandler):
             self.force_close()
 
 
-class TurnedAway(asyncio.Protocol):
-    """A connection over the limit, which is closed."""
+TOO_MANY = CallError(ErrorCode.OVERLOADED, "too many connections", retry_after_s=1.0)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        wire = cast(asyncio.Transport, transport)
-        error = CallError(ErrorCode.OVERLOADED, "too many connections", retry_after_s=1.0)
-        body = orjson.dumps({"ok": False, "error": error.to_dict()})
-        wire.write(
-            b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%b"
-            % (len(body), body)
-        )
-        wire.close()
+
+def turn_away(wire: asyncio.Transport) -> None:
+    """Tell a client that there is no place for its connection."""
+    body = orjson.dumps({"ok": False, "error": TOO_MANY.to_dict()})
+    wire.write(
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%b" % (len(body), body)
+    )
 
 
 def is_lost(exc: BaseException | None) -> bool:

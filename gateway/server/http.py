@@ -23,7 +23,6 @@ from anyio import to_thread
 
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
-from gateway.access.strangers import Strangers
 from gateway.api.batch import Batch
 from gateway.api.front import Front
 from gateway.api.health import Health
@@ -35,7 +34,7 @@ from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
 from gateway.finder import PER_MINUTE, ToolFinder, embedder_limits
 from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
-from gateway.server.connection import Connection, TurnedAway, is_lost
+from gateway.server.connection import Connection, Connections, is_lost
 from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.telemetry.metrics import CallMetrics, Metrics
 from gateway.telemetry.server_spans import ServerSpans
@@ -84,9 +83,8 @@ class Serving:
         self._is_ending = False
         self._leaving = asyncio.Event()
         self.in_flight = 0
-        self.connections = 0
-        self.strangers = Strangers()
-        self.access = access
+        self._connections = Connections(gateway.settings.max_connections, access)
+        self._access = access
         self._spans = spans
         self._gateway = gateway
         self._guard = guard
@@ -101,7 +99,7 @@ class Serving:
         page = Page(gateway, finder, openapi.document)
         routes = (*routes, *openapi.routes())
         pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
-        self._front = Front(guard, self.strangers, rest, mcp, routes, pages)
+        self._front = Front(guard, self._connections.strangers, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
 
     @property
@@ -123,7 +121,7 @@ class Serving:
         server = runner.server
         assert server is not None  # noqa: S101 - it is set up
         routed = server.request_handler
-        is_one_of_many = self._worker.workers > 1
+        is_one_of_many, access = self._worker.workers > 1, self._access
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             assert isinstance(request, web.Request)  # noqa: S101 - the application makes them
@@ -147,23 +145,21 @@ class Serving:
             try:
                 return await answer(request)
             except BaseException as error:
-                if self.access and (is_lost(error) or isinstance(error, asyncio.CancelledError)):
-                    self.access.answered(request, CLIENT_WENT, 0)
+                if access and (is_lost(error) or isinstance(error, asyncio.CancelledError)):
+                    access.answered(request, CLIENT_WENT, 0)
                 raise
 
         def connect() -> asyncio.Protocol:
             if is_one_of_many:
                 time.sleep(1e-9)  # takes 50 us: other processes wake up and accept the next one
-            if self.connections < self._gateway.settings.max_connections:
-                return Connection(self, server)
-            return TurnedAway()
+            return Connection(self._connections, server)
 
         answer: Handler = handle
         if self._spans is not None:
             catalog, route_of = self._gateway.catalog, self._front.route_of
             shown = ServerSpans(self._spans, self._guard, catalog, route_of, listening)
             answer = shown.around(handle)
-        server.request_handler = answer if self.access is None else logged
+        server.request_handler = answer if access is None else logged
         accepting = await loop.create_server(connect, sock=listening, backlog=BACKLOG)
         try:
             yield
@@ -212,7 +208,7 @@ class Serving:
         end = max(end, loop.time()) + LAST_S
         server.pre_shutdown()
         await server.shutdown(end - loop.time())
-        while self.connections:
+        while self._connections.open:
             if loop.time() >= end:
                 return
             await asyncio.sleep(POLL_S)
@@ -228,7 +224,7 @@ class Serving:
 
     def _is_over(self) -> bool:
         lingering = self._idle_s < LINGER_S
-        return not self.connections or not (self.in_flight or lingering)
+        return not self._connections.open or not (self.in_flight or lingering)
 
 
 @dataclass(frozen=True, slots=True)

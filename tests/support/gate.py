@@ -56,11 +56,13 @@ class Gate:
 
     @asynccontextmanager
     async def connected(
-        self, buffer: int | None = None
+        self, buffer: int | None = None, address: str | None = None
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         own = socket.socket()
         if buffer is not None:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        if address is not None:
+            own.bind((address, 0))
         own.setblocking(False)
         await asyncio.get_running_loop().sock_connect(own, self.address)
         reader, writer = await asyncio.open_connection(sock=own, limit=2**10)

@@ -58,6 +58,26 @@ def at_little_cost(most_s: float) -> Iterator[None]:
     assert cost_s < most_s, f"it cost {cost_s} s of processor time"
 
 
+@contextmanager
+def turns() -> Iterator[list[float]]:
+    """Processor seconds of each turn of the event loop meanwhile."""
+    took = [0.0]
+
+    async def look() -> None:
+        before = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            took.append(now - before)
+            before = now
+
+    looking = asyncio.get_running_loop().create_task(look())
+    try:
+        yield took
+    finally:
+        looking.cancel()
+
+
 class Held:
     """An upstream that numbers its answers, and gives none before it is released."""
 

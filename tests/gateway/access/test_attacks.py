@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 from pydantic import SecretStr
 
-from gateway.access import keys
+from gateway.access import keys, loop_share
 from gateway.api import requests as bodies
 from gateway.server import connection, http
 from gateway.telemetry.logs import ACCESS
@@ -44,7 +44,7 @@ from tests.support.attacks import (
 )
 from tests.support.gate import ANSWER, Gate, Seen, end_of, hanging, memory
 from tests.support.gateways import PLANTED_KEY, open_local_gateway
-from tests.support.waiting import until
+from tests.support.waiting import turns, until
 
 pytestmark = pytest.mark.anyio
 
@@ -230,14 +230,111 @@ async def test_closing_does_not_wait_for_ever(gate: Gate) -> None:
     assert took > SHORT_S / 2
 
 
-async def test_a_connection_too_many_is_turned_away(gate: Gate) -> None:
+async def test_connections_without_a_request_give_way_to_callers_and_to_health(gate: Gate) -> None:
     async with AsyncExitStack() as parts:
+        for n in range(3 * CONNECTIONS):
+            _, writer = await parts.enter_async_context(gate.connected())
+            writer.write((b"", b"POST /v1/tools/get_coin HTTP/1.1\r\nHost: x")[n % 2])
+            if n % 10 == 9:
+                assert end_of(await gate.answers(call()), "") == "200"
+                assert end_of(await gate.answers(ask("/readyz", key=None)), "") == "200"
+        await until(lambda: gate.left <= CONNECTIONS)
+    gate.note("connections without a request", "the oldest are closed")
+
+
+async def test_a_place_is_kept_for_health_when_callers_have_all_others(gate: Gate) -> None:
+    async with AsyncExitStack() as parts:
+        answers = []
         for _ in range(CONNECTIONS):
+            reader, writer = await parts.enter_async_context(gate.connected())
+            writer.write(gate.filled(once(ask())))
+            answers.append((await reader.readuntil(b"\r\n\r\n"))[9:12])
+        assert answers[:-2] == [b"200"] * (CONNECTIONS - 2)
+        assert answers[-1] == b"503"
+        assert end_of(await gate.answers(call()), "") == "503 overloaded"
+        assert end_of(await gate.answers(ask("/readyz", key=None)), "") == "200"
+    gate.note("connections of callers too many", "503 overloaded")
+
+
+async def test_a_flood_leaves_the_connections_of_callers_and_of_other_addresses(
+    gate: Gate,
+) -> None:
+    async with AsyncExitStack() as parts:
+        reader, writer = await parts.enter_async_context(gate.connected())
+        writer.write(gate.filled(once(call())))
+        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        other, _ = await parts.enter_async_context(gate.connected(address="127.0.0.9"))
+        for _ in range(3 * CONNECTIONS):
             await parts.enter_async_context(gate.connected())
-        await until(lambda: gate.left == CONNECTIONS)
-        ended = end_of(await gate.answers(b""), "")
-    gate.note("connection too many", ended)
-    assert ended == "503 overloaded"
+        writer.write(gate.filled(call()))
+        assert b" 200 " in await gate.rest(reader)
+        assert not other.at_eof()
+    gate.note("flood beside a connection that is kept", "200")
+
+
+async def test_a_client_that_closes_its_side_gets_its_answers(gate: Gate) -> None:
+    line = batch(COIN, COIN.replace(b'"x"', b'"other"'))
+    for sent, ends in ((call(), "200"), (once(call()) + call(), "200, 200"), (line, "200")):
+        async with gate.connected() as (reader, writer):
+            writer.write(gate.filled(sent))
+            writer.write_eof()
+            assert end_of(await gate.rest(reader), "") == ends
+    gate.local.simulator.requests.clear()
+    async with hanging(gate), gate.connected() as (reader, writer):
+        writer.write(gate.filled(call(b'{"uuid":"late"}')))
+        writer.write_eof()
+        await until(lambda: gate.local.gateway.answers.under_way == 1)
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.close()
+        await until(lambda: gate.local.gateway.answers.under_way == 0)
+    gate.note("half-closed", "answered; cancelled once it is gone")
+
+
+async def test_tiny_chunks_and_empty_lines_cost_others_little(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_share, "WAIT_S", SHORT_S)
+    head = batch(DRIP, head=(CHUNKED,)).replace(f"Content-Length: {len(DRIP)}\r\n".encode(), b"")
+    packed = gzip.compress(b"\n" * 20_000_000)
+    floods = (
+        head + b"1\r\n \r\n" * 40_000,
+        ask("/v1/calls?stream=1", GZIP, method="POST", body=packed),
+        ask("/v1/calls?stream=1", method="POST", body=b'{"cancel":1}\n' * 20_000),
+        ask("/v1/calls", method="POST", body=b"1\n" * 100_000),
+    )
+    for flood in floods:
+        async with AsyncExitStack() as parts:
+            readers = []
+            for _ in range(CONNECTIONS // 4):
+                reader, writer = await parts.enter_async_context(gate.connected())
+                writer.write(gate.filled(flood))
+                readers.append(reader)
+            with turns() as longest:
+                assert end_of(await gate.answers(call()), "") == "200"
+                assert end_of(await gate.answers(call()), "") == "200"
+            assert max(longest) < 0.25
+    gate.note("tiny chunks, empty lines, lines without calls", "others are served")
+
+
+async def test_a_compressed_body_does_not_become_a_thousand_times_as_long(gate: Gate) -> None:
+    packed = gzip.compress(b"\n" * 20_000_000)
+    came = await gate.answers(ask("/v1/calls?stream=1", GZIP, method="POST", body=packed))
+    assert b'"too_large"' in came
+    assert came.count(b"\n") < 1_000
+
+
+async def test_empty_lines_do_not_keep_a_batch_open(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_S", SHORT_S)
+    head = batch(DRIP, head=(CHUNKED,)).replace(f"Content-Length: {len(DRIP)}\r\n".encode(), b"")
+    async with gate.connected() as (reader, writer):
+        writer.write(gate.filled(head))
+        answers = asyncio.create_task(gate.rest(reader))
+        while not answers.done():
+            writer.write(b"1\r\n\n\r\n")
+            await asyncio.sleep(0.05)
+        assert end_of(await answers, "") == GARBAGE
 
 
 async def test_a_revoked_key_ends_also_what_is_under_way(gate: Gate) -> None:

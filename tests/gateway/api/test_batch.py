@@ -434,6 +434,41 @@ async def test_what_is_no_call_of_a_stream_is_told(served: ServedGateway) -> Non
     assert (status, problem["error"]["code"]) == (400, "invalid_request")
 
 
+async def test_a_line_of_a_stream_that_is_no_call_takes_no_id_of_a_call(
+    served: ServedGateway,
+) -> None:
+    odd: list[object] = [None, [], 5, "get_coin", {"id": True}, {"id": [1]}, {"id": 1.5}]
+    async with streaming(served.url) as stream:
+        for n, line in enumerate(odd):
+            stream.say(coin("a", 2 * n + 1), line, coin("b", 2 * n + 2))
+            found = [await stream.answer() for _ in range(3)]
+            assert sorted(a["id"] for a in found if a["ok"]) == [2 * n + 1, 2 * n + 2], line
+            (told,) = [a for a in found if not a["ok"]]
+            assert (told["id"], told["error"]["code"]) == (None, "invalid_request")
+    play(served.local, hang_rate=1.0)
+    async with streaming(served.url) as stream:
+        stream.say(coin("c"), coin("d", 1))  # the first one is number 1, and has no id
+        await under_way(served.local, 2)
+        stream.say({"cancel": 1})
+        assert (await stream.answer())["error"]["code"] == "cancelled"
+        await under_way(served.local, 1)
+
+
+async def test_lines_that_are_no_calls_count_against_a_client(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    key, _ = add(tmp_path / "clients.json", "few", per_second=20)
+    settings = {"clients_file": tmp_path / "clients.json"}
+    async with open_served_gateway(catalog, tmp_path, **settings) as served:
+        url, head = f"{served.url}/v1/calls", {"Authorization": f"Bearer {key}"}
+        for query in ("", "?stream=true"):
+            body = lines([{"cancel": 1}, [], 5, {}] * 10)
+            started = time.perf_counter()
+            async with served.client.post(url + query, data=BytesIO(body), headers=head) as got:
+                await got.read()
+            assert time.perf_counter() - started > 19 / 20
+
+
 async def test_records_of_a_table_are_set_apart_so_that_its_form_can_be_had_back(
     served: ServedGateway,
 ) -> None:

@@ -11,10 +11,10 @@ from multidict import CIMultiDict
 from pydantic import SecretStr
 
 from gateway import GatewaySettings
-from gateway.access import keys, strangers
+from gateway.access import keys, loop_share
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
-from gateway.access.strangers import Strangers
+from gateway.access.loop_share import LoopShare
 from gateway.server import connection, http
 from gateway.settings import SettingsError
 from manifests import Catalog
@@ -57,7 +57,7 @@ async def send(writer: asyncio.StreamWriter, megabytes: int) -> None:
 
 
 async def test_a_flood_from_one_address_does_not_keep_another_waiting() -> None:
-    slots, order = Strangers(), list[str]()
+    slots, order = LoopShare(0.02, "requests"), list[str]()
 
     async def ask(address: str) -> None:
         async with slots.slot(address):
@@ -72,7 +72,7 @@ async def test_who_has_a_key_is_served_while_strangers_wait(
     kept: ServedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("LEAST_S", 3_600), ("MOST_S", 3_600), ("BURST_S", 0), ("WAIT_S", 0.05)):
-        monkeypatch.setattr(strangers, name, value)
+        monkeypatch.setattr(loop_share, name, value)
     assert await status(kept, "/v1/tools?limit=1") == 401
     assert await status(kept, "/metrics", {"Authorization": "Bearer wrong"}) == 503
     for path in ("/metrics", "/healthz", "/readyz"):
