@@ -209,8 +209,7 @@ class _Exchange:
             id_ = _id(call, number)
             tool, arguments, context = _read(call, number, self._context)
         except RequestRejected as refusal:
-            await self._count_line()
-            await self._say(_problem(id_, refusal.error))
+            await self._refuse(id_, refusal.error)
             return
         client = self._caller.client
         if client is None:
@@ -238,6 +237,14 @@ class _Exchange:
                 for piece in pieces(parts):
                     await self._response.write(bytes(piece).replace(b"\n", b"\t"))
                 await self._response.write(b"\n")
+
+    async def _refuse(self, id_: str | float | None, error: CallError) -> None:
+        """Answer a line that is no call."""
+        try:
+            await self._count_line()
+        except RequestRejected as refusal:
+            error = refusal.error
+        await self._say(_problem(id_, error))
 
     async def _count_line(self) -> None:
         """Count a line without a call as if it were one. After many, wait for a share of the event
@@ -336,8 +343,7 @@ class _Stream(_Exchange):
             if key in self._under_way:
                 raise BadRequest(f"call {number}: a call with the id {key!r} is under way")
         except BadRequest as refusal:
-            await self._count_line()
-            await self._say(_problem(None, refusal.error))
+            await self._refuse(None, refusal.error)
             return None
         self._under_way[key] = _UnderWay()
         return call
