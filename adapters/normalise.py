@@ -1,4 +1,5 @@
 """Turns upstream data into an `Answer`: a table (records of like shape) or a document (any JSON).
+An empty list is a table without rows and columns.
 
 The JSON is ready to send: compact, UTF-8, NaN and infinities as null. A table has one record per
 line, so that rows can be cut without decoding. A cell that JSON can't express does not affect other
@@ -61,7 +62,7 @@ def from_value(value: Any) -> Answer:
     """Make an answer from a JSON value. Raises `UpstreamFault`: `invalid` if it is nested too
     deeply, `too_large` if the table is over `MAX_BYTES`.
     """
-    if isinstance(value, list) and value and all(map(_is_record, value)):
+    if isinstance(value, list) and all(map(_is_record, value)):
         names = dict.fromkeys(chain.from_iterable(value))
         columns = tuple(dict.fromkeys(map(_text, names)))
         return _table(columns, _blocks(value))
@@ -153,6 +154,8 @@ def from_object(value: Any) -> Answer:
         value = value.to_frame()
     if hasattr(value, "columns") and hasattr(value, "index"):
         return _from_frame(value)
+    if isinstance(value, list) and not value:
+        return _table((), ())
     return _document(_dumps(_plain(value), orjson.OPT_NON_STR_KEYS))
 
 

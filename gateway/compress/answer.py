@@ -31,9 +31,9 @@ class Compressed:
     """A shortened answer. `form` is `csv`, `toon` or `jsonl` for a table, `json` or `toon` for a
     document, `text` for a text. `tokens` are those of `text`, `of_tokens` those of the whole answer
     as JSON: of an answer over 8 KiB an estimate by four pieces of it. `rows_shown` and
-    `columns_shown` are None for what is no table. `by` says who chose: `rules`. `understood` says
-    what the rows of a table were chosen by, as `highest 收盘`: what the question asks for. If
-    `whole`, nothing is left out.
+    `columns_shown` are None for what is no table or has no columns. `by` says who chose: `rules`.
+    `understood` says what the rows of a table were chosen by, as `highest 收盘`: what the question
+    asks for. If `whole`, nothing is left out.
     """
 
     text: str
@@ -59,7 +59,7 @@ def compress(
     asked = Question.of(question) if question.strip() else None
     rows, columns = None, None
     understood: tuple[str, ...] = ()
-    if entry.rows is not None:
+    if entry.columns:  # as CSV, a table without any would be no text at all
         shortened = shorten_table(entry, meanings, budget, asked)
         text, form, whole = shortened.text, shortened.form, shortened.whole
         rows, columns = shortened.rows, shortened.columns

@@ -36,10 +36,15 @@ def test_any_json_value_is_answered_unchanged(value: Any) -> None:
     assert json.loads(from_json(json.dumps(value).encode()).data) == value
 
 
-@pytest.mark.parametrize("body", [b'{"a":1}', b"[]", b'[{"a":{}}]', b"[1]", b'"x"', b"null"])
+@pytest.mark.parametrize("body", [b'{"a":1}', b'[{"a":{}}]', b"[1]", b'"x"', b"null"])
 def test_what_is_no_list_of_flat_records_is_a_document(body: bytes) -> None:
     answer = from_json(body)
     assert (answer.columns, answer.rows) == (None, None)
+
+
+def test_an_empty_list_is_a_table_without_rows() -> None:
+    for answer in (from_json(b" [ ] "), from_object([]), from_object(pd.DataFrame())):
+        assert (answer.data, answer.columns, answer.rows) == (b"[]", (), 0)
 
 
 @given(st.recursive(st.integers() | plain, lambda inner: st.lists(inner, max_size=3)))

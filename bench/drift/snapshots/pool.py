@@ -80,7 +80,10 @@ class Pool:
         self.calls += 1
         for place, a in before.items():
             b = after.get(place)
-            if b is None or not (a.rows and b.rows):
+            if b is None:
+                continue
+            if not (a.rows and b.rows):
+                yield Pair(a, b, None)
                 continue
             alignment = align(a, b)
             pair = Pair(a, b, alignment)

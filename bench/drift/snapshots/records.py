@@ -101,7 +101,7 @@ def read(entry: Entry) -> dict[str, Records]:
     for piece in entry.pieces():
         rows += orjson.loads(piece)
     reader.add("", rows)
-    table = reader.places.setdefault("", Records("", 0))
+    table = reader.places[""]
     # Also the columns of an empty table, and those whose cells are all lists.
     for name in map(inner, entry.columns):
         if len(table.fields) >= MAX_FIELDS:
@@ -201,10 +201,12 @@ class _Reader:
 
     def add(self, place: str, items: Sequence[Any], depth: int = 0) -> None:
         items = items[: MAX_ROWS - self._rows]
-        if depth > MAX_DEPTH or self._fields >= MAX_FIELDS or not items:
+        if depth > MAX_DEPTH or self._fields >= MAX_FIELDS:
+            return
+        records = self.places.setdefault(place, Records(place, 0))
+        if not items:
             return
         self._rows += len(items)
-        records = self.places.setdefault(place, Records(place, 0))
         for column in records.fields.values():
             column.extend([MISSING] * len(items))
         records.rows += len(items)
@@ -271,8 +273,8 @@ def inner(name: str) -> str:
 
 
 def _presence(cells: Sequence[Any], kind: type) -> list[Any]:
-    """Cells that say only that an array or an object is there."""
-    return [True if type(cell) is kind else MISSING for cell in cells]
+    """Cells that say only that an array or an object is there; an empty one holds no value."""
+    return [(True if cell else None) if type(cell) is kind else MISSING for cell in cells]
 
 
 def _holds_data(value: Mapping[str, Any]) -> bool:

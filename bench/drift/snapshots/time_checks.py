@@ -72,11 +72,14 @@ def check_rows(place: str, sizes: Sequence[Sizes], report: Report) -> bool:
     ratios = [
         after / before if after < before else max(after / grown, 1.0)
         for before, after, grown in sizes
-        if max(before, after) >= _LEAST_ROWS
+        if before and max(before, after) >= _LEAST_ROWS
     ]
     if not ratios or _FEWER < (typical := middle(ratios)) < _MORE:
         return False
     before, after, _ = max(sizes, key=max)
+    if not any(ratios):
+        report.add("empty", place, before, 0, f"{said(place)} has no records any more")
+        return True
     where, word = f" at {said(place)}" if place else "", "fewer" if typical < 1 else "more"
     text = f"{word} records{where}: {after:,}, and {before:,} before"
     report.add("row_count", place or None, before, after, text)

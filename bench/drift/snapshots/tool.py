@@ -126,10 +126,11 @@ class _Answers:
         without_rows: list[tuple[Sequence[str], Sequence[str]]] = []
         for a, b in changed[::step]:
             first, second = self._entry(self._before, a), self._entry(self._after, b)
-            if (first.columns is None) != (second.columns is None):
-                self._other_kind(first, second)
+            kinds = _kind(first), _kind(second)
+            if None not in kinds and kinds[0] != kinds[1]:
+                text = f"the answer was {kinds[0]} and is {kinds[1]}"
+                self._report.add("type_changed", None, *kinds, text)
                 continue
-            is_table = first.columns is not None
             old, new = read(first), read(second)
             if not (is_whole(old) and is_whole(new)):
                 pool.is_whole = False
@@ -138,6 +139,7 @@ class _Answers:
                 if first.rows == second.rows == 0:
                     without_rows.append((first.columns or (), second.columns or ()))
                 continue
+            is_table = first.columns is not None
             self._check_stale(a, b, old, new)
             for pair in pool.add(old, new):
                 gaps |= check_gap([pair], self._report)
@@ -174,11 +176,6 @@ class _Answers:
         if row is None:
             raise SnapshotError(f"{snapshot.path}: its index lacks a row of {head.tool}")
         return row.entry
-
-    def _other_kind(self, first: Entry, second: Entry) -> None:
-        kinds = ["a document" if entry.columns is None else "a table" for entry in (first, second)]
-        text = f"the answer was {kinds[0]} and is {kinds[1]}"
-        self._report.add("type_changed", None, kinds[0], kinds[1], text)
 
     def _check_empty(self, old: Mapping[str, Records], new: Mapping[str, Records]) -> bool:
         """Whether one of the answers holds no value, so there is nothing to compare."""
@@ -262,6 +259,13 @@ def _check_latency(pairs: Sequence[tuple[float, float]], report: Report) -> None
     if new >= SLOWER * old and new - old >= SLOWER_MS and min(after) >= 1.5 * max(before):
         text = f"calls took {old:,.0f} ms and take {new:,.0f} ms"
         report.add("latency", None, round(old, 1), round(new, 1), text)
+
+
+def _kind(entry: Entry) -> str | None:
+    """What an answer is, in words; an empty list may be either, and older snapshots say so."""
+    if not entry.columns and entry.data == b"[]":
+        return None
+    return "a document" if entry.columns is None else "a table"
 
 
 def _is_same(a: RowHead, b: RowHead) -> bool:

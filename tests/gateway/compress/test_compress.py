@@ -135,6 +135,12 @@ def test_a_table_that_fits_is_whole() -> None:
     ]
 
 
+def test_a_table_without_columns_is_an_empty_list_not_an_empty_text() -> None:
+    for question in ("", "highest 收盘"):
+        made = compress(table([]), Budget(50), question)
+        assert (made.text, made.form, made.whole) == ("[]", "json", True)
+
+
 def test_of_a_document_what_is_named_stays_and_the_rest_is_counted() -> None:
     value = {
         "meta": {"symbol": "AAPL", "currency": "USD"},

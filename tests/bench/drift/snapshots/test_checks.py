@@ -155,6 +155,33 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     "our gateway": ([document(PRICE)], [error(ErrorCode.OVERLOADED)], []),
     # empty
     "no rows": ([table(history())], [table([], ["date"])], [("ERR", "empty", None, 60, 0)]),
+    "an empty list": ([table(history())], [table([])], [("ERR", "empty", None, 60, 0)]),
+    "an empty list in an older snapshot": (
+        [table(history())],
+        [document([])],
+        [("ERR", "empty", None, 60, 0)],
+    ),
+    "an empty list, and nested records later": (
+        [table([])],
+        [document([{"a": {"b": 1}}])],
+        [("INFO", "empty", None, 0, 1)],
+    ),
+    "an empty list as another version wrote it": ([document([])], [table([])], []),
+    "a list in a document has no records": (
+        [document({"status": "ok", "data": history()})],
+        [document({"status": "ok", "data": []})],
+        [("ERR", "empty", "data[]", 60, 0)],
+    ),
+    "a document holds nothing but an empty list": (
+        [document({"data": [1]})],
+        [document({"data": []})],
+        [("ERR", "empty", None, 2, 0)],
+    ),
+    "a short list in a document is empty": (
+        [document({"status": "ok", "news": [{"title": "a"}]})],
+        [document({"status": "ok", "news": []})],
+        [],
+    ),
     "no values": (
         [document(PRICE)],
         [document({"symbol": "", "price": None, "more": {}})],
