@@ -29,8 +29,8 @@ export function show(envelope) {
   if (envelope.shown) remarks.push(`Cut to ${envelope.shown}.`);
   byId("remark").textContent = remarks.join("");
   byId("tree").replaceChildren(...(ok && !isTable ? [twig([], data, { lines: OPEN_LINES })] : []));
-  showTable(isTable ? envelope : { columns: [], data: [], rows: 0, offset: 0, handle: null });
   byId("rows").hidden = !isTable;
+  showTable(isTable ? envelope : { columns: [], data: [], rows: 0, offset: 0, handle: null });
   byId("result").scrollIntoView({ block: "nearest" });
   if (ok) announce(isTable ? `Answered: ${byId("count").textContent}.` : "Answered.");
 }
@@ -115,14 +115,17 @@ function loaded() {
 }
 
 // Formats all rows with the same number of decimal places, so that the decimal points are aligned.
+// A number so large or small that JavaScript writes it with an exponent is shown in this form.
 function numberFormat(name) {
-  const places = table.rows.map((row) => String(row[name]).split(".")[1]?.length ?? 0);
-  const most = places.reduce((a, b) => Math.max(a, b));
-  return new Intl.NumberFormat("en", {
+  const hasExponent = (value) => String(value).includes("e");
+  const plain = table.rows.map((row) => row[name]).filter((value) => !hasExponent(value));
+  const places = plain.map((value) => String(value).split(".")[1]?.length ?? 0);
+  const { format } = new Intl.NumberFormat("en", {
     useGrouping: false,
-    minimumFractionDigits: Math.min(most, 4),
+    minimumFractionDigits: Math.min(places.reduce((a, b) => Math.max(a, b), 0), 4),
     maximumFractionDigits: 20,
   });
+  return (value) => (hasExponent(value) ? String(value) : format(value));
 }
 
 function showRows() {
@@ -141,7 +144,7 @@ function showRows() {
 function rowOf(row) {
   const cells = table.columns.map((name, n) => {
     const [value, format] = [row[name] ?? "", table.formats[n]];
-    if (format) return el("td", { class: "number" }, value === "" ? "" : format.format(value));
+    if (format) return el("td", { class: "number" }, value === "" ? "" : format(value));
     const text = typeof value === "object" ? JSON.stringify(value) : String(value);
     return el("td", { class: text.length > LONG ? "long" : null }, text);
   });

@@ -47,18 +47,21 @@ function timeOf(value) {
 
 function draw() {
   const name = byId("series").value;
-  const width = byId("canvas").clientWidth;
   const points = rows
     .map((row) => ({ at: timeOf(row[dates]), date: row[dates], value: row[name] ?? null }))
     .filter(({ at }) => !Number.isNaN(at))
     .sort((a, b) => a.at - b.at);
   const known = points.filter(({ value }) => value !== null);
+  const axis = valueAxis(known.map(({ value }) => value));
   byId("canvas").replaceChildren();
+  byId("canvas").hidden = byId("point").disabled = axis === null;
   byId("plot-text").textContent = inWords(name, known);
-  if (width === 0 || known.length === 0) return;
+  byId("readout").textContent = "";
+  const width = byId("canvas").clientWidth;
+  if (width === 0) return;
 
   const [start, end] = [known[0].at, known.at(-1).at];
-  const { ticks, label } = valueTicks(known.map(({ value }) => value));
+  const { ticks, label } = axis;
   const left = 14 + LETTER * Math.max(...ticks.map((tick) => label(tick).length));
   const right = width - RIGHT;
   const x = (at) => left + ((at - start) / Math.max(end - start, 1)) * (right - left);
@@ -140,7 +143,9 @@ function runsOf(points) {
   return runs.filter((run) => run.length);
 }
 
-function valueTicks(values) {
+// Returns null if there is no axis: without values, or if no number can hold their range or a step.
+function valueAxis(values) {
+  if (values.length === 0) return null;
   const low = values.reduce((a, b) => Math.min(a, b));
   const high = values.reduce((a, b) => Math.max(a, b));
   const rough = (high - low || Math.abs(low) / 10 || 1) / 4;
@@ -149,9 +154,12 @@ function valueTicks(values) {
   const first = Math.floor(low / step);
   const count = Math.max(Math.ceil(high / step) - first, 1);
   const ticks = Array.from({ length: count + 1 }, (_, n) => (first + n) * step);
+  const range = ticks.at(-1) - ticks[0];
+  if (!(range > 0 && range < Infinity)) return null;
   const largest = Math.max(-ticks[0], ticks.at(-1));
+  const isLong = step < 1e-9 || largest > 1e15;
   const format = new Intl.NumberFormat("en", {
-    notation: step < 1e5 ? "standard" : "compact",
+    notation: isLong ? "scientific" : step < 1e5 ? "standard" : "compact",
     maximumSignificantDigits: Math.min(Math.ceil(Math.log10(largest / step)) + 2, 21),
   });
   return { ticks, label: (tick) => format.format(tick) };

@@ -1,9 +1,11 @@
 """The page at `/`: its HTML over HTTP, and its script in a real browser where one is at hand."""
 
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -554,6 +556,37 @@ async def test_numbers_and_dates_are_told_from_text(tab: Tab) -> None:
     same_day = [{"date": "2024-01-02", "close": n} for n in range(4)]
     await answered_by(tab, "evil", table(same_day))
     await expect((await call(tab)).locator("#plot")).to_be_hidden()
+
+
+async def test_numbers_that_are_too_far_apart_or_too_near_are_shown_without_a_plot(
+    tab: Tab,
+) -> None:
+    most, least = sys.float_info.max, 5e-324
+    cases: list[tuple[list[float | None], bool]] = [
+        ([1e308, -1e308, 5], False),
+        ([1.7e308, 0, -1e307], False),  # its lowest tick would be -2e308
+        ([most, most, most], False),
+        ([least, 0, 2 * least], False),
+        ([1e300, 1.0000000000000002e300, 1e300], False),
+        ([1e300, 2e300, 1e-300], True),
+        ([1e-300, 2e-300, 5e-300], True),
+        ([least, least, least], True),
+        ([0, 0, 0], True),
+        ([None, None, 7], True),
+        ([n * 37 % 501 / 8 for n in range(10_000)], True),
+    ]
+    await tab.goto("/tools/evil")
+    for values, is_drawn in cases:
+        days = [str(date(1990, 1, 1) + timedelta(n)) for n in range(len(values))]
+        rows = [{"date": day, "x": x} for day, x in zip(days, values, strict=True)]
+        await answered_by(tab, "evil", table(rows))
+        answer = await call(tab)
+        await expect(answer.locator("#rows")).to_be_visible()
+        await expect(answer.locator("#canvas svg")).to_have_count(int(is_drawn))
+        shown = [float(text) if text else None for text in await column(answer, 2)]
+        assert shown == values[:1_000]
+        await expect(answer.locator("figcaption")).to_contain_text("x at ")
+        await expect(answer.get_by_role("slider")).to_be_enabled(enabled=is_drawn)
 
 
 async def test_a_key_is_asked_for_kept_in_the_tab_and_sent(tab: Tab) -> None:
