@@ -26,8 +26,12 @@ from adapters.simulator.shapes import (
 
 
 def _kline(query: Query, rng: random.Random) -> Reply:
-    """Price bars of one security: eleven values to a comma-separated line."""
+    """Price bars of one security, eleven values to a comma-separated line; none for a code without
+    the number of its market.
+    """
     market, _, code = query.get("secid", "1.600901").partition(".")
+    if not market.isdecimal():
+        return as_json({"rc": 100, "rt": 17, "data": None})
     first, klt = read_day(query.get("beg")), query.get("klt", "101")
     level, digits, lot = 14.0, 2, 100
     if market in {"105", "106", "107", "116"}:
@@ -44,7 +48,7 @@ def _kline(query: Query, rng: random.Random) -> Reply:
         f"{bar.close - bar.before:.{digits}f},{bar.volume / 5e5:.2f}"
         for bar in price_bars(rng, days, level, digits)
     ]
-    data = {"code": code, "market": int(market or 1), "decimal": digits, "klines": lines}
+    data = {"code": code, "market": int(market), "decimal": digits, "klines": lines}
     return as_json({"rc": 0, "rt": 17, "data": data})
 
 

@@ -116,8 +116,12 @@ def _curve_names(query: Query, rng: random.Random) -> Reply:
 
 
 def _curves(query: Query, rng: random.Random) -> Reply:
-    """Closing yield curves of the requested days by term in years, on one page."""
-    step, page = float(query.get("termId", "1")), int(query.get("pageSize", "50"))
+    """Closing yield curves of the requested days by term in years, on one page; none for a spacing
+    of terms that the upstream does not have.
+    """
+    if (spacing := query.get("termId", "1")) not in ("0.1", "0.5", "1"):
+        return as_json({"data": {"total": 0}, "records": []})
+    step, page = float(spacing), int(query.get("pageSize", "50"))
     days = bar_days(read_day(query.get("startDate")), read_day(query.get("endDate")))
     rows = list[Row]()
     for day, short in zip(days, walk(rng, len(days), 1.4, 0.01), strict=True):

@@ -65,3 +65,28 @@ async def test_what_it_does_not_stand_for_is_not_found(catalog: Catalog) -> None
         async with session.get(simulator.base_url, headers=headers) as response:
             assert response.status == 404
         assert simulator.requests == {("example.com", "/"): 1}
+
+
+@pytest.mark.parametrize("odd", ["AAPL", "", "nan", "中文", "1e-12", "-5"])
+@pytest.mark.parametrize(
+    ("host", "path", "name", "part"),
+    [
+        ("63.push2his.eastmoney.com", "/api/qt/stock/kline/get", "secid", "data"),
+        ("www.chinamoney.com.cn", "/ags/ms/cm-u-bk-currency/ClsYldCurvHis", "termId", "records"),
+    ],
+)
+async def test_an_argument_that_the_upstream_does_not_know_gets_no_data_and_no_traceback(
+    catalog: Catalog,
+    caplog: pytest.LogCaptureFixture,
+    host: str,
+    path: str,
+    name: str,
+    part: str,
+    odd: str,
+) -> None:
+    async with SimulatedUpstream.open(catalog) as simulator, aiohttp.ClientSession() as session:
+        url, headers = simulator.base_url + path, {ORIGINAL_HOST: host}
+        async with session.get(url, params={name: odd}, headers=headers) as response:
+            assert response.status == 200
+            assert not (await response.json())[part]
+    assert caplog.records == []
