@@ -1,8 +1,11 @@
 """A task for an agent, with what is known of its solution."""
 
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+
+from manifests import Catalog, Signature
 
 
 class TaskModel(BaseModel):
@@ -36,3 +39,18 @@ class Task(TaskModel):
         """The arguments of each labelled call; none if they were given for no call."""
         are_given = any("arguments" in call.model_fields_set for call in self.tools)
         return [call.arguments for call in self.tools] if are_given else []
+
+
+@cache
+def signature_of(tool: str) -> Signature | None:
+    """The signature of a tool of the project's catalogue."""
+    manifest = Catalog.load().get(tool)
+    return None if manifest is None else Signature(manifest)
+
+
+def completed(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a labelled or recorded call. Datasets and earlier traces leave out an
+    instrument for which the upstream has a default, and mean that one.
+    """
+    signature = signature_of(tool)
+    return arguments if signature is None else signature.completed(arguments)

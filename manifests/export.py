@@ -79,8 +79,8 @@ def _property(p: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": p.type, "description": _in_words(p)}
     if p.enum is not None:
         schema["enum"] = list(p.enum)
-    if p.default is not None:
-        schema["default"] = p.default
+    if p.filling is not None:
+        schema["default"] = p.filling
     if p.example is not None:
         schema["examples"] = [p.example]
     return schema
@@ -113,8 +113,8 @@ def _strict_schema(manifest: Manifest) -> dict[str, Any]:
 
 def _strict_property(p: Parameter) -> dict[str, Any]:
     text = _in_words(p)
-    if p.default is not None:
-        text += f"; default {p.default!r}"
+    if p.filling is not None:
+        text += f"; default {p.filling!r}"
     if p.example is not None:
         text += f"; e.g. {p.example!r}"
     schema: dict[str, Any] = {
@@ -190,7 +190,9 @@ def _fintoolbench(manifest: Manifest, _strict: bool, _tags: bool) -> dict[str, A
         "parameters": {
             "type": "object",
             "properties": properties,
-            "required": [p.name for p in manifest.parameters if p.required],
+            "required": [
+                p.name for p in manifest.parameters if p.required and p.default is None
+            ],
         },
         "financial_tags": {
             "timeliness": manifest.timeliness,

@@ -45,6 +45,10 @@ class Parameter(_Model):
     `credential` settings; or the gateway, from the time left until the call's `deadline`.
     `withdrawn` says why the installed upstream no longer takes a parameter that the benchmark's
     catalogue has.
+
+    A `default` is the upstream's. That of a `required` parameter fills no call: it stands for one
+    instrument among many (a security, fund, index, board, contract, commodity or currency), so an
+    answer about it would not be what a call without it asks for.
     """
 
     name: str
@@ -57,6 +61,11 @@ class Parameter(_Model):
     enum: tuple[Scalar, ...] | None = None
     filled_by: Literal["agent", "credential", "deadline"] = "agent"
     withdrawn: str | None = None
+
+    @property
+    def filling(self) -> Scalar | None:
+        """The default that is taken if a call leaves the parameter out."""
+        return None if self.required else self.default
 
 
 class Column(_Model):
@@ -200,16 +209,19 @@ class Manifest(_Model):
         }
 
     def probe(self) -> dict[str, Scalar]:
-        """Arguments for the call by which drift of this tool is measured: those of `sample`, and
-        every other parameter that takes a date or a year, so that what is asked for does not depend
-        on the day of the call.
+        """Arguments for the call by which drift of this tool is measured: those of `sample`, with
+        the upstream's defaults of required parameters, and every other parameter that takes a date
+        or a year, so that what is asked for does not depend on the day of the call.
         """
+        defaults = {
+            p.name: p.default for p in self.parameters if p.required and p.default is not None
+        }
         dates = {
             p.name: p.example
             for p in self.parameters
             if p.filled_by == "agent" and p.withdrawn is None and p.example and _takes_date(p)
         }
-        return {**self.sample(), **dates}
+        return {**self.sample(), **defaults, **dates}
 
     @model_validator(mode="after")
     def _is_consistent(self) -> "Manifest":

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from manifests.formats import DATE_FORMATS, FORMATS, short
@@ -80,6 +80,11 @@ class Signature:
             if p.filled_by == "agent" and p.withdrawn is None
         )
         self.names = tuple(slot.name for slot in self._slots)
+        self._unfilled = {
+            p.name: p.default
+            for p in manifest.parameters
+            if p.name in self.names and p.required and p.default is not None
+        }
         self.ranges = ranges([p for p in manifest.parameters if p.name in self.names])
 
     def bind(self, arguments: Mapping[str, object]) -> dict[str, Scalar]:
@@ -97,7 +102,7 @@ class Signature:
                 if default is not None:
                     bound[name] = default
                 elif required:
-                    problems.append(Problem(name, "is missing", f"expected {self._expected(name)}"))
+                    problems.append(self._missing(name))
                 continue
             known += 1
             try:
@@ -124,6 +129,16 @@ class Signature:
             raise ArgumentError(problems)
         return bound
 
+    def completed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, and the upstream's default of each required parameter that they leave out:
+        a call that was labelled or recorded when these defaults were filled in.
+        """
+        left_out = {n: v for n, v in self._unfilled.items() if arguments.get(n) is None}
+        if not left_out or len(arguments) > MAX_ARGUMENTS:
+            return {**arguments}
+        meant = self.aliases(arguments).values()
+        return {**arguments, **{n: v for n, v in left_out.items() if n not in meant}}
+
     def aliases(self, arguments: Mapping[str, object]) -> dict[str, str]:
         """The names in `arguments` that are aliases of parameters which are not given themselves.
 
@@ -149,6 +164,14 @@ class Signature:
     def _expected(self, name: str) -> str:
         parameter = next(p for p in self.parameters if p.name == name)
         return _in_words(parameter)
+
+    def _missing(self, name: str) -> Problem:
+        parameter = next(p for p in self.parameters if p.name == name)
+        expected = f"expected {_in_words(parameter)}"
+        if parameter.default is None:
+            return Problem(name, "is missing", expected)
+        text = "is missing (it names the instrument, so it has no default)"
+        return Problem(name, text, f"{expected} (the sample is {short(parameter.example)})")
 
     def _foreign(self, name: str) -> Problem:
         for p in self.parameters:
@@ -183,7 +206,7 @@ def _slot(p: Parameter, in_path: bool) -> _Slot:
     is_plain = p.type == "string" and form is None and p.enum is None and not in_path
     # The same texts come often, so their values are cached.
     text = None if is_plain else _remembering(convert)
-    return _Slot(p.name, text, convert, p.required, p.default)
+    return _Slot(p.name, text, convert, p.required, p.filling)
 
 
 def _remembering(convert: Convert) -> Callable[[str], Scalar]:

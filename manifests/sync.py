@@ -87,9 +87,10 @@ def _of_parameter(tool: str, p: Parameter, function: AkShareFunction) -> Iterabl
         yield Difference(tool, "lost_parameter", p.name)
         return
     default = function.defaults[p.name]
-    if default == REQUIRED and not p.required:
+    has_default = p.default is not None or not p.required
+    if default == REQUIRED and has_default:
         yield Difference(tool, "now_required", p.name)
-    elif _is_scalar(default) and default != p.default and not p.required:
+    elif _is_scalar(default) and default != p.default and has_default:
         yield Difference(tool, "changed_default", f"{p.name}: {p.default!r} -> {default!r}")
     accepted = function.accepted.get(p.name)
     if accepted is not None and p.enum is not None and set(accepted) != set(p.enum):
@@ -113,9 +114,8 @@ def _synced_parameter(p: Parameter, function: AkShareFunction, release: str) -> 
         return p.model_copy(update={"withdrawn": gone, "default": None})
     default = function.defaults[p.name]
     # A parameter that we require stays required: its default may not fit other arguments.
-    required = p.required or default == REQUIRED
-    update: dict[str, object] = {"required": required}
-    if required:
+    update: dict[str, object] = {"required": p.required or default == REQUIRED}
+    if default == REQUIRED or (p.required and p.default is None):
         update["default"] = None
         update["example"] = p.example if p.example is not None else p.default
     elif _is_scalar(default):

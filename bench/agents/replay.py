@@ -20,6 +20,7 @@ from bench.json_lines import JsonLinesError, line_at, values
 from bench.models.client import ModelError
 from bench.record import DRIVER, Ending
 from bench.suites.traces import as_text
+from bench.task import completed
 from gateway import ErrorCode
 from gateway.bind import REDACTED
 
@@ -184,6 +185,8 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
         problem = text.removeprefix(f"{tool[:64]}: ")
     elif _is_redacted(arguments) and call.get("fault") != "agent":
         problem = "the trace does not hold the redacted values among its arguments"
+    if call.get("code") != ErrorCode.INVALID_ARGUMENTS:
+        arguments = completed(tool, arguments)
     return ToolCall(tool, arguments, problem)
 
 

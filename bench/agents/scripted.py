@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentType
-from bench.task import Task
+from bench.task import Task, completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ScriptedAgent:
 
     def _script(self, task: Task, repeat: int) -> list[ToolCall]:
         rng = random.Random(f"{self._seed} {task.id} {repeat}")  # noqa: S311 - simulation
-        calls = [ToolCall(call.name, dict(call.arguments)) for call in task.tools]
+        calls = [ToolCall(call.name, completed(call.name, call.arguments)) for call in task.tools]
         if not calls:
             return []
         place, luck = rng.randrange(len(calls)), rng.random()

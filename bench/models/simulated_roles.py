@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from bench.task import Task
+from bench.task import Task, completed
 from manifests import Catalog
 
 PLANNER = "planner"
@@ -144,8 +144,9 @@ class Roles:
         """A call with the arguments of its label, or the examples of its tool."""
         labelled = next((c.arguments for c in task.tools if c.name == name), {}) if task else {}
         manifest = self._catalog.get(name)
-        arguments = labelled or (manifest.sample() if manifest else _sample(asked.tools[name]))
-        return name, _json(arguments)
+        if labelled:
+            return name, _json(completed(name, labelled))
+        return name, _json(manifest.sample() if manifest else _sample(asked.tools[name]))
 
     def _answer(self, task: Task | None) -> str:
         if task is None or not task.answer:

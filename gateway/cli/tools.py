@@ -90,7 +90,9 @@ def _show(manifest: "Manifest") -> None:
         table = Table("parameter", "expects", "default", "example", "meaning", box=SIMPLE)
         for p in manifest.parameters:
             if p.name in expected:
-                default = "required" if p.required else "" if p.default is None else repr(p.default)
+                default = "" if p.default is None else repr(p.default)
+                if p.required:
+                    default = f"required (upstream: {default})" if default else "required"
                 table.add_row(p.name, expected[p.name], default, str(p.example), p.description)
         console.print(table)
     facts = {

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, TypeAdapter
 
-from manifests import AkShareBinding, Catalog, Parameter, Signature
+from manifests import AkShareBinding, ArgumentError, Catalog, Parameter, Signature
 from manifests.export import EXPORT_FORMATS, ExportFormat, arguments_schema, export
 from manifests.fintoolbench import read_lines
 
@@ -70,7 +70,7 @@ def test_what_may_be_left_out_has_a_default_or_may_be_null(
         Draft202012Validator(schema).validate({**absent, **tool.sample()})
         signature = Signature(tool)
         assert signature.bind({**absent, **tool.sample()}) == signature.bind(tool.sample())
-    assert optional > 1_000
+    assert optional > 700
 
 
 def test_a_null_is_taken_for_any_argument_that_may_be_left_out(catalog: Catalog) -> None:
@@ -155,6 +155,56 @@ def test_what_only_the_gateway_fills_in_is_offered_to_nobody(catalog: Catalog) -
     for tool in catalog:
         hidden = {p.name for p in tool.parameters if p.filled_by != "agent" or p.withdrawn}
         assert not hidden & set(arguments_schema(tool)["properties"])
+
+
+def test_what_names_the_instrument_is_asked_for_by_every_schema_and_every_call(
+    catalog: Catalog,
+) -> None:
+    named = [
+        (tool, p)
+        for tool in catalog
+        for p in tool.parameters
+        if p.required and p.default is not None
+    ]
+    assert (len(named), len({tool.name for tool, _ in named})) == (276, 274)
+    for tool, p in named:
+        signature, given = Signature(tool), tool.sample()
+        assert given.pop(p.name) == p.example
+        why = rf"{p.name}: is missing \(it names the instrument, so it has no default\)"
+        for left_out in (given, {**given, p.name: None}):
+            with pytest.raises(ArgumentError, match=why):
+                signature.bind(left_out)
+            assert signature.completed(left_out) == {**given, p.name: p.default}
+        for schema in (
+            export(tool, "jsonschema"),
+            export(tool, "mcp")["inputSchema"],
+            export(tool, "anthropic")["input_schema"],
+            export(tool, "openai")["function"]["parameters"],
+        ):
+            assert p.name in schema["required"]
+            assert "default" not in schema["properties"][p.name]
+        strict = export(tool, "openai", strict=True)["function"]["parameters"]
+        assert strict["properties"][p.name]["type"] == p.type
+        assert p.name not in export(tool, "fintoolbench")["parameters"]["required"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "default"),
+    [
+        ("stock_yysj_em", "symbol", "沪深A股"),
+        ("stock_share_hold_change_szse", "symbol", "全部"),
+        ("fund_open_fund_rank_em", "symbol", "全部"),
+        ("index_realtime_sw", "symbol", "二级行业"),
+        ("rates", "base", "USD"),
+    ],
+)
+def test_what_chooses_a_list_keeps_its_default(
+    catalog: Catalog, tool: str, name: str, default: str
+) -> None:
+    manifest = catalog.get(tool)
+    assert manifest is not None
+    assert Signature(manifest).bind(manifest.sample())[name] == default
+    assert arguments_schema(manifest)["properties"][name]["default"] == default
 
 
 def test_tags_stand_in_the_description_unless_left_out(catalog: Catalog) -> None:

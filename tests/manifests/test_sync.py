@@ -74,6 +74,20 @@ def test_each_change_upstream_is_reported_and_applied(
     assert next(iter(differences([gone], functions))).kind == "returned"
 
 
+def test_the_upstreams_default_of_an_instrument_is_followed_and_still_fills_no_call(
+    functions: dict[str, AkShareFunction], catalog: Catalog
+) -> None:
+    tool = catalog.get("stock_zh_a_hist")
+    assert tool is not None
+    defaults = {**functions[tool.name].defaults, "symbol": "600519"}
+    changed = {tool.name: AkShareFunction(tool.name, "m", defaults, {})}
+    (found,) = differences([tool], changed)
+    assert (found.kind, found.detail) == ("changed_default", "symbol: '000001' -> '600519'")
+    symbol = synced(tool, changed, "9.9").parameters[0]
+    assert (symbol.name, symbol.required, symbol.default) == ("symbol", True, "600519")
+    assert synced(tool, functions, "1.19.5") == tool
+
+
 def test_nothing_of_akshare_is_copied_into_the_project(catalog: Catalog) -> None:
     from manifests.akshare_source import akshare_index
 

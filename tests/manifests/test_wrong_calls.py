@@ -10,6 +10,16 @@ from manifests import ArgumentError, Catalog, Signature
 WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     (
         "stock_zh_a_hist",
+        {},
+        "symbol: is missing (it names the instrument, so it has no default), expected A-share code, such as 600000 (the sample is '000001')",
+    ),
+    (
+        "price_assetid",
+        {"assetid": None},
+        "assetid: is missing (it names the instrument, so it has no default), expected string (the sample is 'AAPL')",
+    ),
+    (
+        "stock_zh_a_hist",
         {"symbol": "60051"},
         "symbol: '60051' is no code of six digits, expected A-share code, such as 600000",
     ),
@@ -30,30 +40,34 @@ WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "stock_zh_a_hist",
-        {"start_date": "31.01.2024"},
+        {"symbol": "600519", "start_date": "31.01.2024"},
         "start_date: '31.01.2024' is no date, expected date, such as 2024-01-31 or 20240131",
     ),
     (
         "stock_zh_a_hist",
-        {"start_date": "2024-02-30"},
+        {"symbol": "600519", "start_date": "2024-02-30"},
         "start_date: '2024-02-30' is no date, expected date, such as 2024-01-31 or 20240131",
     ),
     (
         "stock_zh_a_hist",
-        {"end_date": True},
+        {"symbol": "600519", "end_date": True},
         "end_date: is a boolean, expected date, such as 2024-01-31 or 20240131",
     ),
     (
         "stock_zh_a_hist",
-        {"period": "hourly"},
+        {"symbol": "600519", "period": "hourly"},
         "period: 'hourly' is not allowed, expected string, one of 'daily', 'weekly', 'monthly'",
     ),
     (
         "stock_zh_a_hist",
-        {"adjust": 1},
+        {"symbol": "600519", "adjust": 1},
         "adjust: 1 is not allowed, expected string, one of 'qfq', 'hfq', ''",
     ),
-    ("stock_zh_a_hist", {"timeout": 3}, "timeout: is set by the gateway, leave it out"),
+    (
+        "stock_zh_a_hist",
+        {"symbol": "600519", "timeout": 3},
+        "timeout: is set by the gateway, leave it out",
+    ),
     (
         "stock_zh_a_hist",
         {"symbol": "600519", "code": "600000"},
@@ -61,7 +75,7 @@ WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "stock_zh_a_hist",
-        {"exchange": "SSE"},
+        {"symbol": "600519", "exchange": "SSE"},
         "exchange: is no argument of this tool, allowed: symbol, period, start_date, end_date, adjust",
     ),
     (
@@ -91,7 +105,7 @@ WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "fund_etf_hist_min_em",
-        {"start_date": "2024-03-20T09:30:00Z"},
+        {"symbol": "511220", "start_date": "2024-03-20T09:30:00Z"},
         "start_date: '2024-03-20T09:30:00Z' names a time zone, but upstream uses its own, expected date and time, such as 2024-01-31 09:30:00",
     ),
     ("macro_china_nbs_nation", {"kind": "年度数据"}, "path: is missing, expected string"),

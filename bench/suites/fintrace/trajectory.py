@@ -6,13 +6,13 @@ is said here about an empty trajectory, about arguments and about repeats is our
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache, lru_cache
 from typing import Any
 
 import orjson
 
 from bench.record import EpisodeRecord, ToolCallRecord
-from manifests import ArgumentError, Catalog, Signature
+from bench.task import signature_of
+from manifests import ArgumentError
 
 Call = tuple[str, str]
 """The name of a tool, and its canonical arguments as JSON."""
@@ -77,24 +77,13 @@ def _call(tool: str, arguments: dict[str, Any]) -> Call:
     """A call with the arguments in which our catalogue would make it, defaults included; those of a
     tool that it does not have, or can't bind, stand as they are.
     """
-    signature = _signature(tool)
+    signature = signature_of(tool)
     if signature is not None:
         try:
-            return tool, _json(signature.bind(arguments))
+            return tool, _json(signature.bind(signature.completed(arguments)))
         except ArgumentError:
             pass
     return tool, _json(arguments)
-
-
-@cache
-def _catalog() -> Catalog:
-    return Catalog.load()
-
-
-@lru_cache(1024)
-def _signature(tool: str) -> Signature | None:
-    manifest = _catalog().get(tool)
-    return None if manifest is None else Signature(manifest)
 
 
 def _json(value: object) -> str:

@@ -208,6 +208,18 @@ async def test_a_published_trace_is_read(tmp_path: Path) -> None:
     assert first.calls == (ToolCall("a", {}), ToolCall("b", {}))
 
 
+async def test_a_call_that_left_its_instrument_out_is_made_as_it_was_then(tmp_path: Path) -> None:
+    tool, given = "stock_zh_a_hist", {"period": "weekly"}
+    call = {"step": 1, "tool_name": tool, "parameters": given, "output": "{}"}
+    refused = {"ok": False, "code": "invalid_arguments", "fault": "agent", "call_id": "1-1"}
+    file = trace(tmp_path, {"id": "t", "tool_calls": [call, {**call, **refused}]})
+    (turn, _) = await turns(ReplayAgent.read(file))
+    assert turn.calls == (
+        ToolCall(tool, {"period": "weekly", "symbol": "000001"}),
+        ToolCall(tool, given),
+    )
+
+
 async def test_texts_that_are_left_over_go_with_the_last_turn(tmp_path: Path) -> None:
     file = trace(tmp_path, {"id": "t", "response": ["a", "b"], "execution_result": "x"})
     (turn,) = await turns(ReplayAgent.read(file))

@@ -50,7 +50,10 @@ def test_every_tool_that_can_be_called_has_a_probe_that_binds(catalog: Catalog) 
     for manifest in called:
         probe = manifest.probe()
         assert binder.bind(manifest.name, probe).arguments.items() >= probe.items()
-        assert probe.items() >= manifest.sample().items()
+        assert probe.keys() >= manifest.sample().keys()
+        defaults = {p.name: p.default for p in manifest.parameters if p.default is not None}
+        for name in probe.keys() & defaults.keys() & manifest.sample().keys():
+            assert probe[name] == defaults[name], "as in snapshots that were recorded before"
 
 
 def test_dates_of_probes_are_fixed_and_past(catalog: Catalog) -> None:

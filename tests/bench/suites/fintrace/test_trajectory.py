@@ -95,6 +95,12 @@ CASES: list[tuple[str, list[Made], list[Made], tuple[float, ...]]] = [
         [("stock_zh_a_hist", {"symbol": "000001"})],
         (1,) * 8,
     ),
+    (
+        "an instrument left out is that of the upstream, also under another name",
+        [("stock_zh_a_hist", {"period": "daily"}), ("stock_zh_a_hist", {"code": "600519"})],
+        [("stock_zh_a_hist", {"symbol": "000001"}), ("stock_zh_a_hist", {"symbol": "600519"})],
+        (1,) * 8,
+    ),
 ]
 
 
