@@ -41,6 +41,10 @@ LONGEST_PAUSE_S = 300.0
 LONGEST_RESET_S = 32 * 86_400.0
 """The longest period of a quota: a month, and a day for clocks that differ."""
 
+LONGEST_MS_RESET_S = 86_400.0
+"""The longest reset that is read as milliseconds from now: who counts so finely has short periods.
+"""
+
 UNLIMITED = -1
 
 _READ_OF_TEXT = 2**12
@@ -104,10 +108,12 @@ def fault_of_status(status: int, retry_after: str | None, words: str = "") -> Up
 
 
 def seconds_until(retry_after: str | None) -> float | None:
-    """Read a Retry-After as seconds from now: a number, or an HTTP date (RFC 9110, 10.2.3)."""
+    """Read a Retry-After as seconds from now: a number, or an HTTP date (RFC 9110, 10.2.3). Some
+    send the Unix time instead.
+    """
     text = (retry_after or "").strip()
-    if (seconds := _number(text)) is not None:
-        return max(seconds, 0.0)
+    if (number := _number(text)) is not None:
+        return max(number if number < _UNIX_TIME else _until(number), 0.0)
     try:
         when = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
@@ -120,9 +126,9 @@ def limits_of(headers: Mapping[str, str]) -> list[Limit]:
     """Read quotas from headers `x-ratelimit-NAME-limit`, `-remaining` and `-reset`.
 
     Without NAME the quota is "requests". RapidAPI sends the named form, several providers the plain
-    one. A reset counts from now or, over 1e9, is a Unix time. A reset over a month away is read as
-    milliseconds, and ignored if it is still too long. A value that is not a number is ignored. A
-    limit of -1 means that there is no quota.
+    one. A reset counts from now or, from 1e9 on, is a Unix time. If it would be over a month away
+    it is read as milliseconds, and ignored if these make more than a day. A value that is not a
+    number is ignored. A limit of -1 means that there is no quota.
     """
     reported: dict[str, dict[str, float]] = {}
     for header, text in headers.items():
@@ -167,8 +173,14 @@ def _number(text: str) -> float | None:
 def _reset_s(reset: float) -> float | None:
     """Return a reset as seconds from now, if that is plausible."""
     if reset >= _UNIX_TIME:
-        at = reset / 1e3 if reset >= _UNIX_TIME_MS else reset
-        seconds = max(at - time.time(), 0.0)
+        seconds, longest_s = max(_until(reset), 0.0), LONGEST_RESET_S
+    elif reset > LONGEST_RESET_S:
+        seconds, longest_s = reset / 1e3, LONGEST_MS_RESET_S
     else:
-        seconds = reset / 1e3 if reset > LONGEST_RESET_S else reset
-    return seconds if 0 <= seconds <= LONGEST_RESET_S else None
+        seconds, longest_s = reset, LONGEST_RESET_S
+    return seconds if 0 <= seconds <= longest_s else None
+
+
+def _until(unix_time: float) -> float:
+    """Return the seconds from now to a time in seconds or milliseconds."""
+    return (unix_time / 1e3 if unix_time >= _UNIX_TIME_MS else unix_time) - time.time()

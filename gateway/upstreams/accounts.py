@@ -236,6 +236,8 @@ class Accounts:
         """Count `requests` more."""
         is_first = not standing.used
         standing.used += requests
+        if standing.left < 1:
+            standing.noted_at = now  # it holds its key from now on
         self._write(standing, now)
         if is_first and not standing.learned:
             place = (standing.key, standing.host, standing.span)

@@ -6,8 +6,9 @@ so that few wait for the disk. What is left of a lease is given back within `LEA
 of the process unless it is killed. All processes with one cache folder share the ledger. A plan's
 limits come from settings and manifests, in spans that start with the clock in UTC. Limits that an
 upstream gives in its `x-ratelimit-*` headers count in addition, in the upstream's own spans, until
-they reset. Keys are stored as fingerprints. If several machines share the quotas, each counts
-against the part that is allotted to it (`gateway/upstreams/allotments.py`).
+they reset. One that is used up is believed for a day at most, unless the plan has a monthly limit:
+then one request asks again. Keys are stored as fingerprints. If several machines share the quotas,
+each counts against the part that is allotted to it (`gateway/upstreams/allotments.py`).
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from platform import node
 
 import anyio
 
-from adapters.fault import UNLIMITED, Limit, UpstreamFault, limits_of
+from adapters.fault import LONGEST_RESET_S, UNLIMITED, Limit, UpstreamFault, limits_of
 from adapters.keys import Key
 from cache import Clock
 from cache.shared import StoreError
@@ -45,6 +46,13 @@ UNSUBSCRIBED_S = 3600.0
 
 UNKNOWN_RESET_S = 3600.0
 """How long a key is not tried again whose quota is used up, if the reset time is unknown."""
+
+BELIEVED_S = 86_400.0
+"""How long a quota that an upstream reported as used up holds a key whose plan sets no monthly one.
+"""
+
+ASKED_S = 60.0
+"""How long the request that asks again is the only one, if its answer says nothing of the quota."""
 
 SAME_SPAN_S = 5.0
 """A reset reported later by no more than this, or a hundredth of what is left, is the same reset.
@@ -399,6 +407,10 @@ class Ledger:
         usable = [key for key in every if self._rest_s(host, key) <= 0] or every
         plan = self._plans.get(host)
         accounts = [(k, self._accounts.standings(plan, k.id, host, now)) for k in usable]
+        most_s = LONGEST_RESET_S if plan and plan.per_month else BELIEVED_S
+        for _, standings in accounts:
+            for standing in standings:
+                _disbelieve(standing, most_s, now)
         tightest = [min(standings, key=lambda s: s.left) for _, standings in accounts]
         best = max(range(len(usable)), key=lambda n: (tightest[n].left, -_used(accounts[n][1])))
         key, standings = accounts[best]
@@ -572,6 +584,19 @@ def left_by_host(
                 keys[s.key] = min(keys[s.key], max(s.left, 0))
     sums = {host: sum(keys.values()) for host, keys in left.items()}
     return {host: int(together) for host, together in sums.items() if math.isfinite(together)}
+
+
+def _disbelieve(s: Standing, most_s: float, now: float) -> None:
+    """Let a reported quota that is used up hold its key for `most_s` at most, then leave one
+    request in it, so that a wrong reset is found out.
+    """
+    until = s.noted_at + most_s
+    if not s.learned or s.left >= 1 or s.resets_at <= until:
+        return
+    if now < until:
+        s.resets_at = until
+    else:
+        s.used, s.resets_at, s.noted_at = s.used + int(s.left) - 1, now + ASKED_S, now
 
 
 def _place_of(s: Standing) -> "_Place":

@@ -396,9 +396,11 @@ def test_retry_after_is_a_number_or_a_date() -> None:
     assert seconds_until(" 1.5 ") == 1.5
     assert seconds_until("-5") == 0
     in_an_hour = time.time() + 3600
-    left = seconds_until(formatdate(in_an_hour, usegmt=True))
-    assert left is not None
-    assert in_an_hour - 1 - time.time() <= left <= 3600
+    for hour in (formatdate(in_an_hour, usegmt=True), f"{in_an_hour:.0f}", f"{in_an_hour:.3f}"):
+        left = seconds_until(hour)
+        assert left is not None
+        assert in_an_hour - 1 - time.time() <= left <= 3601
+    assert seconds_until("1000000000") == 0, "a Unix time that is past"
     assert seconds_until("Fri, 31 Dec 1999 23:59:59 GMT") == 0
     for text in (None, "", "soon", "9" * 400, "Fri, 99 Foo 1999 23:59:59 GMT", "٣"):
         assert seconds_until(text) is None

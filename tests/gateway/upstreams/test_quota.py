@@ -115,6 +115,9 @@ DAY_S = 86_400.0
         (str(86_400_000), DAY_S),  # a day in milliseconds
         (lambda: time.time() + 20 * 365 * DAY_S, UNKNOWN_RESET_S),
         ("9" * 15, UNKNOWN_RESET_S),
+        ("9" * 9, UNKNOWN_RESET_S),  # 11.6 days, if these were milliseconds
+        (str(20 * DAY_S), DAY_S),
+        (lambda: time.time() + 20 * DAY_S, DAY_S),
         ("-1", UNKNOWN_RESET_S),
         ("nan", UNKNOWN_RESET_S),
         ("1e400", UNKNOWN_RESET_S),
@@ -134,6 +137,34 @@ async def test_no_reset_that_an_upstream_tells_holds_a_key_for_good(
         with pytest.raises(NotAdmitted) as denied:
             await ledger.take(HOST, 1)
     assert denied.value.error.retry_after_s == pytest.approx(held_s, abs=30)
+
+
+async def test_a_quota_with_a_far_reset_is_asked_about_once_a_day(tmp_path: Path) -> None:
+    time_of_day, path, key = Stepping(NOON), tmp_path / "q", Key.of("k")
+
+    async def is_given(ledger: Ledger) -> bool:
+        with suppress(NotAdmitted):
+            return bool(await ledger.take(HOST, 1))
+        return False
+
+    async with Ledger.open(path, ["k"], {}, time_of_day.clock):
+        pass
+    row = (key.id, HOST, "requests", 1, 0.0, 7, 7, NOON + 11.6 * DAY_S, NOON)
+    with closing(sqlite3.connect(path)) as store, store:  # as an earlier version has left it
+        store.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    monthly = {HOST: PlanLimits(per_month=100)}
+    async with Ledger.open(path, ["k"], {}, time_of_day.clock) as ledger:
+        assert not await is_given(ledger)
+        time_of_day.step(DAY_S)
+        async with Ledger.open(path, ["k"], monthly, time_of_day.clock) as patient:
+            assert not await is_given(patient), "its plan has a period of that length"
+        assert [await is_given(ledger) for _ in range(3)] == [True, False, False]
+        ledger.learn(HOST, key, 429, told_of(0, 20 * DAY_S))
+        assert not await is_given(ledger)
+        time_of_day.step(DAY_S)
+        assert [await is_given(ledger) for _ in range(3)] == [True, False, False]
+        ledger.learn(HOST, key, 200, told_of(400))
+        assert all([await is_given(ledger) for _ in range(3)]), "the upstream serves again"
 
 
 @pytest.mark.parametrize(
