@@ -4,16 +4,18 @@ A path that was always there and is missing is reported once. From then on it is
 has been there in `ALWAYS` compared answers in a row; so is a path that was not there at first. Of
 paths below one another the uppermost is reported. What is below a null, an empty array or an empty
 object is unknown, and not compared. A type that was seen once at a path is known there from then
-on.
+on. At most `MAX_PATHS` paths are known: to make room for those of an answer, paths that it does not
+have are forgotten.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import orjson
 
-from gateway.shapes.shape import ELEMENTS, MAX_PATHS, Shape, TooLarge
+from gateway.shapes.shape import ELEMENTS, MAX_PATHS, Shape
 
 Kind = Literal[
     "column_removed", "column_added", "path_removed", "path_added", "type_changed", "empty"
@@ -81,18 +83,36 @@ class Known:
         return cls({*shape.types}, streak, {n: cls.of(part) for n, part in shape.parts.items()})
 
     def learn(self, shape: Shape) -> list[Difference]:
-        """Compare an answer and remember its shape. Raises `TooLarge` if all answers together have
-        too many paths.
-        """
+        """Compare an answer and remember its shape."""
         if shape.is_empty:
             was_full, self.streak = self.streak >= ALWAYS, 0
             return [Difference("empty", "")] if was_full else []
         self.streak = min(self.streak + 1, ALWAYS)
         found: list[Difference] = []
         self._learn(shape, "", found, is_table=shape.is_table)
-        if self._count() > MAX_PATHS:
-            raise TooLarge
+        self.forget(shape, self._count() - MAX_PATHS)
         return found
+
+    def forget(self, shape: Shape, paths: int, size: int = 0) -> None:
+        """Forget paths that an answer does not have, those added last first, until so many and so
+        many bytes of JSON are gone. Wide answers whose paths always differ forget each other's.
+        """
+        if paths <= 0 and size <= 0:
+            return
+        for parts, name in [*self._absent(shape)]:
+            gone = parts.pop(name)
+            paths -= 1 + gone._count()
+            size -= len(orjson.dumps({name: gone.to_json()})) - 2
+            if paths <= 0 and size <= 0:
+                return
+
+    def _absent(self, shape: Shape) -> Iterator[tuple[dict[str, "Known"], str]]:
+        for name, known in reversed(self.parts.items()):
+            part = shape.parts.get(name)
+            if part is None:
+                yield self.parts, name
+            else:
+                yield from known._absent(part)
 
     def _learn(self, shape: Shape, path: str, found: list[Difference], *, is_table: bool) -> None:
         if self.types and not shape.types <= self.types:

@@ -29,10 +29,10 @@ VARIANTS = 64
 """Variants of one tool that are kept: those seen last."""
 
 CHANGES = 20
-"""Changes of one tool that are kept: the newest."""
+"""Changes of one tool that are kept: the newest. Of one answer no more are told."""
 
 MAX_KNOWN = 2**16
-"""Bytes of what is known of one variant."""
+"""Bytes of what is known of the tables, or of the documents, of one variant."""
 
 SEEN_S = 3_600.0
 """How far behind the time may be at which a variant was last seen."""
@@ -221,7 +221,7 @@ def _learned(before: object, shape: Shape) -> tuple[bytes, list[Difference] | No
     one whose row in the file is damaged.
 
     Tables and documents are known apart. The first answer of the other form is a change of type.
-    Raises `TooLarge`.
+    Raises `TooLarge` for an answer that is too large by itself.
     """
     forms: dict[str, Known] = {}
     with suppress(ValueError, AttributeError):
@@ -238,7 +238,11 @@ def _learned(before: object, shape: Shape) -> tuple[bytes, list[Difference] | No
         if forms:
             found = [Difference("type_changed", "", (*forms,), (form,))]
         forms[form] = Known.of(shape)
-    shapes = orjson.dumps({form: known.to_json() for form, known in forms.items()})
-    if len(shapes) > MAX_KNOWN:
+    text = orjson.dumps(forms[form].to_json())
+    if len(text) > MAX_KNOWN:
+        forms[form].forget(shape, 0, len(text) - MAX_KNOWN)
+        text = orjson.dumps(forms[form].to_json())
+    if len(text) > MAX_KNOWN:
         raise TooLarge
-    return shapes, found
+    said = {form: known.to_json() for form, known in forms.items()}
+    return orjson.dumps({**said, form: orjson.Fragment(text)}), found

@@ -137,6 +137,7 @@ class ShapeWatch:
                 self._bytes -= len(waiting.entry.data)
             for change in changes or ():
                 self.changes[tool, change.kind] += 1
+            for change in (changes or ())[:CHANGES]:
                 for receiver in self._receivers.values():
                     receiver.put(change)
 

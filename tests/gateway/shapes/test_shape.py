@@ -155,10 +155,19 @@ def test_what_is_too_large_is_said() -> None:
         shape([[[0] * 50] * 50] * 50)
     with pytest.raises(TooLarge):
         shape([[]] * MAX_MARKS)
-    known = Known.of(shape({f"a{n}x": n for n in range(MAX_PATHS)}))
-    with pytest.raises(TooLarge):
-        known.learn(shape({"other": 1}))
     assert len(paths([{f"2024-01-{n:02}": 1} for n in range(1, 31)] * 1_000)) == 2
+
+
+def test_paths_that_an_answer_lacks_make_room_for_its_own() -> None:
+    known = Known.of(shape({"a": 1, "b": {"c": 1, "d": 1}}))
+    for turn in range(3):
+        known.learn(shape({f"w{turn} {n}": n for n in range(MAX_PATHS - 5)}))
+        assert {"a", "b", f"w{turn} 0"} < known.parts.keys(), "those added last are forgotten"
+    known.learn(shape({f"x{n}": n for n in range(MAX_PATHS)}))
+    assert [*known.parts] == [f"x{n}" for n in range(MAX_PATHS)]
+    known = Known.of(shape({"a": {f"w{n}": n for n in range(MAX_PATHS - 1)}}))
+    known.learn(shape({"a": {"w0": 1, "other": 1}}))
+    assert [*known.parts["a"].parts][-2:] == [f"w{MAX_PATHS - 3}", "other"]
 
 
 def test_values_nested_deeply_are_not_looked_into() -> None:

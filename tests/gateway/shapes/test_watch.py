@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -182,6 +183,37 @@ async def test_what_cannot_be_compared_is_counted(catalog: Catalog, tmp_path: Pa
         assert compared.watch.answers == {"too_large": 3}
         await compared.answer({"a": 1})
         assert compared.watch.answers == {"too_large": 3, "first": 1}
+
+
+@pytest.mark.parametrize("name", ["w", "宽" * 40], ids=["many columns", "many bytes"])
+async def test_wide_tables_of_a_tool_blind_nothing_to_its_others(
+    name: str, catalog: Catalog, tmp_path: Path
+) -> None:
+    async with open_compared(catalog, tmp_path) as compared:
+        await compared.answer([{"a": 1, "b": 1}])
+        for turn in range(3):
+            await compared.answer([{f"{name}{turn} {n}": n for n in range(400)}])
+        await compared.answer([{"a": 1, "b": 1}])
+        await compared.answer([{"a": "1", "b": 1, "c": 1}])
+        assert await compared.changes() == [
+            "type_changed a: number > string",
+            "column_added c:  > number",
+        ]
+        assert compared.watch.answers == {"first": 1, "compared": 5}
+
+
+async def test_of_one_answer_so_many_changes_are_told_and_no_more(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    command = (sys.executable, "-c", "")
+    async with open_compared(catalog, tmp_path, shape_command=command) as compared:
+        await compared.answer({"a": 1})
+        await compared.answer({"a": 1, **{f"w{n}x": n for n in range(400)}})
+        await compared.answer({"a": 1, "b": 1})
+        assert compared.kinds == {"path_added": 401}
+        notices = compared.watch.notices["command"]
+        await until(lambda: notices.total() == CHANGES + 1)
+        assert notices["left_out"] == 0
 
 
 @pytest.mark.parametrize("content", [b"no database" * 1_000, None])
