@@ -166,7 +166,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from gateway.server import http
     from gateway.server.process import raise_file_limit
     from gateway.server.sockets import turn_away
-    from gateway.server.supervisor import READY, when_stdin_closes
+    from gateway.server.supervisor import READY, beat, when_stdin_closes
     from gateway.settings import SettingsError
     from gateway.telemetry.logs import set_up
     from gateway.telemetry.spans import ToolSpans
@@ -212,6 +212,8 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             calm_collector()
             echo(f"{READY}{url}")
             is_ready = True
+            if given.is_supervised:
+                beat()
             await stop.wait()
     except (SettingsError, TraceError, SnapshotError, OSError) as error:
         # A supervisor reads why its worker is not ready, and prints it once for all workers.

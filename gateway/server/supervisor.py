@@ -3,9 +3,10 @@
 The supervisor binds one listening socket, which each worker inherits. So all workers share one
 queue of connections, and a worker that dies loses only those that it had accepted; with
 SO_REUSEPORT it would lose a queue of its own. A worker that dies is replaced while the others
-serve; if it dies at once, its replacement waits for a growing pause. A worker whose supervisor dies
-reads the end of its stdin, answers the requests that it has accepted, and ends. The supervisor runs
-no gateway: its process imports only this module and the logs.
+serve; if it dies at once, its replacement waits for a growing pause. A worker whose event loop no
+longer turns, because it was stopped or hangs, is killed. A worker whose supervisor dies reads the
+end of its stdin, answers the requests that it has accepted, and ends. The supervisor runs no
+gateway: its process imports only this module and the logs.
 """
 
 import asyncio
@@ -38,6 +39,14 @@ STEADY_S = 2.0
 
 PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
 """The first and the longest pause; each pause is twice the one before."""
+
+BEAT_S = 1.0
+"""How often a worker that serves writes to its stdout, from its event loop."""
+
+SILENT = 30
+"""Looks without a beat, one each `BEAT_S`, after which a worker is killed. A look that comes late
+is not counted: then the machine slept, or is too busy for the supervisor and so for its workers.
+"""
 
 STARTS = 5
 """Failed starts in a row that end the supervisor, unless a worker serves."""
@@ -140,7 +149,9 @@ class Supervisor:
         began = asyncio.get_running_loop().time()
         if was_ready:
             self._note_ready(index, words)
+        watching = asyncio.create_task(self._watch(index, process))
         status = await process.wait()
+        watching.cancel()
         del self._living[index]
         self._serving.discard(index)
         if not self._stop.is_set():
@@ -151,6 +162,24 @@ class Supervisor:
         elif was_ready and status:
             self._fail(f"worker {index} (process {process.pid}) {_ended(status)}")
         return asyncio.get_running_loop().time() - began if was_ready else 0.0
+
+    async def _watch(self, index: int, process: Process) -> None:
+        """Kill a worker that is silent while the supervisor does not stop."""
+        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+        loop, silent = asyncio.get_running_loop(), 0
+        while silent < SILENT:
+            due = loop.time() + BEAT_S
+            try:
+                async with asyncio.timeout_at(due):
+                    if not await process.stdout.read(2**10):
+                        return
+                silent = 0
+            except TimeoutError:
+                is_late = loop.time() - due > BEAT_S
+                silent += not (is_late or self._stop.is_set())
+        text = "worker %d (process %d) gave no sign for %g s and is killed"
+        log.warning(text, index, process.pid, SILENT * BEAT_S)
+        _signal(process, signal.SIGKILL)
 
     async def _start(self, index: int) -> Process:
         listening = self._listening.fileno()
@@ -210,6 +239,15 @@ def pause_after(before_s: float, lived_s: float) -> float:
     if lived_s >= STEADY_S:
         return 0.0
     return min(max(2 * before_s, PAUSE_S), LONGEST_PAUSE_S)
+
+
+def beat() -> None:
+    """Tell the supervisor, now and every `BEAT_S`, that the event loop of this worker turns."""
+    stdout = sys.stdout.fileno()
+    os.set_blocking(stdout, False)  # the pipe may be full if the supervisor is stopped
+    with suppress(OSError):
+        os.write(stdout, b"\n")
+    asyncio.get_running_loop().call_later(BEAT_S, beat)
 
 
 def when_stdin_closes(then: Callable[[], None]) -> None:

@@ -378,6 +378,69 @@ async def test_a_worker_that_dies_at_once_is_replaced_after_a_pause(
     assert children(os.getpid()) == before
 
 
+@asynccontextmanager
+async def supervised(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **told: str
+) -> AsyncIterator[set[int]]:
+    """Two workers whose supervisor runs in this process. In the end it is told to end."""
+    for name, value in {**environment(folder), **told}.items():
+        monkeypatch.setenv(name, value)
+    before = children(os.getpid())
+    with bound_socket("127.0.0.1", 0) as listening:
+        plan = Plan(("serve",), 2, listening.fileno(), 5, 0, False, "text")
+        running = asyncio.create_task(Supervisor(plan, listening, str(folder)).run())
+        try:
+            await until(lambda: "finport ready on " in capsys.readouterr().out)
+            yield children(os.getpid()) - before
+            os.kill(os.getpid(), signal.SIGTERM)
+            async with asyncio.timeout(60):
+                assert await running == 0
+        finally:
+            running.cancel()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().remove_signal_handler(number)
+    assert children(os.getpid()) == before
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGUSR1], ids=["stopped", "stalled"])
+async def test_a_worker_that_gives_no_sign_is_replaced(
+    how: signal.Signals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(workers, "SILENT", 8)
+    told = stalling(tmp_path / "stalling")
+    async with supervised(tmp_path, monkeypatch, capsys, **told) as first:
+        victim, survivor = sorted(first)
+        os.kill(victim, how)
+        await until(lambda: not is_there(victim))
+        await until(lambda: len(children(os.getpid()) & first) == 1)
+        await until(lambda: len(children(os.getpid()) - first) >= 1)
+    assert f"(process {victim}) gave no sign for 8 s and is killed" in caplog.text
+    assert f"(process {survivor}) gave" not in caplog.text
+
+
+async def test_no_worker_is_killed_after_all_processes_were_stopped(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(workers, "SILENT", 5)
+    async with supervised(tmp_path, monkeypatch, capsys) as first:
+        for worker in first:
+            os.kill(worker, signal.SIGSTOP)
+        time.sleep(7)  # noqa: ASYNC251 - the supervisor is stopped too
+        await asyncio.sleep(0)
+        for worker in first:
+            os.kill(worker, signal.SIGCONT)
+        await asyncio.sleep(2)
+        assert first <= children(os.getpid())
+    assert "gave no sign" not in caplog.text
+
+
 def test_the_pause_grows_until_a_worker_has_served_for_a_while() -> None:
     pauses = [0.0]
     for lived_s in (0, 0, 1, 60, 0, *[0] * 9):
