@@ -2,15 +2,16 @@
 
 The two rankings are fused. Without an embedder the embedded search is used alone. The whole API
 searches this way. With limits, no search waits long for the embedder, and a flood of searches does
-not become a flood of requests to it.
+not become a flood of requests to it. One query is ranked at a time, in a thread, so that the event
+loop shares the interpreter with one other thread only. Rankings of recent queries are kept.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from adapters.embeddings import Embedder, EndpointEmbedder, LocalEmbedder
 from adapters.fault import UpstreamFault
@@ -22,11 +23,13 @@ from manifests.dense import DenseIndex, Ranking, fused, text_of
 
 log = logging.getLogger("finport")
 
+Names = tuple[str, ...]
+
 DEPTH = 100
 """How many entries of each ranking are read when two are fused."""
 
-KEPT = 1_000
-"""Queries whose dense rankings are cached, at 6 KB each."""
+KEPT = 500
+"""Rankings that are kept, at 6 KB each and at most 8 KB for the query."""
 
 WAIT_S = 2.0
 """Seconds that the embedder has to embed a query."""
@@ -66,7 +69,8 @@ class ToolFinder:
         self._index: DenseIndex | None = None
         self._indexing = asyncio.Lock()
         self._making: asyncio.Task[None] | None = None
-        self._kept: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Names] = OrderedDict()
+        self._ranking = CapacityLimiter(1)
 
     @classmethod
     def of(
@@ -84,39 +88,41 @@ class ToolFinder:
     async def find(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
         """The tools with these `tags` that match `query`, the best first."""
         query = query[:MAX_QUERY]
-        allowed, ranking = await self._by_words(query, limit, tags)
+        found = await self._by_words(query, tags)
         if self._embedder is not None and query.strip():
             try:
-                names = await self._nearest(self._embedder, query)
-                nearest = [(name, 0.0) for name in names if name in allowed]
-                ranking = fused((ranking, nearest[:DEPTH]), limit)
+                nearest = await self._nearest(self._embedder, query)
+                allowed = {m.name for m in self._catalog.select(**tags)}
+                nearest = tuple(name for name in nearest if name in allowed)
+                rankings = (found[: max(limit, DEPTH)], nearest[:DEPTH])
+                scored = ([(name, 0.0) for name in names] for names in rankings)
+                found = tuple(name for name, _ in fused(scored, limit))
             except NotAskedError:
                 pass  # an earlier failure is in the log already
             except UpstreamFault as fault:
                 log.warning("search goes on without embeddings: %s", fault.message)
-        return self._manifests(ranking, limit)
+        return self._manifests(found, limit)
 
     async def find_by_words(self, query: str, limit: int, **tags: str | None) -> list[Manifest]:
         """As `find`, without the embedder."""
-        _, ranking = await self._by_words(query[:MAX_QUERY], limit, tags)
-        return self._manifests(ranking, limit)
+        return self._manifests(await self._by_words(query[:MAX_QUERY], tags), limit)
 
-    async def _by_words(
-        self, query: str, limit: int, tags: Mapping[str, str | None]
-    ) -> tuple[set[str], Ranking]:
-        """The names of tools that carry `tags`, and a ranking of them."""
-        allowed = {m.name for m in self._catalog.select(**tags)}
-        # In a thread: the first search makes the index.
-        ranking = await to_thread.run_sync(
-            lambda: self._catalog.search.rank(query, max(limit, DEPTH), allowed)
-        )
-        return allowed, ranking
+    async def _by_words(self, query: str, tags: Mapping[str, str | None]) -> Names:
+        """The tools that carry `tags` and share a term with the query, ranked."""
+        key = (query, *sorted((tag, value) for tag, value in tags.items() if value is not None))
 
-    def _manifests(self, ranking: Ranking, limit: int) -> list[Manifest]:
-        found = (self._catalog.get(name) for name, _ in ranking[:limit])
+        def rank() -> Ranking:
+            allowed = {m.name for m in self._catalog.select(**tags)}
+            return self._catalog.search.rank(query, len(allowed), allowed)
+
+        names = self._kept.get(key)
+        return self._keep(key, await self._aside(rank) if names is None else names)
+
+    def _manifests(self, names: Names, limit: int) -> list[Manifest]:
+        found = (self._catalog.get(name) for name in names[:limit])
         return [manifest for manifest in found if manifest is not None]
 
-    async def _nearest(self, embedder: Embedder, query: str) -> tuple[str, ...]:
+    async def _nearest(self, embedder: Embedder, query: str) -> Names:
         """All tools, ranked by their vectors, the nearest first."""
         names = self._kept.get(query)
         if names is None:
@@ -127,22 +133,30 @@ class ToolFinder:
                 self._have_index(embedder, self._limits)
                 async with self._limits.slot():
                     names = await self._ranked(embedder, query)
-            self._kept[query] = names
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(query)
+        return self._keep(query, names)
+
+    def _keep(self, key: Hashable, names: Names) -> Names:
+        self._kept[key] = names
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
         return names
 
-    async def _ranked(self, embedder: Embedder, query: str) -> tuple[str, ...]:
+    async def _aside(self, rank: Callable[[], Ranking]) -> Names:
+        """Rank in a thread: words take up to 4 ms, vectors 50 ms, and the first search makes the
+        index.
+        """
+        ranking = await to_thread.run_sync(rank, limiter=self._ranking)
+        return tuple(name for name, _ in ranking)
+
+    async def _ranked(self, embedder: Embedder, query: str) -> Names:
         index = self._index
         assert index is not None  # noqa: S101 - it is made before
         (wanted,) = await embedder.embed([query])
         if len(wanted) != index.length:
             text = f"the embedder gave {len(wanted)} numbers for a query, {index.length} for tools"
             raise UpstreamFault("invalid", text)
-        # In a thread: comparing vectors takes 50 ms.
-        ranking = await to_thread.run_sync(index.rank, wanted, len(self._catalog))
-        return tuple(name for name, _ in ranking)
+        return await self._aside(lambda: index.rank(wanted, len(self._catalog)))
 
     async def _make_index(self, embedder: Embedder) -> None:
         async with self._indexing:

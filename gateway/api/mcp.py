@@ -8,7 +8,8 @@ model can read. An invalid request of the protocol gets a JSON-RPC error.
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,13 +17,14 @@ from typing import Any
 
 import orjson
 
+from gateway.access.clients import Client
 from gateway.access.guard import Caller
 from gateway.access.rejection import RequestRejected
 from gateway.api.budget import with_budget_in_meta
 from gateway.api.mcp_tools import DEFAULT_LISTING, CursorError, Listing, McpTools, UnknownToolError
 from gateway.api.requests import is_id
 from gateway.call import Gateway
-from gateway.errors import CallError
+from gateway.errors import CallError, ErrorCode
 from gateway.finder import ToolFinder
 from gateway.json_text import Repeating
 from manifests import Selection
@@ -64,6 +66,11 @@ INSTRUCTIONS = (
     "describe_tool and call_tool are offered: find a tool, read what it takes, call it. "
     "A long table is cut; shown says which rows are left, and read_result returns the others."
 )
+
+TURN_S = 10.0
+"""Seconds that a list of tools waits for the client's limits: some clients make a list after their
+first call, and give up if it is refused.
+"""
 
 PROGRESS_S = 1.0
 """Seconds after which a call counts as long, and seconds between two of its notifications."""
@@ -122,12 +129,18 @@ class Mcp:
         self._tools = McpTools(gateway, finder)
 
     async def answer(self, request: Request, visitor: Visitor) -> bytes:
-        """Return the response to a request. Raises `McpError`."""
+        """Return the response to a request. Raises `McpError`, and `RequestRejected` for a list of
+        tools for which the client's limits leave no room.
+        """
         match request.method:
             case "tools/call":
                 result = await self._call(request, visitor)
             case "tools/list":
-                result = await self._list(request, visitor)
+                if not is_counted(request, visitor):
+                    result = await self._list(request, visitor)
+                else:
+                    async with _turn(visitor.caller.client):
+                        result = await self._list(request, visitor)
             case "server/discover" if request.stateless:
                 return _response(request.id, _discovered(visitor.website))
             case "initialize" if not request.stateless:
@@ -249,6 +262,33 @@ def error(id_: bytes, fault: McpError) -> bytes:
 def refused(id_: bytes, why: CallError) -> bytes:
     """Return the response to a message that was refused before it was read as a request."""
     return error(id_, McpError(REFUSED, why.message, why.to_dict()))
+
+
+def is_counted(asked: Request, visitor: Visitor) -> bool:
+    """Whether a request that came by itself counts against the client's limits: a call, and a list
+    of selected tools, which may have a megabyte.
+    """
+    return asked.method == "tools/call" or (
+        asked.method == "tools/list" and visitor.offer is not None
+    )
+
+
+@asynccontextmanager
+async def _turn(client: Client | None) -> AsyncIterator[None]:
+    """Context of a list of tools, which first waits for a slot. Raises `RequestRejected`."""
+    if client is None:
+        yield
+        return
+    try:
+        async with asyncio.timeout(TURN_S):
+            await client.wait_for_slot()
+    except TimeoutError:
+        text = f"this client's limits left no room for a list of tools within {TURN_S:g} s"
+        raise RequestRejected(CallError(ErrorCode.RATE_LIMITED, text, TURN_S)) from None
+    try:
+        yield
+    finally:
+        client.end()
 
 
 async def progress_while(

@@ -13,7 +13,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -47,6 +47,9 @@ SEARCH = "search"
 
 MAX_BATCH = 64
 """Messages in one array."""
+
+MAX_ANSWERS = 8 * 2**20
+"""Bytes of the answers to one array: each of its messages may ask for a list of all tools, 1 MB."""
 
 MAX_REASON = 200
 """Characters of a reason phrase."""
@@ -239,19 +242,31 @@ class McpHttp:
     async def _each(
         self, request: web.BaseRequest, messages: list[object], visitor: Visitor
     ) -> web.StreamResponse:
-        """Answer an array of messages."""
+        """Answer an array of messages, each of which counts as if it came by itself."""
         if not 0 < len(messages) <= MAX_BATCH:
             raise McpError(mcp.INVALID_REQUEST, f"an array holds 1 to {MAX_BATCH} messages")
+        room = MAX_ANSWERS
 
         async def one(message: object) -> bytes | None:
+            nonlocal room
+            id_ = mcp.id_of(message)
             try:
                 asked = mcp.read(message)
                 if asked is None:
                     self._take_note(message, request.headers, visitor.caller)
                     return None
-                return await self._mcp.answer(asked, visitor)
+                is_counted = mcp.is_counted(asked, visitor)
+                with nullcontext() if is_counted else visitor.caller.slot():
+                    text = await self._mcp.answer(asked, visitor)
             except McpError as fault:
-                return mcp.error(mcp.id_of(message), fault)
+                return mcp.error(id_, fault)
+            except RequestRejected as refusal:
+                return mcp.refused(id_, refusal.error)
+            if len(text) > room:
+                said = f"the answers to an array are over {MAX_ANSWERS} bytes; send this by itself"
+                return mcp.refused(id_, CallError(ErrorCode.TOO_LARGE, said))
+            room -= len(text)
+            return text
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(message)) for message in messages]

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic import Field as Limit
 
 from cache import Rule, rule_of
+from gateway.access.guard import ANYONE
 from gateway.api.reference import operations
 from gateway.api.route import CALLER
 from gateway.bind import printable
@@ -128,9 +129,11 @@ class Page:
             return self._problem(400, "No such page", text)
         catalog = self._gateway.catalog
         if query.q:
-            finder = self._finder
-            find = finder.find if CALLER in request else finder.find_by_words  # costs nothing
-            found = await find(query.q, len(catalog), **query.tags)
+            caller, find = request.get(CALLER), self._finder.find
+            if caller is None:
+                find = self._finder.find_by_words  # costs nothing
+            with (caller or ANYONE).slot():
+                found = await find(query.q, len(catalog), **query.tags)
         else:
             found = catalog.select(**query.tags)
         start = (query.page - 1) * PAGE

@@ -152,6 +152,7 @@ class Rest:
                 "The tools that the caller may use, in pages, by tags; with `q` the best first.",
                 {JSON: ToolsPage},
                 query=ToolsQuery,
+                errors=(ErrorCode.RATE_LIMITED,),
             ),
             Route(
                 "GET",
@@ -179,7 +180,7 @@ class Rest:
                 f"Tools as a model's interface takes them: {', '.join(_FORMATS)}.",
                 {JSON: {"type": "array", "items": {"type": "object"}}},
                 query=SchemasQuery,
-                errors=(ErrorCode.NOT_FOUND,),
+                errors=(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
             ),
             Route(
                 "GET",
@@ -244,13 +245,14 @@ class Rest:
 
         With `q` the best matches come first.
         """
-        query = parsed(ToolsQuery, request.query)
-        catalog, grant = self._gateway.catalog, request[CALLER].context.grant
+        query, caller = parsed(ToolsQuery, request.query), request[CALLER]
+        catalog, grant = self._gateway.catalog, caller.context.grant
         tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
-        if query.q:
-            found = await self._finder.find(query.q, len(catalog), **tags)
-        else:
-            found = catalog.select(**tags)
+        with caller.slot():
+            if query.q:
+                found = await self._finder.find(query.q, len(catalog), **tags)
+            else:
+                found = catalog.select(**tags)
         found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
         end = query.cursor + query.limit
         page = {
@@ -267,10 +269,11 @@ class Rest:
         if format_ is None:
             text = f"no such format of schemas; there are {', '.join(_FORMATS)}"
             return problem(request, CallError(ErrorCode.NOT_FOUND, text))
-        grant = request[CALLER].context.grant
+        caller = request[CALLER]
         tools = selection(self._gateway.catalog, query.tools)
-        found = await self._selected(query.q, tools, query.limit, grant)
-        schemas = await self._exported(found, format_, query.strict, query.tags)
+        with caller.slot():
+            found = await self._selected(query.q, tools, query.limit, caller.context.grant)
+            schemas = await self._exported(found, format_, query.strict, query.tags)
         return listing(request, b"[%b]" % b",".join(schemas))
 
     async def results(self, request: web.Request) -> web.StreamResponse:

@@ -1,6 +1,8 @@
 import asyncio
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -11,7 +13,7 @@ from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
 from gateway import GatewaySettings, endpoint_limits
 from gateway.endpoint_limits import EndpointLimits
-from gateway.finder import ToolFinder, embedder_limits
+from gateway.finder import KEPT, ToolFinder, embedder_limits
 from gateway.server import http
 from manifests import Catalog, Manifest
 from tests.support.gateways import ServedGateway, open_local_gateway
@@ -28,6 +30,33 @@ async def test_tags_narrow_a_search(catalog: Catalog) -> None:
     assert found
     assert {m.source for m in found} == {"rapidapi"}
     assert all("forex" in m.regulatory_domains for m in found)
+
+
+async def test_queries_are_ranked_one_at_a_time_and_recent_ones_not_again(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finder, search, ranked = ToolFinder(catalog), catalog.search, list[str]()
+    under_way = most = 0
+
+    def rank(query: str, *_: Any) -> list[tuple[str, float]]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        ranked.append(query)
+        time.sleep(0.001)  # lets others begin
+        under_way -= 1
+        return [("get_coin", 1.0)]
+
+    monkeypatch.setattr(search, "rank", rank)
+    await asyncio.gather(*(finder.find(f"gold {n}", 20) for n in range(20)))
+    assert (len(ranked), most) == (20, 1)
+    for tags in ({}, {"source": None}, {"domain": "forex"}, {"domain": "forex"}):
+        assert await finder.find("gold 0", 20, **tags)
+    assert len(ranked) == 21
+    for n in range(KEPT):
+        await finder.find(f"silver {n}", 20)
+    await finder.find("gold 0", 20)
+    assert len(ranked) == 22 + KEPT, "only so many are kept"
 
 
 async def test_an_embedder_is_asked_where_one_is_set(catalog: Catalog) -> None:

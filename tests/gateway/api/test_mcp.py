@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool
 
 from gateway.api import mcp
 from gateway.api.mcp import REVISION_KEY
+from gateway.api.mcp_http import MAX_ANSWERS
 from gateway.trace import JsonLines
 from manifests import Catalog, Selection
 from manifests.export import export
@@ -561,6 +563,18 @@ async def test_the_first_revisions_may_send_arrays(served: ServedGateway, allowi
         assert (status, answer["error"]["code"], answer["id"]) == (400, -32600, None)
 
 
+async def test_an_array_is_answered_with_so_many_bytes_and_no_more(served: ServedGateway) -> None:
+    lists = [request("tools/list", id_=n) for n in range(64)]
+    status, answers = await post(served, lists, query="?tools=all")
+    assert (status, [a["id"] for a in answers]) == (200, [*range(64)])
+    assert len(orjson.dumps(answers)) < MAX_ANSWERS + 64 * 1_000
+    refused = [a["error"]["data"]["code"] for a in answers if "error" in a]
+    assert refused == ["too_large"] * (64 - sum("result" in a for a in answers))
+    assert 5 < len(refused) < 60
+    _, answer = await post(served, lists[0], query="?tools=all")
+    assert len(answer["result"]["tools"]) > 700, "by itself it is answered"
+
+
 ERRORS: tuple[tuple[object, int, int, object], ...] = (
     (b"", 400, -32700, None),
     (b"{'id': 1}", 400, -32700, None),
@@ -759,14 +773,17 @@ async def test_a_key_says_which_tools_are_offered_and_how_often(
 
     bonds = Selection.parse("domain:bond")
     key, _ = add(tmp_path / "clients.json", "b", tools=bonds, per_second=0.001)
+    often, _ = add(tmp_path / "clients.json", "o", tools=bonds, per_second=40)
     head = {"Authorization": f"Bearer {key}"}
     async with open_served_gateway(
         catalog, tmp_path, clients_file=tmp_path / "clients.json"
     ) as served:
         status, problem = await post(served, request("tools/list"))
         assert (status, problem["error"]["data"]["code"]) == (401, "unauthorized")
-        _, answer = await post(served, request("tools/list"), head, "?tools=all")
-        names = {tool["name"] for tool in answer["result"]["tools"]}
+        for _ in range(50):  # over its limit for a while: a list waits for its turn
+            lister = {"Authorization": f"Bearer {often}"}
+            _, answer = await post(served, request("tools/list"), lister, "?tools=all")
+            names = {tool["name"] for tool in answer["result"]["tools"]}
         offered = {m.name for m in catalog if m in bonds and m.unavailable is None}
         assert names == offered | {"read_result"}
         search = {"name": "search_tools", "arguments": {"query": "bitcoin price", "limit": 50}}

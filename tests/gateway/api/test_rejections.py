@@ -113,6 +113,38 @@ async def test_a_search_that_a_limit_refuses_is_no_call(catalog: Catalog, tmp_pa
         assert served.local.gateway.outcomes == before
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/tools", "/v1/tools?q=gold", "/v1/schemas/openai?q=gold", "/?q=gold"]
+)
+async def test_a_list_and_a_search_count_against_the_limits_of_a_client(
+    catalog: Catalog, tmp_path: Path, path: str
+) -> None:
+    async with (
+        limited(catalog, tmp_path) as (served, _),
+        served.client.get(f"{served.url}{path}") as answer,
+    ):
+        assert (answer.status, answer.headers["Retry-After"]) == (429, "60")
+        assert (await answer.json())["error"]["details"] == {"limit": "per_second"}
+
+
+async def test_each_message_of_an_array_counts_against_the_limits_of_a_client(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.api.mcp.TURN_S", 0.05)
+    async with limited(catalog, tmp_path) as (served, _):
+        for method in ("ping", "initialize", "tools/list"):
+            params = {"protocolVersion": "2025-03-26"}
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            url = f"{served.url}/mcp?tools=all"
+            async with served.client.post(url, json=[message] * 2) as answer:
+                codes = [one["error"]["data"]["code"] for one in await answer.json()]
+            assert codes == ["rate_limited"] * 2, method
+            async with served.client.post(url, json=message) as answer:
+                assert (answer.status == 200) == (method != "tools/list"), method
+            async with served.client.post(f"{served.url}/mcp", json=message) as answer:
+                assert answer.status == 200, "a handshake and the list of three tools are free"
+
+
 async def test_to_read_about_a_tool_that_there_is_not_is_no_call(
     catalog: Catalog, tmp_path: Path
 ) -> None:
