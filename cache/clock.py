@@ -31,3 +31,7 @@ class Clock:
         this clock was made, whichever is more.
         """
         return max(self.wall(), self._apart + self.passed()) - recorded_at
+
+    def follow(self) -> None:
+        """Count ages by the time of day as it is now, even if it stepped back."""
+        self._apart = self.wall() - self.passed()

@@ -67,10 +67,9 @@ class KeptAnswers:
             kept = self.memory.get(bound.key) or kept  # it may have come during the wait
             if entry is None:
                 continue
-            is_newer = kept is None or kept.entry.recorded_at < entry.recorded_at
-            age_s = self._clock.age_s(entry.recorded_at)
-            if is_newer and age_s >= -CLOCK_SKEW_S:  # else its age is unknown
-                return self._remember(bound, entry, age_s)
+            newer = self.adopt(bound, entry, kept)
+            if newer is not None:
+                return newer
         if loop.time() >= deadline:
             raise Late(0, in_queue=False)
         return kept
@@ -86,9 +85,13 @@ class KeptAnswers:
             tier.put(bound.key, entry, bound.plan.freshness.keep_s)
         return kept
 
-    def adopt(self, bound: BoundCall, entry: Entry) -> Kept:
-        """Put an answer that another gateway fetched in memory."""
-        return self._remember(bound, entry, self._clock.age_s(entry.recorded_at))
+    def adopt(self, bound: BoundCall, entry: Entry, known: Kept | None) -> Kept | None:
+        """Put an answer that a tier kept in memory, if it is newer than the `known` one. None if it
+        is not, or if it was recorded in the future: then its age is unknown.
+        """
+        age_s = self._clock.age_s(entry.recorded_at)
+        is_newer = known is None or known.entry.recorded_at < entry.recorded_at
+        return self._remember(bound, entry, age_s) if is_newer and age_s >= -CLOCK_SKEW_S else None
 
     def _remember(self, bound: BoundCall, entry: Entry, age_s: float) -> Kept:
         fresh_s = bound.plan.freshness.fresh_until(entry.recorded_at) - entry.recorded_at

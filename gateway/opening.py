@@ -44,8 +44,9 @@ async def open_answers(
         snapshot, recorder, store, flights = None, None, None, None
         if settings.redis_url is not None:
             url = settings.redis_url.get_secret_value()
-            opened_store = SharedStore.open(url, settings.redis_prefix)
+            opened_store = SharedStore.open(url, settings.redis_prefix, clock=clock)
             store = await parts.enter_async_context(opened_store)
+            clock = store.clock  # so that ages and spans are the same for all gateways
         if settings.snapshot is not None and settings.mode == "record":
             withheld = {manifest.name for manifest in catalog if manifest.is_for_one}
             opened = Recorder.open(settings.snapshot, settings.cache_name, withheld)

@@ -13,7 +13,7 @@ from functools import partial
 
 import orjson
 
-from cache import Clock, Entry, Flight, Kept
+from cache import Clock, Flight, Kept
 from cache.shared import Ended, Held, Lease, Leases, SharedStore, SharedTier, StoreError
 from cache.shared.place import Places
 from gateway.errors import CallError, ErrorCode
@@ -75,18 +75,26 @@ class SharedFlights:
                 return await execute(call, flight)
             match found:
                 case Lease():
-                    entry = None if call.asked.demands and not waited_for else found.entry
-                    if entry is not None and _is_newer(entry, known, call, clock):
-                        self._release(found, b"")
-                        return Outcome(kept.adopt(call.bound, entry), source="cached")
-                    return await self._led(found, call, flight, execute)
+                    said = b""
+                    self.tier.under(found)
+                    try:
+                        if waited_for or not call.asked.demands:
+                            newer = await self._kept_by(found, call, known, kept)
+                            if newer is not None and clock.passed() < newer.fresh_until:
+                                return Outcome(newer, source="cached")
+                        outcome = await execute(call, flight)
+                        said = _said_of(outcome)
+                        return outcome
+                    finally:
+                        self._end(found, said)
                 case Ended(outcome=outcome):
                     error = _error_in(outcome)
                     if error is not None:
                         return Outcome(error=error)
                     entry = await self.tier.get(key)
-                    if entry is not None:
-                        return Outcome(kept.adopt(call.bound, entry), source="cached")
+                    newer = None if entry is None else kept.adopt(call.bound, entry, known)
+                    if newer is not None:
+                        return Outcome(newer, source="cached")
                     return await execute(call, flight)  # it could not be kept
                 case Held(fence=fence):
                     waited_for = fence
@@ -97,22 +105,18 @@ class SharedFlights:
                     await asyncio.sleep(min(pause_s, left_s))
                     pause_s = min(pause_s * 1.5, LONGEST_LOOK_S)
 
-    async def _led(
-        self, lease: Lease, call: Wanted, flight: Flight[Outcome], execute: Execute
-    ) -> Outcome:
-        """Execute under a lease, and tell the gateways that wait."""
-        said = b""
-        self.tier.under(lease)
-        try:
-            outcome = await execute(call, flight)
-            said = _said_of(outcome)
-            return outcome
-        finally:
-            self._release(lease, said)
+    async def _kept_by(
+        self, lease: Lease, call: Wanted, known: Kept | None, kept: KeptAnswers
+    ) -> Kept | None:
+        """The answer that Redis had when the lease was taken, if it came after the `known` one."""
+        entry = await self.tier.get(lease.key) if lease.is_large else lease.entry
+        return None if entry is None else kept.adopt(call.bound, entry, known)
 
-    def _release(self, lease: Lease, said: bytes) -> None:
-        """End the lease once the answer has been written."""
-        self.tier.after(lease, partial(self._leases.release, lease, said))
+    def _end(self, lease: Lease, said: bytes) -> None:
+        """End the lease, once the answer has been written if there is one."""
+        self.tier.after(lease, partial(self._leases.release, lease, said) if said else None)
+        if not said:
+            self._leases.let_go(lease)
 
 
 def _said_of(outcome: Outcome) -> bytes:
@@ -131,9 +135,3 @@ def _error_in(said: bytes) -> CallError | None:
         return CallError.from_dict(orjson.loads(said))
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _is_newer(entry: Entry, known: Kept | None, call: Wanted, clock: Clock) -> bool:
-    """Whether an answer came since the cache was looked at, and is still fresh."""
-    is_fresh = clock.wall() < call.bound.plan.freshness.fresh_until(entry.recorded_at)
-    return is_fresh and (known is None or known.entry.recorded_at < entry.recorded_at)

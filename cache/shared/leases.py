@@ -11,16 +11,20 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 
 import anyio
 
 from cache.entry import Entry
 from cache.frame import FrameError
 from cache.shared.place import Places
-from cache.shared.store import SharedStore, StoreError
+from cache.shared.store import Away, SharedStore, StoreError
 
 LEASE_S = 3.0
 RENEW_S = 1.0
+
+DECODED_AT_ONCE = 2**16
+"""Bytes of a frame that are decoded on the event loop (0.3 ms), and that leases are sent with."""
 
 OUTCOME_S = 5.0
 """How long the outcome of a flight can be read by gateways that waited for it."""
@@ -28,11 +32,15 @@ OUTCOME_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to make a call. `entry` is the answer that is kept already, if there is one."""
+    """The right to make a call; Redis holds its `token`. `entry` is the answer that Redis keeps
+    already; if that `is_large`, it is left there.
+    """
 
     key: str
     fence: int
+    token: str
     entry: Entry | None = None
+    is_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,8 @@ class Leases:
     def __init__(self, store: SharedStore, places: Places) -> None:
         self._store = store
         self._places = places
-        self._held: dict[str, int] = {}
+        self._held: dict[str, str] = {}
+        self._numbers = count(1)
 
     @classmethod
     @asynccontextmanager
@@ -76,42 +85,56 @@ class Leases:
         """
         keys = [self._places.of(kind, key) for kind in ("lease", "ended", "answer")]
         keys.append(self._places.of_bucket("fence", self._places.bucket_of(key)))
-        arguments = [self._store.name, int(LEASE_S * 1e3), waited_for]
-        said = await self._store.run("acquire", keys, arguments)
+        token = f"{self._store.name}.{next(self._numbers)}"
+        arguments = [token, int(LEASE_S * 1e3), waited_for, DECODED_AT_ONCE]
+        try:
+            said = await self._store.run("acquire", keys, arguments, quick=True)
+        except (asyncio.CancelledError, Away):  # it may have been taken all the same
+            self._let_go(key, token)
+            raise
         kind, fence = said[0], int(said[1])
         if kind == b"held":
             return Held(fence)
         if kind == b"ended":
             return Ended(said[2])
-        self._held[key] = fence
+        self._held[key] = token
         entry = None
-        if len(said) > 2 and said[2] is not None:
+        if said[2] is not None:
             with contextlib.suppress(FrameError):
                 entry = Entry.decode(said[2], key)
-        return Lease(key, fence, entry)
+        return Lease(key, fence, token, entry, is_large=bool(said[3]))
 
     async def release(self, lease: Lease, outcome: bytes) -> None:
-        """End a lease, with what its flight came to; an empty outcome lets the next gateway try.
+        """End a lease, with what its flight came to.
 
         Raises nothing: a lease that can't be released ends by itself.
         """
-        if self._held.get(lease.key) == lease.fence:
-            del self._held[lease.key]
+        self._forget(lease)
         keys = [self._places.of(kind, lease.key) for kind in ("lease", "ended")]
-        arguments = [self._value(lease.fence), lease.fence, outcome, int(OUTCOME_S * 1e3)]
+        arguments = [lease.token, lease.fence, outcome, int(OUTCOME_S * 1e3)]
         with contextlib.suppress(StoreError):
-            await self._store.run("release", keys, arguments, lane="long")
+            await self._store.run("release", keys, arguments)
 
-    def _value(self, fence: int) -> str:
-        return f"{self._store.name} {fence}"
+    def let_go(self, lease: Lease) -> None:
+        """End a lease of whose flight there is nothing to say, so that the next gateway tries."""
+        self._forget(lease)
+        self._let_go(lease.key, lease.token)
+
+    def _let_go(self, key: str, token: str) -> None:
+        keys = [self._places.of(kind, key) for kind in ("lease", "ended")]
+        self._store.tell("release", keys, [token, 0, b"", 0])
+
+    def _forget(self, lease: Lease) -> None:
+        if self._held.get(lease.key) == lease.token:
+            del self._held[lease.key]
 
     async def _renew_often(self) -> None:
         while True:
             await asyncio.sleep(RENEW_S)
             held = [*self._held.items()]
-            await asyncio.gather(*(self._renew(key, fence) for key, fence in held))
+            await asyncio.gather(*(self._renew(key, token) for key, token in held))
 
-    async def _renew(self, key: str, fence: int) -> None:
-        arguments = [self._value(fence), int(LEASE_S * 1e3)]
+    async def _renew(self, key: str, token: str) -> None:
+        arguments = [token, int(LEASE_S * 1e3)]
         with contextlib.suppress(StoreError):
             await self._store.run("renew", [self._places.of("lease", key)], arguments)

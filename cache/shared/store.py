@@ -1,9 +1,11 @@
 """Redis as several gateways share it: commands in pipelines, and what to do while it is away.
 
-- Commands that wait at the same time are sent together. Large ones have a connection of their own,
-  so that they do not delay the others.
+- Commands that wait at the same time are sent together. Reads and writes of answers have a
+  connection each (`reads`, `writes`), so that large ones do not delay leases and beats (`short`).
 - Redis that does not answer within `LIMIT_S` is away. Until a beat reaches it again, every command
   fails at once with `Away`, so its callers go on without it.
+- Redis that takes longer than `SLOW_S` for a beat is slow. Until a beat is quick again, the `quick`
+  commands, for which calls wait, fail so too. The others go on.
 - Times are those of the Redis server. Keys of one script share a hash tag, so they also work in a
   cluster.
 - Every gateway beats twice a second: it says that it is there, and learns how many there are.
@@ -23,6 +25,7 @@ from typing import Any
 
 import anyio
 
+from cache.clock import Clock
 from cache.shared.connection import (
     ANSWER_S,
     Command,
@@ -39,6 +42,10 @@ LIMIT_S = 1.5
 
 LATE_S = 1.1 * ANSWER_S
 """A timeout that is noticed later than this says that this process was busy, not that Redis was."""
+
+SLOW_S = 0.2
+SLOW_BEATS = 2
+"""After how many slow beats, one after the other, a Redis that was quick counts as slow."""
 
 BEAT_S = 0.5
 GONE_MS = 5_000
@@ -74,10 +81,11 @@ class Beat:
 class SharedStore:
     """Redis, for one event loop. Made by `SharedStore.open`.
 
-    `name` is this process among all that share the Redis.
+    `name` is this process among all that share the Redis. `clock` has the server's time of day;
+    until the server was asked, that of the own clock.
     """
 
-    def __init__(self, address: str, prefix: str) -> None:
+    def __init__(self, address: str, prefix: str, own: Clock) -> None:
         self.address = address
         self.name = token_hex(8)
         self.prefix = prefix
@@ -88,8 +96,12 @@ class SharedStore:
         self._told: Counter[str] = Counter()
         self._listeners: list[Callable[[Beat, Beat], None]] = []
         self._lanes: dict[str, _Lane] = {}
-        self._offset_s = 0.0
+        self._own = own
+        self._offset_s: float | None = None
+        self.clock = Clock(self.wall, own.passed)
         self._away: str | None = "it was not asked yet"
+        self._slow_beats = 0
+        self._is_slow = False
         self._is_told = False
         self._refusal: str | None = None
         self._closing = asyncio.Event()
@@ -97,17 +109,19 @@ class SharedStore:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str, prefix: str = "finport", *, beats: bool = True
+        cls, url: str, prefix: str = "finport", *, beats: bool = True, clock: Clock | None = None
     ) -> AsyncIterator["SharedStore"]:
         """Ask Redis once, and go on even if it is away. Without `beats` it is not counted as a
         gateway. Raises `ValueError` for a URL that is none.
         """
-        store = cls(address_of(url), prefix)
+        store = cls(address_of(url), prefix, clock or Clock())
         async with (
             connected(url) as short,
-            connected(url) as long,
+            connected(url) as reads,
+            connected(url) as writes,
         ):
-            store._lanes = {"short": _Lane(store, short), "long": _Lane(store, long)}
+            ways = {"short": short, "reads": reads, "writes": writes}
+            store._lanes = {name: _Lane(store, name, way) for name, way in ways.items()}
             tasks = [asyncio.create_task(lane.run()) for lane in store._lanes.values()]
             await store._beat(counted=beats)
             tasks.append(asyncio.create_task(store._beat_often(counted=beats)))
@@ -136,15 +150,19 @@ class SharedStore:
         """Why Redis can't be used, or not be written to; None if it can."""
         if self._away is not None:
             return f"Redis at {self.address} is away: {self._away}"
+        if self._is_slow:
+            return f"Redis at {self.address} is slow: it takes over {SLOW_S:g} s to answer"
         if self._refusal is not None:
             return f"Redis at {self.address} refuses writes: {self._refusal}"
         return None
 
     @property
     def readiness(self) -> str:
-        """`ok`, `away`, or `refuses writes`: for everybody, so without an address."""
+        """`ok`, `away`, `slow` or `refuses writes`: for everybody, so without an address."""
         if self._away is not None:
             return "away"
+        if self._is_slow:
+            return "slow"
         return "ok" if self._refusal is None else "refuses writes"
 
     @property
@@ -152,8 +170,10 @@ class SharedStore:
         return self._away is not None
 
     def wall(self) -> float:
-        """The server's Unix time, as far as it is known; while it is away, by the own clock."""
-        return time.time() + self._offset_s
+        """The server's Unix time. While it is away, by the time that has passed since; before it
+        was first asked, by the own clock.
+        """
+        return self._own.wall() if self._offset_s is None else self._own.passed() + self._offset_s
 
     def key(self, *names: str, tag: str = "") -> str:
         """A key; those of one `tag` are in one slot of a cluster."""
@@ -164,11 +184,18 @@ class SharedStore:
         """Call `listener` with the beat before and the beat now whenever they differ."""
         self._listeners.append(listener)
 
-    async def ask(self, *command: Any, lane: str = "short", forced: bool = False) -> Any:
-        """Send a command and return its answer. Raises `Away` and `StoreError`."""
+    async def ask(
+        self, *command: Any, lane: str = "short", quick: bool = False, forced: bool = False
+    ) -> Any:
+        """Send a command and return its answer. Raises `Away`, if it is `quick` also where Redis is
+        slow, and `StoreError`. A `forced` one is sent even while Redis is away.
+        """
         if self._away is not None and not forced:
             self.failures["away"] += 1
             raise Away(self._away)
+        if quick and self._is_slow:
+            self.failures["slow"] += 1
+            raise Away("it is slow")
         answer = await self._lanes[lane].put(command)
         if isinstance(answer, Exception):
             self.failures["refused"] += 1
@@ -177,7 +204,7 @@ class SharedStore:
 
     async def counts_of_all(self) -> dict[str, int]:
         """What all gateways have counted since this Redis was empty. Raises `StoreError`."""
-        said = await self.ask("HGETALL", self.key("counts"))
+        said = await self.ask("HGETALL", self.key("counts"), quick=True)
         pairs = said.items() if isinstance(said, dict) else zip(said[::2], said[1::2], strict=True)
         return {name.decode(): int(number) for name, number in pairs}
 
@@ -188,11 +215,21 @@ class SharedStore:
         arguments: Iterable[Any] = (),
         lane: str = "short",
         *,
+        quick: bool = False,
         forced: bool = False,
     ) -> Any:
         """Run a script, as `ask`."""
         command = ("EVAL", _SCRIPTS[name], len(keys), *keys, *arguments)
-        return await self.ask(*command, lane=lane, forced=forced)
+        return await self.ask(*command, lane=lane, quick=quick, forced=forced)
+
+    def tell(self, name: str, keys: Sequence[str], arguments: Iterable[Any] = ()) -> None:
+        """Run a script after all that was sent before it, where nobody can wait for that. It is
+        lost if Redis is away or slow.
+        """
+        if self._away is None and not self._is_slow:
+            command = ("EVAL", _SCRIPTS[name], len(keys), *keys, *arguments)
+            with contextlib.suppress(Away):
+                self._lanes["short"].put(command).add_done_callback(_unread)
 
     def gone(self, error: BaseException) -> None:
         """Take Redis for away from now on."""
@@ -215,7 +252,9 @@ class SharedStore:
         names = ("gateways", "epoch", "clients_version", "counts")
         keys = [self.key(name) for name in names]
         pairs = [part for pair in counts.items() if pair[1] for part in pair]
-        began = time.time()
+        loop, began = asyncio.get_running_loop(), self._own.passed()
+        due = loop.time() + SLOW_S
+        timer = loop.call_at(due, self._note_slow, due)
         try:
             if counted:
                 said = await self.run("beat", keys, [self.name, GONE_MS, *pairs], forced=True)
@@ -223,7 +262,7 @@ class SharedStore:
                 seconds, micros = await self.ask("TIME", forced=True)
                 said = [int(seconds) * 10**6 + int(micros), 1, b"0", b"0"]
             now = Beat(max(int(said[1]), 1), int(said[2]), said[3].decode(errors="replace"))
-            offset_s = int(said[0]) / 1e6 - (began + time.time()) / 2
+            offset_s = int(said[0]) / 1e6 - (began + self._own.passed()) / 2
         except Away:
             return
         except Exception as error:  # noqa: BLE001 - an answer may be anything, and beats go on
@@ -232,9 +271,17 @@ class SharedStore:
                 log.warning("Redis at %s refuses writes: %s", self.address, error)
             self._refusal = str(error)[:200]
             return
+        finally:
+            timer.cancel()
         self._told.update(counts)
         self._offset_s = offset_s
+        self.clock.follow()
         self._present()
+        if loop.time() < due:
+            self._slow_beats = 0
+            if self._is_slow:
+                log.warning("Redis at %s is quick again", self.address)
+            self._is_slow = False
         if self._refusal is not None and counted:
             log.warning("Redis at %s takes writes again", self.address)
             self._refusal = None
@@ -243,10 +290,26 @@ class SharedStore:
             for listener in self._listeners:
                 listener(before, now)
 
+    def _note_slow(self, due: float) -> None:
+        """A beat has no answer by the loop's time `due`."""
+        if asyncio.get_running_loop().time() - due > SLOW_S / 2:
+            return  # this process was too busy to read it
+        self._slow_beats += 1
+        if not self._is_slow and (self._away is not None or self._slow_beats >= SLOW_BEATS):
+            self._is_slow = True
+            if not self._is_told:
+                log.warning("Redis at %s is slow; calls don't wait for it", self.address)
+
     def _present(self) -> None:
         if self._away is not None and self._is_told:
             log.warning("Redis at %s is back", self.address)
         self._away, self._is_told = None, False
+
+
+def _unread(answer: asyncio.Future[Any]) -> None:
+    """Take note of an answer that nobody waits for."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _is_once(command: Command) -> bool:
@@ -256,20 +319,22 @@ def _is_once(command: Command) -> bool:
 class _Lane:
     """Commands that are sent over one connection, as many at a time as wait."""
 
-    def __init__(self, store: SharedStore, connection: Connection) -> None:
+    def __init__(self, store: SharedStore, name: str, connection: Connection) -> None:
         self._store = store
+        self._has_answers = name != "short"
         self._connection = connection
         self._waiting: deque[tuple[Command, asyncio.Future[Any]]] = deque()
         self._asked = asyncio.Event()
         self._closing = False
 
-    async def put(self, command: Command) -> Any:
+    def put(self, command: Command) -> asyncio.Future[Any]:
+        """Raises `Away`."""
         if self._closing or len(self._waiting) >= MOST_WAITING:
             raise Away("the gateway is closing" if self._closing else "too many commands wait")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, answer))
         self._asked.set()
-        return await answer
+        return answer
 
     def close(self) -> None:
         self._closing = True
@@ -294,7 +359,10 @@ class _Lane:
                 if isinstance(error, TimeoutError) and time.monotonic() - began > LATE_S:
                     self._store.failures["late"] += 1  # this process was too busy to read
                 else:
-                    self._store.gone(error)
+                    if self._has_answers and isinstance(error, TimeoutError):
+                        self._store.failures["late"] += 1  # they may be too large; beats know more
+                    else:
+                        self._store.gone(error)
                     while self._waiting:  # these would wait as long again
                         batch.append(self._waiting.popleft())
                 for _, answer in batch:

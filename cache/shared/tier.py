@@ -18,16 +18,13 @@ from anyio import to_thread
 
 from cache.entry import Entry
 from cache.frame import FrameError
-from cache.shared.leases import Lease
+from cache.shared.leases import DECODED_AT_ONCE, Lease
 from cache.shared.place import BUCKETS, Places
 from cache.shared.store import SharedStore, StoreError
 
 QUEUE_BYTES = 64 * 2**20
 BATCH = 64
 LONGEST_KEEP_S = 32 * 86_400.0
-DECODED_AT_ONCE = 2**16
-"""Bytes of a frame that are decoded on the event loop (0.3 ms); longer ones are in a thread."""
-
 CLOSE_S = 3.0
 """How long closing waits for queued writes."""
 
@@ -95,7 +92,8 @@ class SharedTier:
     async def get(self, key: str) -> Entry | None:
         """The entry, or None. A frame that can't be trusted is not used, and counted."""
         try:
-            frame = await self._store.ask("GET", self._places.of("answer", key))
+            place = self._places.of("answer", key)
+            frame = await self._store.ask("GET", place, lane="reads", quick=True)
         except StoreError:
             self.failed += 1
             return None
@@ -117,10 +115,11 @@ class SharedTier:
         """What is put under this lease's key from now on was fetched under it."""
         self._fences[lease.key] = lease.fence
 
-    def after(self, lease: Lease, then: After) -> None:
-        """Run `then` once all that was put by now has been written."""
+    def after(self, lease: Lease, then: After | None) -> None:
+        """Nothing more is put under this lease. Run `then` once all that was has been written."""
         self._fences.pop(lease.key, None)
-        self._add(_Write(lease.key, None, 0.0, 0, then))
+        if then is not None:
+            self._add(_Write(lease.key, None, 0.0, 0, then))
 
     def _add(self, write: _Write) -> None:
         if self._closing or self._queued_bytes + write.size > QUEUE_BYTES:
@@ -156,7 +155,7 @@ class SharedTier:
         prefix = self._places.of_bucket("answer", bucket)
         arguments = [frame, write.key, keep_ms, self._bucket_bytes, write.fence, prefix]
         try:
-            kept = keep_ms > 0 and await self._store.run("keep", keys, arguments, lane="long")
+            kept = keep_ms > 0 and await self._store.run("keep", keys, arguments, lane="writes")
         except StoreError:
             kept = 0
         self.left_out += not kept

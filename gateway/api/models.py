@@ -242,7 +242,7 @@ class Readiness(_Shape):
 
     status: Literal["ready", "not ready"]
     reason: str | None = None
-    redis: Literal["ok", "away", "refuses writes"] | None = Field(
+    redis: Literal["ok", "away", "slow", "refuses writes"] | None = Field(
         None, description="The Redis that gateways share, if there is one."
     )
 

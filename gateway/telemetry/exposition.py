@@ -6,7 +6,6 @@ they can't be read. No label comes from a caller, and a key is shown by its fing
 """
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -87,7 +86,8 @@ _FAMILIES: dict[str, tuple[str, str]] = {
     ),
     "finport_redis_failures_total": (
         "kind",
-        "Times that Redis was lost, commands not sent while it was away, and commands refused.",
+        "Times that Redis was lost, commands not sent while it was away or slow, commands whose "
+        "answer was late, and commands refused.",
     ),
     "finport_host_breaker_opened_total": ("host", "Times that the host's breaker has opened."),
     "finport_akshare_workers_started_total": ("", "Processes started to run AkShare."),
@@ -253,7 +253,8 @@ def _quotas(gateway: Gateway) -> Figures:
     asked = {m.upstream for m in gateway.catalog if m.source == "rapidapi"}
     plans = {h: p for h, p in plans_of(settings, gateway.catalog).items() if h in asked}
     try:
-        every = standings(settings.ledger_path, settings.secrets, plans, time.time())
+        now = gateway.answers.clock.wall()
+        every = standings(settings.ledger_path, settings.secrets, plans, now)
     except OSError as error:
         log.warning("quotas are left out of the metrics: %s", error)
         return {}

@@ -46,7 +46,6 @@ async def open_upstream(
         allotments = None
         if store is not None:
             allotments = Allotments(store, settings.ledger_name)
-            clock = Clock(store.wall)  # spans begin for all gateways at once
         opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock, allotments)
         ledger = await parts.enter_async_context(opened)
         rapidapi = await parts.enter_async_context(

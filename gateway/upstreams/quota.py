@@ -17,13 +17,14 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from platform import node
+from typing import Any, TypeVar
 
 import anyio
 
@@ -38,6 +39,8 @@ from gateway.upstreams.accounts import Accounts, Standing, planned, read_account
 from gateway.upstreams.allotments import SETTLE_S, Allotments
 from gateway.upstreams.hosts import WAIT_S, NotAdmitted, asked_to_wait
 from manifests import PlanLimits
+
+T = TypeVar("T")
 
 log = logging.getLogger("finport")
 
@@ -145,7 +148,7 @@ class Ledger:
         self._closing = False
         self._allotments = allotments
         self._allotted_to_others: dict[_Place, float] = {}
-        self._reporting: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[Any]] = set()
 
     @classmethod
     @asynccontextmanager
@@ -213,7 +216,8 @@ class Ledger:
             if isinstance(given, Key):
                 return given
             if isinstance(given, _Short):
-                wait_s = await self._ask_for_part(given.standing)
+                asking = self._begin(self._ask_for_part(given.standing))
+                wait_s = await asyncio.shield(asking)  # else a part may be allotted to nobody
                 if loop.time() + wait_s > max(patience, until):
                     raise NotAdmitted(_unallotted(host, wait_s))
                 await asyncio.sleep(wait_s)
@@ -494,9 +498,14 @@ class Ledger:
     def _beaten(self, before: Beat, now: Beat) -> None:
         """Report this machine's parts to a Redis that was emptied."""
         if before.epoch != now.epoch:
-            task = asyncio.create_task(self._report())
-            self._reporting.add(task)
-            task.add_done_callback(self._reporting.discard)
+            self._begin(self._report())
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin to ask Redis something; closing waits for it."""
+        task = asyncio.create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        return task
 
     async def _report(self) -> None:
         if self._allotments is not None:
@@ -506,8 +515,8 @@ class Ledger:
     async def _give_parts_back(self) -> None:
         if self._allotments is None:
             return
-        if self._reporting:
-            await asyncio.wait(self._reporting)
+        if self._asking:
+            await asyncio.wait(self._asking)
         if not self._allotments.store.is_away:
             for standing, requests in await run_in(self._thread, self._take_back):
                 await self._allotments.give_back(standing, requests)

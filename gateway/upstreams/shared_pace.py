@@ -75,7 +75,7 @@ class SharedPace:
         """How many starts were taken, and how long until the next one is due."""
         try:
             arguments = [self._gap_us, int(LATE_S * 1e6), most]
-            taken, wait_us = await self._store.run("start", [self._key], arguments)
+            taken, wait_us = await self._store.run("start", [self._key], arguments, quick=True)
         except StoreError:
             await self._own_share().start()
             return 1, 0.0

@@ -1,20 +1,24 @@
 """Several gateways with one Redis: an answer of one answers all, and each miss asks once."""
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
 from adapters.simulator import Fault, Faults
-from cache import CacheControl
-from cache.shared.leases import LEASE_S
+from cache import CacheControl, Clock, Entry
+from cache.shared.leases import DECODED_AT_ONCE, LEASE_S
 from cache.shared.place import Places
 from gateway import CallContext, Gateway
 from gateway.errors import ErrorCode
 from manifests import Catalog
-from tests.support.gateways import open_sharing_gateways
-from tests.support.redis import needs_redis, redis_server
-from tests.support.waiting import until
+from tests.support.gateways import open_sharing_gateways, sharing_settings
+from tests.support.redis import needs_redis, redis_server, relayed
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
 
@@ -182,3 +186,142 @@ async def test_a_follower_keeps_its_own_deadline(catalog: Catalog, tmp_path: Pat
         assert late.error.code is ErrorCode.TIMEOUT
         assert (await leading).ok
         assert upstream.requests.total() == 1
+
+
+async def test_a_caller_that_leaves_while_its_lease_is_taken_leaves_none_behind(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("connection.ANSWER_S", "store.LIMIT_S", "store.SLOW_S", "leases.LEASE_S"):
+        monkeypatch.setattr(f"cache.shared.{limit}", 10 * PATIENCE_S)
+    async with (
+        redis_server(tmp_path) as redis,
+        relayed(redis) as relay,
+        open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (upstream, (other,)),
+        far_gateway(catalog, tmp_path, other, relay.url) as far,
+    ):
+        lease = await _key(far, far._binder.bind(*COIN).key, "lease")
+        relay.until = lease
+        calling = asyncio.create_task(far.call(*COIN))
+        async with asyncio.timeout(PATIENCE_S):
+            while await redis.tell("EXISTS", lease) != "1":
+                await asyncio.sleep(0.01)
+        calling.cancel()
+        await asyncio.wait([calling])
+        relay.until = None
+        relay.open.set()
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await other.call(*COIN)).ok
+        assert upstream.requests.total() == 1
+
+
+@asynccontextmanager
+async def far_gateway(
+    catalog: Catalog, folder: Path, near: Gateway, redis_url: str, clock: Clock | None = None
+) -> AsyncIterator[Gateway]:
+    """A gateway that shares the upstream of another, but reaches Redis in its own way."""
+    base_url = near.settings.rapidapi_base_url
+    assert base_url is not None
+    settings = sharing_settings(folder / "far", base_url, redis_url)
+    async with Gateway.open(settings, catalog=catalog, clock=clock) as far:
+        yield far
+
+
+async def test_calls_do_not_wait_for_a_redis_that_is_slow(catalog: Catalog, tmp_path: Path) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        relayed(redis) as relay,
+        open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (_, (other,)),
+        far_gateway(catalog, tmp_path, other, relay.url) as far,
+    ):
+        store = far.answers.store
+        assert store is not None
+        relay.delay_s = 0.9
+        await until(lambda: store.readiness == "slow")
+        relay.heard.clear()
+        lease = await _key(far, far._binder.bind(*coin(1)).key, "lease")
+        assert all([(await far.call(*coin(number))).source == "live" for number in range(5)])
+        assert not relay.asked(lease)
+        assert store.failures["slow"] >= 5
+        relay.delay_s = 0.0
+        await until(lambda: store.readiness == "ok")
+        lease = await _key(far, far._binder.bind(*coin(6)).key, "lease")
+        assert (await far.call(*coin(6))).ok
+        assert relay.asked(lease), "calls are shared again"
+        relay.delay_s = 0.9
+        async with far_gateway(catalog, tmp_path / "new", other, relay.url) as new:
+            assert new.answers.store is not None
+            assert new.answers.store.readiness != "ok", "from its start"
+
+
+async def put(gateway: Gateway, entry: Entry) -> None:
+    """Keep an answer to `COIN` in Redis."""
+    assert gateway.answers.store is not None
+    key = gateway._binder.bind(*COIN).key
+    place = await _key(gateway, key, "answer")
+    await gateway.answers.store.ask("SET", place, entry.encode(key), "PX", 600_000)
+
+
+def dated(value: str, recorded_at: float) -> Entry:
+    return Entry(f'"{value}"'.encode(), None, None, recorded_at, 1.0, "live", tool="get_coin")
+
+
+@pytest.mark.parametrize("waited", [False, True])
+async def test_an_answer_from_the_future_is_not_used(
+    catalog: Catalog, tmp_path: Path, waited: bool
+) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (upstream, (gateway,)),
+    ):
+        await put(gateway, dated("future", time.time() + 600))
+        if waited:
+            lease, ended = [
+                await _key(gateway, gateway._binder.bind(*COIN).key, kind)
+                for kind in ("lease", "ended")
+            ]
+            await redis.tell("SET", lease, "gone 7", "PX", "300")
+            await redis.tell("HSET", ended, "fence", "7", "outcome", "answered")
+        result = await gateway.call(*COIN)
+        assert (result.source, upstream.requests.total()) == ("live", 1)
+
+
+async def test_ages_are_counted_by_the_time_of_redis(catalog: Catalog, tmp_path: Path) -> None:
+    """A wrong clock on one host changes nothing."""
+    ahead = Clock(wall=lambda: time.time() + 3_600)
+    async with (
+        redis_server(tmp_path) as redis,
+        open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (upstream, (right,)),
+        far_gateway(catalog, tmp_path, right, redis.url, ahead) as wrong,
+    ):
+        assert (await wrong.call(*COIN)).source == "live"
+        await until(lambda: not wrong.answers.state()["redis"]["queued"])
+        assert (await right.call(*COIN)).source == "cached"
+        assert upstream.requests.total() == 1
+    for age_s, source in ((0.0, "cached"), (60.0, "live")):
+        folder = tmp_path / source
+        async with (
+            redis_server(folder) as redis,
+            open_sharing_gateways(catalog, folder, redis.url, 1) as (_, (right,)),
+            far_gateway(catalog, folder, right, redis.url, ahead) as wrong,
+        ):
+            await put(right, dated("kept", time.time() - age_s))
+            assert (await wrong.call(*COIN)).source == source
+
+
+async def test_a_large_answer_that_came_meanwhile_is_read_apart_from_its_lease(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        open_sharing_gateways(catalog, tmp_path, redis.url, 1) as (upstream, (gateway,)),
+    ):
+        lease = await _key(gateway, gateway._binder.bind(*COIN).key, "lease")
+        await redis.tell("SET", lease, "gone 7", "PX", "60000")
+        calling = asyncio.create_task(gateway.call(*COIN))
+        await until(lambda: gateway.answers.under_way)
+        large = token_hex(2 * DECODED_AT_ONCE)
+        await put(gateway, dated(large, time.time()))
+        await redis.tell("DEL", lease)
+        result = await calling
+        assert (result.source, upstream.requests.total()) == ("cached", 0)
+        assert result.value == large

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from cache import Entry
 from cache.shared import Ended, Held, Lease, Leases, SharedStore, SharedTier, StoreError
 from cache.shared.place import BUCKETS, Places
-from tests.support.redis import RedisServer, needs_redis, redis_server
+from tests.support.redis import RedisServer, needs_redis, redis_server, relayed
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
@@ -31,8 +32,10 @@ class Opened:
 
 
 @asynccontextmanager
-async def opened(redis: RedisServer, most: int = 2**30) -> AsyncIterator[Opened]:
-    async with SharedStore.open(redis.url) as store:
+async def opened(
+    redis: RedisServer, most: int = 2**30, url: str | None = None
+) -> AsyncIterator[Opened]:
+    async with SharedStore.open(url or redis.url) as store:
         places = Places(store, "simulated-0")
         async with (
             Leases.open(store, places) as leases,
@@ -133,6 +136,30 @@ async def test_a_lease_that_was_lost_ends_no_later_one_and_its_answer_replaces_n
         found = await other.tier.get("k")
         assert found is not None
         assert found.data == b'"new"'
+
+
+async def test_a_large_answer_on_its_way_delays_neither_leases_nor_beats(tmp_path: Path) -> None:
+    async with (
+        redis_server(tmp_path) as redis,
+        relayed(redis) as relay,
+        opened(redis) as near,
+        opened(redis, url=relay.url) as far,
+    ):
+        near.tier.put("large", entry(b'"%b"' % token_hex(2**20).encode()), 60.0)
+        await near.written()
+        relay.most = 2**19
+        reading = asyncio.create_task(far.tier.get("large"))
+        await until(lambda: relay.stuck)
+        for number in range(10):
+            assert isinstance(await far.leases.acquire(f"k{number}"), Lease)
+        lease = await far.leases.acquire("large")
+        assert isinstance(lease, Lease)
+        assert (lease.entry, lease.is_large) == (None, True)
+        assert await reading is None
+        relay.heard.clear()
+        await until(lambda: relay.heard.count(b"gateways}") + relay.heard.count(b":gateways") > 2)
+        assert not far.store.is_away
+        assert not far.store.failures["lost"]
 
 
 async def test_a_lease_is_renewed_while_it_is_held(tmp_path: Path) -> None:
