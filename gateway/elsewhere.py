@@ -29,7 +29,9 @@ MESSAGE_BYTES = 4 * 2**20
 AT_ONCE = 64
 WAIT_S = 0.5
 ALIVE_MS = 4_000
-"""How long a process that reads its inbox no more counts as living."""
+"""How long a process that reads its inbox no more counts as living. A caller learns of its end
+`WAIT_S` later.
+"""
 
 
 class Inbox:
@@ -44,6 +46,7 @@ class Inbox:
         self._awaited: dict[int, asyncio.Future[bytes]] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._sure_from = 0.0  # the loop's time from which a process without a sign of life is dead
 
     @classmethod
     @asynccontextmanager
@@ -77,7 +80,10 @@ class Inbox:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._post(name, orjson.dumps(message))
-                return await awaited
+                while not (await asyncio.wait([awaited], timeout=WAIT_S))[0]:
+                    if not await self._store.ask("EXISTS", self._alive(name)):
+                        raise self._dead()
+                return awaited.result()
         except TimeoutError:
             text = f"the gateway that holds this session did not answer within {timeout_s:.3g} s"
             raise UpstreamFault("timeout", text) from None
@@ -92,11 +98,18 @@ class Inbox:
         if len(message) > MESSAGE_BYTES:
             raise UpstreamFault("too_large", f"a call has at most {MESSAGE_BYTES} bytes")
         keys = [self._inbox(name), self._alive(name)]
-        said = await self._store.run("post", keys, [message, MOST_MESSAGES, 60_000], lane="long")
+        said = await self._store.run("post", keys, [message, MOST_MESSAGES, 60_000], lane="writes")
         if said == 0:
-            raise UpstreamFault("gone", "the gateway that held this session has ended")
+            raise self._dead()
         if said < 0:
             raise UpstreamFault("full", "the gateway that holds this session has too much to do")
+
+    def _dead(self) -> UpstreamFault:
+        """What it means that a process shows no life; in Redis no sign of it lasts for long."""
+        if asyncio.get_running_loop().time() < self._sure_from:
+            text = "the gateway that holds this session has not been heard of since Redis was away"
+            return UpstreamFault("unreachable", text, retry_after_s=ALIVE_MS / 1e3)
+        return UpstreamFault("gone", "the gateway that held this session has ended")
 
     async def _read_often(self) -> None:
         while not self._closing:
@@ -110,6 +123,7 @@ class Inbox:
                 await self._show_life()
             except Exception as error:  # noqa: BLE001 - whatever the library raises
                 log.debug("the inbox can't be read: %s", error)
+                self._sure_from = asyncio.get_running_loop().time() + ALIVE_MS / 1e3
                 await asyncio.sleep(WAIT_S)
 
     def _take(self, text: bytes) -> None:

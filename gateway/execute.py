@@ -6,6 +6,9 @@ attempts have full jitter. An upstream's own Retry-After is honoured, also by la
 waits beyond the deadline, and no host is retried more often than its retry budget allows.
 If a request fails because its kept connection had ended, it is sent once more within its slot, on a
 fresh connection, and counts as another attempt.
+
+No host bears a call of a session (`execute_in_session`), so it takes no slot. If the gateway that
+holds one session is dead, that says nothing about the others.
 """
 
 import asyncio
@@ -130,6 +133,27 @@ async def execute(
         return CallError.from_fault(fault)
     except NotAdmitted as denied:  # before a retry: the last attempt's fault says more
         return CallError.from_fault(last) if last is not None else denied.error
+
+
+async def execute_in_session(
+    adapter: Adapter,
+    bound: BoundCall,
+    flight: Flight[Any],
+    settings: GatewaySettings,
+    client: str,
+) -> Answer | CallError:
+    """As `execute`, for a session of a recorded market."""
+    left_s = flight.deadline - asyncio.get_running_loop().time()
+    timeout_s = max(min(settings.attempt_timeout_s, left_s), 0.0)
+    flight.attempts += 1
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await adapter.fetch(bound.plan.manifest, bound.arguments, timeout_s, client)
+    except UpstreamFault as fault:
+        return CallError.from_fault(fault)
+    except TimeoutError:
+        text = f"the market did not answer within {timeout_s:.3g} s"
+        return CallError.from_fault(UpstreamFault("timeout", text, retryable=True))
 
 
 def _wait_s(state: RetryCallState) -> float:

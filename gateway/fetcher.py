@@ -20,10 +20,11 @@ from adapters.market.adapter import MarketAdapter
 from cache import Clock, Entry, Flight, Flights, Kept, Recorder
 from cache.flight import Late
 from gateway.errors import CallError, ErrorCode
-from gateway.execute import execute
+from gateway.execute import execute, execute_in_session
 from gateway.kept import KeptAnswers
 from gateway.outcome import Outcome, Wanted
 from gateway.recorded import recorded_now, row_of_answer
+from gateway.result import ProvenanceSource
 from gateway.settings import GatewaySettings
 from gateway.shapes.watch import ShapeWatch
 from gateway.shared_flights import SharedFlights
@@ -154,11 +155,15 @@ class Fetcher:
 
     async def _execute(self, call: Wanted, flight: Flight[Outcome]) -> Outcome:
         """Run one execution, as the module docstring says."""
-        bound, plan = call.bound, call.bound.plan
-        upstream = "recorded" if plan.manifest.source == "market" else self._settings.upstream
-        adapter, host = self._adapters[plan.manifest.source], self._hosts.of(plan.manifest)
-        started = time.perf_counter()
-        answer = await execute(adapter, host, bound, flight, self._settings, call.client)
+        bound, plan, settings = call.bound, call.bound.plan, self._settings
+        adapter, started = self._adapters[plan.manifest.source], time.perf_counter()
+        upstream: ProvenanceSource = settings.upstream
+        if plan.manifest.source == "market":
+            upstream = "recorded"
+            answer = await execute_in_session(adapter, bound, flight, settings, call.client)
+        else:
+            host = self._hosts.of(plan.manifest)
+            answer = await execute(adapter, host, bound, flight, settings, call.client)
         if isinstance(answer, CallError):
             return Outcome(error=answer, source=upstream, attempts=flight.attempts)
         make = partial(

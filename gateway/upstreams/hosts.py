@@ -234,6 +234,8 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
     """
     plans: dict[str, dict[str, Any]] = {}
     for manifest in catalog:
+        if manifest.source == "market":  # it has no host
+            continue
         plan = plans.setdefault(host_of(manifest), {})
         for name, limit in manifest.limits or ():
             if limit is not None:

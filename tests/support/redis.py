@@ -39,25 +39,26 @@ class Relay:
     async def _serve(
         self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        from_redis, to_redis = await asyncio.open_connection("127.0.0.1", port)
         try:
+            from_redis, to_redis = await asyncio.open_connection("127.0.0.1", port)
             async with asyncio.TaskGroup() as ways:
                 ways.create_task(self._listen(reader, to_redis))
                 ways.create_task(self._answer(from_redis, writer))
         except* OSError:
             pass
         finally:
-            to_redis.close()
             writer.close()
 
     async def _listen(self, reader: asyncio.StreamReader, to_redis: asyncio.StreamWriter) -> None:
-        while said := await reader.read(2**16):
-            self.heard += said
-            if self.until is not None and self.until.encode() in said:
-                self.open.clear()
-            to_redis.write(said)
-            await to_redis.drain()
-        to_redis.close()
+        try:
+            while said := await reader.read(2**16):
+                self.heard += said
+                if self.until is not None and self.until.encode() in said:
+                    self.open.clear()
+                to_redis.write(said)
+                await to_redis.drain()
+        finally:
+            to_redis.close()
 
     async def _answer(self, from_redis: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         passed = 0

@@ -9,11 +9,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from pydantic import SecretStr
 
-from tests.support.markets import DATES, DAYS, day, write_market
-from tests.support.redis import RedisServer, needs_redis, redis_server
+from gateway import ErrorCode
+from tests.support.markets import DATES, DAYS, act, day, market_gateway, opened, write_market
+from tests.support.redis import RedisServer, needs_redis, redis_server, relayed
 from tests.support.servers import Server, server
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
 
@@ -51,8 +53,8 @@ async def test_a_session_is_reached_through_every_gateway_and_every_worker(tmp_p
         redis_server(tmp_path) as redis,
         servers(redis, tmp_path, 2, *options) as (one, other),
     ):
-        opened = [await call(one.url, "market_open", symbols="AAA", **DATES) for _ in range(4)]
-        sessions = [answer["data"]["session"] for _, answer in opened]
+        begun = [await call(one.url, "market_open", symbols="AAA", **DATES) for _ in range(4)]
+        sessions = [answer["data"]["session"] for _, answer in begun]
         for number in range(DAYS):
             for session in sessions:
                 status, seen = await call(other.url, "market_observe", session=session)
@@ -70,6 +72,60 @@ async def test_a_session_is_reached_through_every_gateway_and_every_worker(tmp_p
         ended = f"{'0' * 16}.0-{'0' * 32}"
         status, gone = await call(other.url, "market_observe", session=ended)
         assert (status, gone["error"]["code"]) == (404, "not_found")
+
+
+async def test_a_killed_gateway_takes_no_session_of_another_with_it(tmp_path: Path) -> None:
+    market = str(write_market(tmp_path / "market"))
+    async with (
+        redis_server(tmp_path) as redis,
+        servers(redis, tmp_path, 2, "--market", market) as (one, other),
+    ):
+        own, lost = [
+            (await call(running.url, "market_open", symbols="AAA", **DATES))[1]["data"]["session"]
+            for running in (one, other)
+        ]
+        other.process.kill()
+        calls = [
+            asyncio.create_task(call(one.url, "market_observe", session=lost)) for _ in range(40)
+        ]
+        async with asyncio.timeout(PATIENCE_S / 2):
+            for number in range(DAYS):
+                status, seen = await call(one.url, "market_observe", session=own)
+                assert (status, seen["data"]["date"]) == (200, day(number))
+                trade = {"session": own, "date": day(number), "action": "buy"}
+                assert (await call(one.url, "market_trade", **trade))[0] == 200
+            ended = {
+                (status, said["error"]["code"]) for status, said in await asyncio.gather(*calls)
+            }
+        assert ended == {(404, "not_found")}
+        assert "market" not in (await get(one.url, "/healthz"))["hosts"]
+
+
+async def test_an_emptied_redis_ends_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until a living gateway could show itself again, its sessions are not called gone."""
+    monkeypatch.setattr("gateway.elsewhere.ALIVE_MS", 60_000)
+    market = write_market(tmp_path / "market")
+    async with (
+        redis_server(tmp_path) as redis,
+        relayed(redis) as relay,
+        market_gateway(market, tmp_path / "a", redis_url=SecretStr(redis.url)) as one,
+        market_gateway(market, tmp_path / "b", redis_url=SecretStr(relay.url)) as other,
+    ):
+        session = await opened(other)
+        relay.open.clear()
+        await redis.kill()
+        await until(lambda: one.answers.store and one.answers.store.is_away)
+        await redis.start()
+        await until(lambda: one.answers.store and not one.answers.store.is_away)
+        early = await act(one, "observe", session=session)
+        assert early.error is not None
+        assert early.error.code is ErrorCode.UPSTREAM_ERROR
+        relay.open.set()
+        async with asyncio.timeout(PATIENCE_S):
+            while not (await act(one, "observe", session=session)).ok:
+                await asyncio.sleep(0.05)
 
 
 async def test_health_counts_all_gateways_and_says_when_redis_is_away(tmp_path: Path) -> None:
