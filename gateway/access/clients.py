@@ -22,7 +22,7 @@ from cache.shared.store import Beat
 from gateway.access import keys
 from gateway.access.keys import KeyEntry
 from gateway.access.rejection import RequestRejected
-from gateway.access.shared_keys import SharedKeys, merged, remembered
+from gateway.access.shared_keys import AT_ONCE, SharedKeys, merged, remembered, unpublished
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, SettingsError
 
@@ -230,6 +230,7 @@ class Clients:
         self._workers = workers
         self._from_settings = keys.settings_entries(settings)
         self._clients: dict[str, tuple[str, Client]] = {}
+        self._allowed: dict[str, KeyEntry] = {}
         self._required = False
         self._text = keys.text_of(self._path)
         self._in_file = keys.entries_in(self._path, self._text)
@@ -239,7 +240,8 @@ class Clients:
         self._untold = False
         if settings.redis_url is not None:
             self._from_others = remembered(self._path)
-        self._admit()
+        for new in self._news():
+            self._apply(*new)
 
     @classmethod
     def load(cls, settings: GatewaySettings, *, workers: int = 1) -> "Clients":
@@ -298,26 +300,42 @@ class Clients:
             raise _unknown()
         return found[1]
 
-    def _admit(self) -> None:
+    async def _admit(self) -> None:
         """Make the known entries, and those of the settings, the only clients that may call."""
+        news = await to_thread.run_sync(self._news)
+        for number, new in enumerate(news, 1):
+            self._apply(*new)
+            if not number % AT_ONCE:
+                await asyncio.sleep(0)
+
+    def _news(self) -> list[tuple[str, KeyEntry | None]]:
+        """The entries that differ from those in force, by id; None for one that may no longer call.
+        Blocks.
+        """
         known_to_us = {entry.id: entry for entry in (*self._from_settings, *self._in_file)}
         entries = merged(self._from_others, known_to_us.values())
-        known: dict[str, tuple[str, Client]] = {}
-        for entry in entries:
-            if entry.revoked_at is not None:
-                continue
-            before = self._clients.get(entry.id)
-            if before is not None and before[0] == entry.sha256:
-                client = before[1]
-                client.change(entry)
-            else:
-                client = Client(entry, workers=self._workers)
-            known[entry.id] = entry.sha256, client
-        for id_, gone in self._clients.items():
-            if known.get(id_) != gone:
-                gone[1].revoke()
-        self._clients = known
         self._required = self._required or bool(entries)
+        before, self._allowed = self._allowed, {e.id: e for e in entries if e.revoked_at is None}
+        return [
+            *((id_, None) for id_ in before.keys() - self._allowed.keys()),
+            *(new for new in self._allowed.items() if _differ(new[1], before.get(new[0]))),
+        ]
+
+    def _apply(self, id_: str, entry: KeyEntry | None) -> None:
+        sha256, client = self._clients.pop(id_, ("", None))
+        if client is not None and entry is not None and sha256 == entry.sha256:
+            client.change(entry)
+        elif client is not None:
+            client.revoke()
+            client = None
+        if entry is not None:
+            client = client or Client(entry, workers=self._workers)
+            self._clients[id_] = entry.sha256, client
+
+    def _learned(self, fetched: tuple[KeyEntry, ...]) -> tuple[tuple[KeyEntry, ...], bool]:
+        """All entries known now, and whether that is news. Blocks."""
+        known = merged(self._from_others, self._in_file, fetched)
+        return known, known != self._from_others
 
     async def _watch(self, check_s: float) -> None:
         complaint = None
@@ -331,7 +349,7 @@ class Clients:
                     if text is None:
                         raise SettingsError(f"clients file {self._path} is gone")
                     self._in_file = await to_thread.run_sync(keys.entries_in, self._path, text)
-                    self._admit()
+                    await self._admit()
                     self._text = text
                     self._changed.set()
                 complaint = None
@@ -356,12 +374,12 @@ class Clients:
             return
         try:
             fetched = await self._shared.fetch()
-            known = merged(self._from_others, self._in_file, fetched)
-            if known != self._from_others:
+            known, is_news = await to_thread.run_sync(self._learned, fetched)
+            if is_news:
                 self._from_others = known
-                self._admit()
+                await self._admit()
                 await to_thread.run_sync(self._shared.remember, known)
-            await self._shared.publish_news(known, fetched)
+            await self._shared.publish(await to_thread.run_sync(unpublished, known, fetched))
             self._untold = False
         except StoreError as error:
             if not self._untold:
@@ -371,6 +389,10 @@ class Clients:
             log.warning("the shared keys can't be kept on this machine: %s", error)
         except Exception:  # otherwise no key could be revoked from here on
             log.exception("keys could not be shared with other gateways")
+
+
+def _differ(entry: KeyEntry, before: KeyEntry | None) -> bool:
+    return entry is not before and entry != before  # most are the same object
 
 
 def _unknown() -> RequestRejected:

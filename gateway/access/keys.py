@@ -10,8 +10,9 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Self
@@ -34,6 +35,10 @@ from manifests.selection import EVERY_TOOL, Selection, SelectionError
 
 NAME_FORM = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and is not 8 hex digits, as ids are"
 
+MOST_KNOWN = 100_000
+"""How many parsed keys are remembered, each about 2 KB."""
+
+_HEAD, _BETWEEN, _TAIL = b'{"clients": [\n', b",\n", b"\n]}\n"
 _NAME = re.compile(r"(?![0-9a-f]{8}\Z)[A-Za-z0-9._-]{1,64}")
 
 
@@ -181,17 +186,36 @@ def text_of(path: Path) -> bytes | None:
         raise SettingsError(f"clients file {path} can't be read: {error.strerror}") from None
 
 
+@lru_cache(MOST_KNOWN)
+def entry_in(text: bytes) -> KeyEntry:
+    """The key in one JSON object. Equal texts give the same object, so that ten thousand keys are
+    neither parsed nor compared anew because one was added. Raises `ValidationError`.
+    """
+    return KeyEntry.model_validate_json(text)
+
+
 def entries_in(path: Path, text: bytes | None) -> tuple[KeyEntry, ...]:
-    """The keys in the contents of a clients file. Raises `SettingsError`."""
+    """The keys in the contents of a clients file. Blocks. Raises `SettingsError`."""
+    if text is None:
+        return ()
     try:
-        return () if text is None else _File.model_validate_json(text).clients
+        if text.startswith(_HEAD) and text.endswith(_TAIL):
+            with suppress(ValidationError):  # somebody has edited it
+                lines = text[len(_HEAD) : -len(_TAIL)].split(_BETWEEN)
+                return _File(clients=tuple(map(entry_in, lines))).clients
+        clients = _File.model_validate_json(text).clients
+        return tuple(entry_in(_text_of(entry)) for entry in clients)
     except ValidationError as error:
         raise SettingsError(f"clients file {path}: {_reason(error)}") from None
 
 
 def text_with(entries: Iterable[KeyEntry]) -> bytes:
-    """The contents of a file with these keys."""
-    return _File(clients=tuple(entries)).model_dump_json(indent=1).encode()
+    """The contents of a file with these keys, one on each line."""
+    return _HEAD + _BETWEEN.join(map(_text_of, entries)) + _TAIL
+
+
+def _text_of(entry: KeyEntry) -> bytes:
+    return entry.model_dump_json().encode()
 
 
 def revoked(entry: KeyEntry) -> KeyEntry:

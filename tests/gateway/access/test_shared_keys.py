@@ -5,9 +5,11 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -15,9 +17,10 @@ from pydantic import SecretStr
 from cache.shared import SharedStore
 from gateway import GatewaySettings
 from gateway.access import keys
-from gateway.access.clients import Clients
+from gateway.access.clients import Client, Clients
 from gateway.access.rejection import RequestRejected
 from gateway.access.shared_keys import copy_of
+from gateway.settings import SettingsError
 from tests.support.redis import RedisServer, needs_redis, redis_server
 from tests.support.waiting import until
 
@@ -138,3 +141,59 @@ async def test_what_changed_while_redis_was_away_is_told_when_it_is_back(tmp_pat
         await until(lambda: a._untold)
         redis.resume()
         await until(lambda: not may_call(b, key))
+
+
+async def test_one_key_more_is_no_work_for_all_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it comes from the file or from Redis, only what changed is parsed and applied."""
+    number, file = 1_000, tmp_path / "a" / "clients.json"
+    digests = [keys.digest_of(f"key {n}") for n in range(number)]
+    file.parent.mkdir()
+    file.write_bytes(
+        keys.text_with(
+            keys.KeyEntry(id=digest[:8], name=f"n{n}", sha256=digest)
+            for n, digest in enumerate(digests)
+        )
+    )
+    work: Counter[str] = Counter()
+
+    def count(owner: object, name: str) -> None:
+        does = getattr(owner, name)
+
+        def counted(*given: Any) -> Any:
+            work[name] += 1
+            return does(*given)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    async with (
+        redis_server(tmp_path) as redis,
+        clients(redis, tmp_path / "a") as a,
+        clients(redis, tmp_path / "b") as b,
+    ):
+        await until(lambda: len(list(b)) == number)
+        count(keys, "is_name")
+        count(Client, "change")
+        made = await asyncio.to_thread(finport, redis, tmp_path / "a", "add", "desk", "--json")
+        key = json.loads(made.stdout)["key"]
+        await until(lambda: may_call(a, key) and may_call(b, key))
+        assert work["change"] == 2, "a new client in each of the two"
+        assert work["is_name"] < 10
+        assert all(may_call(b, f"key {n}") for n in range(number))
+        keys.revoke(file, "n7")
+        await until(lambda: not may_call(b, "key 7"))
+        assert not may_call(a, "key 7")
+        assert len(list(b)) == number
+
+
+async def test_a_file_that_was_edited_by_hand_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "clients.json"
+    _, entry = keys.add(file, "desk")
+    file.write_text(json.dumps(json.loads(file.read_text()), indent=4))
+    assert keys.read(file) == (entry,)
+    file.write_bytes(keys.text_with([entry]).replace(b"desk", b"no name"))
+    with pytest.raises(SettingsError, match=r"a name has 1 to 64.* at clients\.0\.name"):
+        keys.read(file)
+    file.write_bytes(keys.text_with([]))
+    assert keys.read(file) == ()

@@ -17,8 +17,8 @@ from gateway.upstreams.hosts import NotAdmitted
 from gateway.upstreams.quota import Ledger
 from gateway.upstreams.shared_pace import SharedPace
 from manifests import PlanLimits
-from tests.support.redis import RedisServer, needs_redis, redis_server
-from tests.support.waiting import until
+from tests.support.redis import RedisServer, Relay, needs_redis, redis_server, relayed
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
 
@@ -29,7 +29,7 @@ HOST = "coinranking1.p.rapidapi.com"
 
 
 @asynccontextmanager
-async def ledger(redis: RedisServer, folder: Path, quota: int) -> AsyncIterator[Ledger]:
+async def ledger(redis: RedisServer | Relay, folder: Path, quota: int) -> AsyncIterator[Ledger]:
     """The ledger of a machine whose files are in that folder."""
     plans = {HOST: PlanLimits(per_month=quota)}
     async with SharedStore.open(redis.url) as store:
@@ -184,3 +184,31 @@ async def test_without_redis_each_gateway_keeps_to_its_share_of_the_rate(tmp_pat
         assert time.monotonic() - began >= 19 / 25 - 0.02
         for pace in paces:
             await pace.close()
+
+
+async def test_a_caller_that_leaves_while_a_part_is_allotted_loses_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("connection.ANSWER_S", "store.LIMIT_S"):
+        monkeypatch.setattr(f"cache.shared.{limit}", 10 * PATIENCE_S)
+    async with redis_server(tmp_path) as redis, relayed(redis) as relay:
+
+        async def part() -> int:
+            (account,) = (await redis.tell("KEYS", "*:quota:*")).split()
+            return int(await redis.tell("HVALS", account))
+
+        async with ledger(relay, tmp_path, 100) as machine:
+            await machine.take(HOST, 10.0)
+            first = await part()
+            for _ in range(first - 1):
+                await machine.take(HOST, 10.0)
+            relay.until = ":quota:"
+            taking = asyncio.create_task(machine.take(HOST, 10.0))
+            async with asyncio.timeout(PATIENCE_S):
+                while await part() == first:
+                    await asyncio.sleep(0.01)
+            taking.cancel()
+            await asyncio.wait([taking])
+            relay.until = None
+            relay.open.set()
+        assert await part() == first, "what was not sent was given back"
