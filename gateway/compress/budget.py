@@ -1,6 +1,10 @@
-"""How long a shortened answer may be, in tokens of a real vocabulary or in characters."""
+"""How long a shortened answer may be, in tokens of a real vocabulary or in characters, and how long
+making it may take.
+"""
 
+import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -40,7 +44,8 @@ class Budget:
             raise BudgetError(f"no encoding is named {self.encoding!r}; there are: {allowed}")
 
     def size(self, text: str) -> int:
-        """The tokens, or characters, of a text."""
+        """The tokens, or characters, of a text. Raises `TimeoutError` as `check_time` does."""
+        check_time()
         return self.tokens(text) if self.unit == "tokens" else len(text)
 
     def tokens(self, text: str) -> int:
@@ -56,9 +61,30 @@ class Budget:
         return 40 * self.limit
 
     def fits(self, text: str) -> bool:
+        """Whether a text is within the budget. Raises `TimeoutError` as `check_time` does."""
+        check_time()
         if self.unit == "chars":
             return len(text) <= self.limit
         return (text.isascii() and len(text) <= self.limit) or self.tokens(text) <= self.limit
+
+
+@dataclass(slots=True)
+class TimeLimit:
+    """Until when work in a thread may go on, by `time.monotonic`. Its owner may move it."""
+
+    until: float
+
+
+TIME_LIMIT: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)
+
+
+def check_time() -> None:
+    """Raises `TimeoutError` once the work is beyond its time limit, if it has one. A thread can't
+    be ended from outside, so whatever may take long calls this every few milliseconds.
+    """
+    limit = TIME_LIMIT.get()
+    if limit is not None and time.monotonic() >= limit.until:
+        raise TimeoutError
 
 
 budget_of = lru_cache(1_024)(Budget)

@@ -159,12 +159,12 @@ class _Rows:
         if not clocks:
             return set()
         self._understood += clocks
-        timed = (name for name in self._table.columns if is_time_name(name))
+        timed = {*filter(is_time_name, self._table.columns)}
         return {
             place
-            for name in timed
-            for place, cell in enumerate(self._table.column(name))
-            if isinstance(cell, str)
+            for place, row in enumerate(self._table.rows)
+            for name in row.keys() & timed
+            if isinstance(cell := row[name], str)
             and cell.rpartition(" ")[2].removeprefix("0").startswith(clocks)
         }
 

@@ -1,6 +1,6 @@
 """A decoded table: its columns as values, its rows as they are written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -8,6 +8,7 @@ import orjson
 
 from cache import Entry
 from cache.dates import date_of, is_time_name
+from gateway.compress.budget import check_time
 from gateway.compress.cells import day, number
 from gateway.compress.written import read
 
@@ -34,7 +35,7 @@ class Table:
         self._columns: dict[str, list[Any]] = {}
         self._shown: dict[int, Mapping[str, Any]] = {}
         self._days: list[str] | None = None
-        self._is_number: dict[str, bool] = {}
+        self._first_cells: dict[str, Any] | None = None
         timed = (name for name in columns if is_time_name(name))
         dated = next((name for name in timed if any(map(day, self._first(name)))), None)
         self.dated = dated or next((n for n in columns if all(map(_is_date, self._first(n)))), None)
@@ -44,6 +45,7 @@ class Table:
         rows: list[dict[str, Any]] = []
         lines: list[bytes] = []
         for piece in entry.pieces() if entry.rows else ():
+            check_time()
             rows += orjson.loads(piece)
             lines += piece[1:-1].split(b"\n")  # twice as fast as by the comma and the line's end
         return cls(entry.columns or (), rows, lines)
@@ -63,6 +65,7 @@ class Table:
     def column(self, name: str) -> list[Any]:
         """The cells of a column; a missing one is None."""
         if name not in self._columns:
+            check_time()
             own = self._names.get(name, name)  # the very key of the rows is found twice as fast
             try:
                 self._columns[name] = [*map(itemgetter(own), self.rows)]
@@ -72,11 +75,9 @@ class Table:
 
     def is_number(self, name: str) -> bool:
         """Whether the column's first cell that is not null is a number, or a text that is one."""
-        if name not in self._is_number:
-            cells = (row.get(name) for row in self.rows)
-            cell = next((cell for cell in cells if cell is not None), None)
-            self._is_number[name] = number(cell) is not None
-        return self._is_number[name]
+        if self._first_cells is None:
+            self._first_cells = _first_cells(self.columns, self.rows)
+        return number(self._first_cells.get(name)) is not None
 
     def line(self, place: int) -> bytes:
         """The JSON of a row."""
@@ -84,6 +85,7 @@ class Table:
 
     def shown(self, place: int) -> Mapping[str, Any]:
         """A row with its numbers as they are written."""
+        check_time()
         if not self._lines:
             return self.rows[place]
         if place not in self._shown:
@@ -100,6 +102,33 @@ class Table:
     def _first(self, name: str) -> list[Any]:
         """The cells of a column by which it is told whether it holds dates."""
         return [row.get(name) for row in self.rows[:3]]
+
+
+def _first_cells(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The first cell of each column that is not null. Of a row only columns without one are looked
+    at, so a table of many columns with few cells each costs no more than its cells.
+    """
+    found: dict[str, Any] = {}
+    missing = {*columns}
+    for row in rows:
+        there = {name: row[name] for name in row.keys() & missing if row[name] is not None}
+        found |= there
+        missing.difference_update(there)
+        if not missing:
+            break
+    return found
+
+
+def in_order(columns: Sequence[str]) -> Callable[[Mapping[str, Any]], Sequence[str]]:
+    """Which of these columns a row has, in their order; it takes no longer than the row is."""
+    places = {name: at for at, name in enumerate(columns)}
+
+    def names(row: Mapping[str, Any]) -> Sequence[str]:
+        if len(row) < len(columns):
+            return sorted(row.keys() & places.keys(), key=places.__getitem__)
+        return [name for name in columns if name in row]
+
+    return names
 
 
 def _is_date(cell: object) -> bool:

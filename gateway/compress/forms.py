@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.compress.budget import Budget
 from gateway.compress.cut import cut
-from gateway.compress.decoded import Table
+from gateway.compress.decoded import Table, in_order
 from gateway.compress.toon import scalar, table_header
 from gateway.compress.written import Written, json_text
 
@@ -23,11 +23,14 @@ _TO_QUOTE = re.compile(r'[ #]|.* \Z|.*[,"\n\r]|\Z', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a table is written: a header for a number of rows, if it has one, and a line a row."""
+    """How a table is written: a header for a number of rows, if it has one, and a line a row, by
+    `row` of the columns. If it `has_nulls`, a null cell takes a comma; else it takes nothing.
+    """
 
     name: str
     header: Callable[[Sequence[str], int], str]
-    row: Callable[[Sequence[str], Mapping[str, Any]], str]
+    row: Callable[[Sequence[str]], Callable[[Mapping[str, Any]], str]]
+    has_nulls: bool = True
 
 
 def cheapest(table: Table, columns: Sequence[str], budget: Budget) -> Form:
@@ -36,7 +39,7 @@ def cheapest(table: Table, columns: Sequence[str], budget: Budget) -> Form:
     is_nested = any(isinstance(cell, dict | list) for row in rows for cell in row.values())
 
     def size(form: Form) -> int:
-        lines = (form.row(columns, row) for row in rows)
+        lines = map(form.row(columns), rows)
         return budget.size("\n".join([form.header(columns, len(rows)), *lines]))
 
     return min((_CSV, _JSONL) if is_nested else (_CSV, _TOON, _JSONL), key=size)
@@ -67,15 +70,22 @@ def _csv_header(columns: Sequence[str], _: int) -> str:
     return ",".join(map(cell, columns))
 
 
-def _csv_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
+def _csv_row(columns: Sequence[str]) -> Callable[[Mapping[str, Any]], str]:
     """A row is never an empty line: a null cell that stands alone is written as an empty text."""
-    cells = map(row.get, columns)
-    # nearly all cells are numbers, and a call takes longer than the test
-    return ",".join([c if type(c) is Written else cell(c) for c in cells]) or '""'
+
+    def line(row: Mapping[str, Any]) -> str:
+        cells = map(row.get, columns)
+        # nearly all cells are numbers, and a call takes longer than the test
+        return ",".join([c if type(c) is Written else cell(c) for c in cells]) or '""'
+
+    return line
 
 
-def _toon_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
-    return "  " + ",".join([scalar(_flat(short(row.get(name)))) for name in columns])
+def _toon_row(columns: Sequence[str]) -> Callable[[Mapping[str, Any]], str]:
+    def line(row: Mapping[str, Any]) -> str:
+        return "  " + ",".join([scalar(_flat(short(row.get(name)))) for name in columns])
+
+    return line
 
 
 def _flat(value: object) -> object:
@@ -87,11 +97,16 @@ def _jsonl_header(_: Sequence[str], __: int) -> str:
     return ""
 
 
-def _jsonl_row(columns: Sequence[str], row: Mapping[str, Any]) -> str:
+def _jsonl_row(columns: Sequence[str]) -> Callable[[Mapping[str, Any]], str]:
     """A JSON object without the cells that are null."""
-    return json_text(short({name: row[name] for name in columns if row.get(name) is not None}))
+    names = in_order(columns)
+
+    def line(row: Mapping[str, Any]) -> str:
+        return json_text(short({n: row[n] for n in names(row) if row[n] is not None}))
+
+    return line
 
 
 _CSV = Form("csv", _csv_header, _csv_row)
 _TOON = Form("toon", table_header, _toon_row)
-_JSONL = Form("jsonl", _jsonl_header, _jsonl_row)
+_JSONL = Form("jsonl", _jsonl_header, _jsonl_row, has_nulls=False)

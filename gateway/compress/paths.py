@@ -1,12 +1,13 @@
 """Finds what a question names in a document, as paths to it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from gateway.compress.cells import day
 from gateway.compress.choice import Choice
 from gateway.compress.columns import named_columns, sure
-from gateway.compress.decoded import Table, spaced
+from gateway.compress.decoded import Table, in_order, spaced
 from gateway.compress.question import Question
 from gateway.compress.words import words_of
 
@@ -40,6 +41,7 @@ def named_paths(value: Any, question: Question) -> list[Path]:
     rows: list[Path] = []
     in_table: Path | None = None
     tables = 0
+    words = {*words_of(question.text)}
     for count, (path, item) in enumerate(_walk(value)):
         if count == WALKED:
             break
@@ -48,7 +50,7 @@ def named_paths(value: Any, question: Question) -> list[Path]:
         name = path[-1] if path else None
         if isinstance(name, str):
             fields.setdefault(name, []).append(path)
-            if _is_named(name, question):
+            if _is_named(name, question, words):
                 places.append(path)
         if isinstance(item, str) and 1 < len(item) < 80 and item.lower() in question.text:
             places.append(path[:-1])
@@ -71,12 +73,14 @@ def _is_cell(path: Path, item: Any, table: Path) -> bool:
     return is_within and not isinstance(item, dict | list)
 
 
-def _is_named(key: str, question: Question) -> bool:
-    """Whether the question has this key of an object: a day, or a code with digits or capitals."""
+def _is_named(key: str, question: Question, words: Collection[str]) -> bool:
+    """Whether the question has this key of an object: a day, or a code with digits or capitals.
+    `words` are those of the question.
+    """
     if question.spans and (of := day(key)):
         return any(span.start.isoformat() <= of <= span.end.isoformat() for span in question.spans)
     is_code = key.isupper() and len(key) > 1 and not key.isdigit()
-    return is_code and key.lower() in words_of(question.text)
+    return is_code and key.lower() in words
 
 
 def _rows(path: Path, items: Sequence[Any], question: Question) -> list[Path]:
@@ -88,11 +92,11 @@ def _rows(path: Path, items: Sequence[Any], question: Question) -> list[Path]:
         return []
     table = Table([*dict.fromkeys(name for row in rows[:ROWS] for name in row)], rows)
     choice = Choice.of(table, {}, question)
-    columns = choice.columns[: choice.asked]
+    names = in_order(choice.columns[: choice.asked])
     places = [*choice.first, *choice.rows[:ROWS]]
     if not places and choice.names_columns:
         places = spaced(len(rows), ROWS)
-    return [(*path, at, name) for at in places for name in columns if name in rows[at]]
+    return [*islice(((*path, at, name) for at in places for name in names(rows[at])), NAMED)]
 
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:

@@ -7,9 +7,9 @@ The choice is made in four steps, each as far as the budget allows: rows that th
 with the columns that it names; the other columns; statistics; rows that are evenly spaced.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from cache import Entry
@@ -69,21 +69,22 @@ class _Fitting:
         self._choice = choice
         self._budget = budget
         self._form = cheapest(table, choice.columns, budget)
-        self._sizes: defaultdict[tuple[str, ...], dict[int, int]] = defaultdict(dict)
+        self._sizes: dict[tuple[str, ...], Callable[[int], int]] = {}
 
     def best(self) -> Shortened:
         table, choice = self._table, self._choice
-        count = len(table)
+        count, most = len(table), self._budget.most_bytes
         whole = range(count)
-        if not count or len(table.line(0)) * count < self._budget.most_bytes:
+        is_wide = self._form.has_nulls and count * len(table.columns) > most
+        if not count or (len(table.line(0)) * count < most and not is_wide):
             text = self._text(whole, table.columns, [])
             if self._budget.fits(text):
                 is_cut = MORE in text and any(len(table.line(at)) > CELL_CHARS for at in whole)
                 return Shortened(text, self._form.name, count, len(table.columns), not is_cut)
         columns = tuple(choice.columns[: max(choice.asked, 1)])
         first = [*choice.first, *choice.rows, 0][:1]
-        while len(columns) > 1 and not self._fits(first, columns):
-            columns = columns[:-1]
+        fit = _largest(len(columns), lambda n: self._fits(first, columns[:n]))
+        columns = columns[: max(fit, 1)]
         rows = self._asked_rows(columns)
         columns = self._more_columns(rows, columns)
         stats = self._statistics(rows, columns)
@@ -110,11 +111,12 @@ class _Fitting:
     ) -> int:
         """How many of the rows fit. Four of them tell how many can't."""
         few = [rows[at] for at in spaced(len(rows), 4)]
-        average = sum(self._size_of_row(place, columns) for place in few) / max(len(few), 1)
+        average = sum(map(self._size_with(columns), few)) / max(len(few), 1)
         return _largest(min(len(rows), int(1.5 * self._budget.limit / max(average, 1)) + 2), fits)
 
     def _more_columns(self, rows: Sequence[int], columns: tuple[str, ...]) -> tuple[str, ...]:
-        others = [name for name in self._choice.columns if name not in columns]
+        shown_already = {*columns}
+        others = [name for name in self._choice.columns if name not in shown_already]
         shown = rows or spaced(len(self._table), 4)
 
         def both(count: int) -> tuple[str, ...]:
@@ -130,12 +132,12 @@ class _Fitting:
         """A line for each column that is shown, except dates and codes: those that are asked for
         first, then numbers.
         """
-        asked, table = self._choice.measured, self._table
+        asked, table = {*self._choice.measured}, self._table
         names = [name for name in columns if name != table.dated and not is_code(name)]
         names.sort(key=lambda name: (name not in asked, not table.is_number(name)))
         lines: list[str] = []
         size = self._size_of_head(rows, columns)
-        size += sum(self._size_of_row(place, columns) for place in rows)
+        size += sum(map(self._size_with(columns), rows))
         for name in names[:STATISTICS]:
             line = statistics_of(table, name)
             size += self._budget.size(f"{line}\n")
@@ -185,8 +187,9 @@ class _Fitting:
         not fit only the first ones are written.
         """
         left = self._budget.limit if most is None else most
+        size_of = self._size_with(columns)
         for place in rows:
-            left -= self._size_of_row(place, columns)
+            left -= size_of(place)
             if left < 0:
                 return False
         return self._size_of_head(rows, columns) <= left
@@ -195,16 +198,16 @@ class _Fitting:
         header = self._form.header(columns, len(rows))
         return self._budget.size(f"{self._note(sorted(rows), columns)}\n{header}\n")
 
-    def _size_of_row(self, place: int, columns: tuple[str, ...]) -> int:
-        sizes = self._sizes[columns]
-        if place not in sizes:
-            line = self._form.row(columns, self._table.shown(place))
-            sizes[place] = self._budget.size(f"{line}\n")
-        return sizes[place]
+    def _size_with(self, columns: tuple[str, ...]) -> Callable[[int], int]:
+        """How much of the budget each row takes with these columns."""
+        if columns not in self._sizes:
+            line, shown, size = self._form.row(columns), self._table.shown, self._budget.size
+            self._sizes[columns] = cache(lambda place: size(f"{line(shown(place))}\n"))
+        return self._sizes[columns]
 
     def _text(self, rows: Iterable[int], columns: Sequence[str], stats: Sequence[str]) -> str:
-        places = sorted(rows)
-        lines = [self._form.row(columns, self._table.shown(place)) for place in places]
+        places, line = sorted(rows), self._form.row(columns)
+        lines = [line(self._table.shown(place)) for place in places]
         head = [self._note(places, columns), *stats, self._form.header(columns, len(places))]
         return "\n".join([*filter(None, head), *lines])
 
@@ -213,7 +216,8 @@ class _Fitting:
         if len(rows) == count and len(columns) == len(self._table.columns):
             return ""
         text = f"# {_which(rows, count)}" if rows else f"# no row of {count} fits"
-        left = [name for name in self._table.columns if name not in {*columns}]
+        shown = {*columns}
+        left = [name for name in self._table.columns if name not in shown]
         if not left:
             return text
         named = ", ".join(one_line(name) for name in left[:NAMED])
