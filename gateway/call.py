@@ -323,10 +323,12 @@ class Gateway:
         result.view = shortener.known(entry, budget, context.question)
         if result.view is None:
             limit_s = min(context.deadline_s or math.inf, settings.deadline_s)
+            left_s = limit_s - (time.perf_counter() - started)
+            until = time.monotonic() + left_s
             try:
-                async with asyncio.timeout(limit_s - (time.perf_counter() - started)):
+                async with asyncio.timeout(left_s):
                     result.view = await shortener.make(
-                        entry, bound.plan.manifest, budget, context.question
+                        entry, bound.plan.manifest, budget, context.question, context.client, until
                     )
             except TimeoutError:
                 text = f"the answer could not be shortened within the call's {limit_s:g} s"

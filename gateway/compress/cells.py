@@ -8,6 +8,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from cache.dates import date_of
+from gateway.compress.budget import check_time
 
 COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": lt,
@@ -43,6 +44,7 @@ def day(cell: object) -> str:
     """The day of a cell in a column of dates, as ISO 8601 writes it, or an empty text."""
     if isinstance(cell, str) and cell[4:5] == cell[7:8] == "-":
         return cell[:10]  # nearly all are written so
+    check_time()
     if not isinstance(cell, str | int | float) or isinstance(cell, bool):
         return ""
     text = dashed(str(cell).strip())

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from heapq import nsmallest
 
 from cache.dates import is_time_name
+from gateway.compress.budget import check_time
 from gateway.compress.cells import COMPARE, number
 from gateway.compress.columns import Named, named_columns, sure
 from gateway.compress.days import Days, counted
@@ -70,6 +71,7 @@ def _keys(table: Table) -> list[str]:
     for name in table.columns:
         if len(keys) == KEYS:
             break
+        check_time()
         low = name.lower()
         words = low.replace("_", " ").split()
         is_key = any(word in _KEY_WORDS for word in words) or any(
@@ -134,8 +136,8 @@ class _Rows:
                 continue
             cells = self._table.column(name)
             originals = {_plain(cell): cell for cell in cells}
-            every = sorted(originals, key=lambda cell: (-len(cell), cell))
-            named = [*islice((cell for cell in every if cell and _has(text, cell)), CELLS)]
+            every = (cell for cell in originals if cell and _has(text, cell))
+            named = sorted(every, key=lambda cell: (-len(cell), cell))[:CELLS]
             # "Ping An Bank" rather than "Bank"
             longest = {
                 cell
@@ -205,8 +207,10 @@ class _Rows:
                 numbers = [one for one in numbers if one[0] < 0] or numbers
         count = f"{extreme.count} " if extreme.count > 1 else ""
         self._understood.append(f"{count}{word} {column}")
-        numbers.sort(key=lambda one: (-one[0] if is_highest else one[0], one[1]))
-        return [place for _, place in numbers[: extreme.count]]
+        numbers = nsmallest(
+            extreme.count, numbers, key=lambda one: (-one[0] if is_highest else one[0], one[1])
+        )
+        return [place for _, place in numbers]
 
     def _nearest(self, place: int) -> str | None:
         """The numeric column that is named nearest to a place of the question."""
@@ -230,6 +234,7 @@ def _plain(cell: object) -> str:
 
 def _has(text: str, cell: str) -> bool:
     """Whether a text has a cell, not as a part of another word or number."""
+    check_time()
     return next(_places(text, cell), None) is not None
 
 

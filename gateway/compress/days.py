@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
+from heapq import nlargest, nsmallest
 
 from gateway.compress.columns import Named
 from gateway.compress.decoded import Table
@@ -148,14 +149,14 @@ class Days:
             return [*within[:count]] if oldest else [*within[-count:]][::-1]
         days = self._table.days
         dated = [(day, place) for place in within if (day := days[place])]
-        dated.sort(reverse=not oldest)
         if each:
+            dated.sort(reverse=not oldest)
             taken: defaultdict[str, list[int]] = defaultdict(list)
             for day, place in dated:
                 if len(there := taken[_part(day, each)]) < count:
                     there.append(place)
             return [place for part in sorted(taken, reverse=True) for place in taken[part]][:MOST]
-        return [place for _, place in dated[:count]]
+        return [place for _, place in (nsmallest if oldest else nlargest)(count, dated)]
 
     def _is_of_column(self, one: Period | Recurring) -> bool:
         """Whether the words are a part of a column's name, as those of `近3月`."""

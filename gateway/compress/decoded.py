@@ -64,8 +64,8 @@ class Table:
 
     def column(self, name: str) -> list[Any]:
         """The cells of a column; a missing one is None."""
+        check_time()
         if name not in self._columns:
-            check_time()
             own = self._names.get(name, name)  # the very key of the rows is found twice as fast
             try:
                 self._columns[name] = [*map(itemgetter(own), self.rows)]
@@ -95,12 +95,14 @@ class Table:
     @property
     def days(self) -> list[str]:
         """The day of each row as ISO 8601 writes it; empty where there is none."""
+        check_time()
         if self._days is None:
             self._days = [] if self.dated is None else _days(self.column(self.dated))
         return self._days
 
     def _first(self, name: str) -> list[Any]:
         """The cells of a column by which it is told whether it holds dates."""
+        check_time()
         return [row.get(name) for row in self.rows[:3]]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.compress.budget import Budget
+from gateway.compress.budget import Budget, check_time
 from gateway.compress.cut import MORE, cut
 from gateway.compress.paths import DEPTH, Path, Tree, named_paths, tree_of
 from gateway.compress.question import Question
@@ -111,6 +111,7 @@ class _Pruning:
 
     def _pruned(self, value: Any, detail: _Detail, named: Tree | None, depth: int = 0) -> Any:
         """`named` is the tree below this value, None where the question names nothing."""
+        check_time()
         if depth > DEPTH:
             return MORE
         if isinstance(value, dict):

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from gateway.compress.budget import check_time
 from gateway.compress.cells import day
 from gateway.compress.choice import Choice
 from gateway.compress.columns import named_columns, sure
@@ -45,6 +46,7 @@ def named_paths(value: Any, question: Question) -> list[Path]:
     for count, (path, item) in enumerate(_walk(value)):
         if count == WALKED:
             break
+        check_time()
         if in_table is not None and _is_cell(path, item, in_table):
             continue
         name = path[-1] if path else None
@@ -101,16 +103,24 @@ def _rows(path: Path, items: Sequence[Any], question: Question) -> list[Path]:
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
     """Every value with its path, in their order."""
-    waiting: list[tuple[Path, Any]] = [((), value)]
+    yield (), value
+    waiting = [_parts((), value)]
     while waiting:
-        path, item = waiting.pop()
-        yield path, item
-        if len(path) >= DEPTH:
+        found = next(waiting[-1], None)
+        if found is None:
+            waiting.pop()
             continue
-        if isinstance(item, dict):
-            waiting += [((*path, name), part) for name, part in reversed(item.items())]
-        elif isinstance(item, list):
-            waiting += [((*path, at), item[at]) for at in range(len(item) - 1, -1, -1)]
+        yield found
+        if len(found[0]) < DEPTH:
+            waiting.append(_parts(*found))
+
+
+def _parts(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    """The parts of a value with their paths."""
+    if isinstance(value, dict):
+        yield from (((*path, name), part) for name, part in value.items())
+    elif isinstance(value, list):
+        yield from (((*path, at), part) for at, part in enumerate(value))
 
 
 def tree_of(paths: Sequence[Path]) -> Tree:

@@ -1,24 +1,29 @@
 """Shortened answers for the call pipeline: made aside if they are long, and kept for a while."""
 
 import asyncio
+import math
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import orjson
 from anyio import to_thread
 
+from adapters.shares import Shares
 from cache import Entry, View
 from gateway.compress.answer import Compressed, compress
-from gateway.compress.budget import Budget, is_loaded
+from gateway.compress.budget import TIME_LIMIT, Budget, TimeLimit, is_loaded
 from gateway.compress.extractor import READ, Extractor
 from manifests import Manifest
 
-AT_ONCE = 2**14
-"""Longer answers, in bytes, are shortened in a thread."""
+AT_ONCE, CELLS_AT_ONCE, QUESTION_AT_ONCE = 2**11, 2**10, 2**8
+"""The longest answer, in bytes, the most cells of a table, its rows times its columns, and the
+longest question that take so little (5 ms at the worst) that no thread is needed.
+"""
 
-THREADS = 2
-"""How many answers are shortened at once in threads. One of 32 MB takes 0.3 GB meanwhile."""
+THREADS = 3
+"""How many answers are shortened at once in threads. One of 16 MB takes 0.3 GB meanwhile."""
 
 KEPT_BYTES = 8 * 2**20
 """How much of shortened answers is kept."""
@@ -26,23 +31,37 @@ KEPT_BYTES = 8 * 2**20
 _Key = tuple[str, Budget, str]
 
 
+@dataclass(slots=True)
+class _Work:
+    """An answer that is being shortened, and how many callers wait for it."""
+
+    task: asyncio.Task[View]
+    limit: TimeLimit
+    callers: int = 0
+
+    def end(self) -> None:
+        self.limit.until = -math.inf
+        self.task.cancel()
+
+
 class Shortener:
-    """Shortens answers for one event loop."""
+    """Shortens answers for one event loop. No client can take all threads."""
 
     def __init__(self, extractor: Extractor | None = None) -> None:
         self._extractor = extractor
         self._kept: OrderedDict[_Key, View] = OrderedDict()
         self._bytes = 0
         self._threads = anyio.CapacityLimiter(THREADS)
-        self._making: dict[_Key, asyncio.Task[View]] = {}
+        self._shares = Shares(THREADS)
+        self._making: dict[_Key, _Work] = {}
+        self._in_threads: set[asyncio.Future[Compressed]] = set()
 
     async def aclose(self) -> None:
         """End what is being made."""
-        making = [*self._making.values()]
-        for task in making:
-            task.cancel()
-        if making:
-            await asyncio.wait(making)
+        for work in self._making.values():
+            work.end()
+        if ending := {work.task for work in self._making.values()} | self._in_threads:
+            await asyncio.wait(ending)
 
     def known(self, entry: Entry, budget: Budget, question: str) -> View | None:
         """The answer within the budget, if it is kept."""
@@ -52,29 +71,55 @@ class Shortener:
             self._kept.move_to_end(key)
         return view
 
-    async def make(self, entry: Entry, manifest: Manifest, budget: Budget, question: str) -> View:
+    async def make(
+        self,
+        entry: Entry,
+        manifest: Manifest,
+        budget: Budget,
+        question: str,
+        client: str = "",
+        until: float = math.inf,
+    ) -> View:
         """The answer within the budget, as a text, for a caller to whom it is not `known`. Callers
-        that ask for the same one at once share the work.
+        that ask for the same one at once share the work. It ends when nobody waits for it any more.
+        Raises `TimeoutError` if it goes on beyond `until`, by `time.monotonic`.
         """
         key = entry.digest, budget, question
-        is_short = len(entry.data) <= AT_ONCE and is_loaded(budget.encoding)
+        is_short = (
+            len(entry.data) <= AT_ONCE
+            and (entry.rows or 0) * len(entry.columns or ()) <= CELLS_AT_ONCE
+            and len(question) <= QUESTION_AT_ONCE
+            and is_loaded(budget.encoding)
+        )
         if is_short and (self._extractor is None or not question):
             view = view_of(entry, compress(entry, budget, question, _meanings(manifest)))
             self._keep(key, view)
             return view
-        task = self._making.get(key)
-        if task is None:
-            task = asyncio.create_task(self._made(key, entry, manifest))
-            self._making[key] = task
-            task.add_done_callback(lambda _: self._making.pop(key, None))
-        return await asyncio.shield(task)
+        work = self._making.get(key)
+        if work is None or work.task.done():
+            limit = TimeLimit(until)
+            task = asyncio.create_task(self._made(key, entry, manifest, client, limit))
+            work = self._making[key] = _Work(task, limit)
+        work.limit.until = max(work.limit.until, until)
+        work.callers += 1
+        try:
+            return await asyncio.shield(work.task)
+        finally:
+            work.callers -= 1
+            if not work.callers:
+                work.end()
+                if self._making.get(key) is work:
+                    del self._making[key]
 
-    async def _made(self, key: _Key, entry: Entry, manifest: Manifest) -> View:
+    async def _made(
+        self, key: _Key, entry: Entry, manifest: Manifest, client: str, limit: TimeLimit
+    ) -> View:
         _, budget, question = key
-        made = await self._aside(entry, manifest, budget, question)
+        TIME_LIMIT.set(limit)  # of this task and its threads only
+        made = await self._aside(client, entry, manifest, budget, question)
         is_for_model = question and not made.whole and manifest.intent_type != "transactional"
         if self._extractor is not None and is_for_model:
-            read = await self._aside(entry, manifest, READ, question)
+            read = await self._aside(client, entry, manifest, READ, question)
             extracted = await self._extractor.extracted(read, budget, question, made.of_tokens)
             if extracted is None:
                 return view_of(entry, made)  # it is not kept: the model may answer the next time
@@ -84,12 +129,21 @@ class Shortener:
         return view
 
     async def _aside(
-        self, entry: Entry, manifest: Manifest, budget: Budget, question: str
+        self, client: str, entry: Entry, manifest: Manifest, budget: Budget, question: str
     ) -> Compressed:
-        meanings = _meanings(manifest)
-        return await to_thread.run_sync(
-            compress, entry, budget, question, meanings, limiter=self._threads
+        """What a thread makes. The client has the thread until the work in it has ended, even if
+        nobody waits any more.
+        """
+        await self._shares.take(client)
+        in_thread = asyncio.ensure_future(
+            to_thread.run_sync(
+                compress, entry, budget, question, _meanings(manifest), limiter=self._threads
+            )
         )
+        self._in_threads.add(in_thread)
+        in_thread.add_done_callback(lambda _: self._shares.give_back(client))
+        in_thread.add_done_callback(self._in_threads.discard)
+        return await asyncio.shield(in_thread)
 
     def _keep(self, key: _Key, view: View) -> None:
         size = len(view.data) + len(view.about) + len(key[2])

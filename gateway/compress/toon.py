@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from gateway.compress.budget import check_time
 from gateway.compress.written import Written
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -38,6 +39,7 @@ def scalar(value: object) -> str:
     """A text, a number, a boolean or null."""
     if isinstance(value, Written):
         return value
+    check_time()
     if not isinstance(value, str):
         return orjson.dumps(value).decode()
     is_plain = (
@@ -67,6 +69,7 @@ def _object(value: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 
 def _field(name: str, value: object, depth: int) -> Iterator[str]:
+    check_time()
     margin = "  " * depth
     if isinstance(value, dict):
         yield f"{margin}{_key(name)}:"
