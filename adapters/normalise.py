@@ -1,10 +1,11 @@
 """Turns upstream data into an `Answer`: a table (records of like shape) or a document (any JSON).
 An empty list is a table without rows and columns.
 
-The JSON is ready to send: compact, UTF-8, NaN and infinities as null. A table has one record per
-line, so that rows can be cut without decoding. A cell that JSON can't express does not affect other
-cells: a lone surrogate becomes U+FFFD, anything else null. Frames are read without importing
-pandas, which only the worker process imports.
+The JSON is ready to send: compact, UTF-8, NaN and infinities as null. A number that neither 64 bits
+nor a double can hold becomes a text of its digits, so every reader of the answer, such as orjson,
+has its value. A table has one record per line, so that rows can be cut without decoding. A cell
+that JSON can't express does not affect other cells: a lone surrogate becomes U+FFFD, anything else
+null. Frames are read without importing pandas, which only the worker process imports.
 """
 
 import codecs
@@ -14,8 +15,10 @@ from codecs import BOM_UTF8
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from html import unescape
 from itertools import chain, count, repeat
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -27,7 +30,9 @@ MAX_BYTES = 16 * 2**20
 """The largest answer that is accepted."""
 
 MAX_VALUES = 2**22
-"""The most values in a document: each may cost a later reader of the stored answer 100 bytes."""
+"""The most values in a document: each may cost a later reader of the stored answer 100 bytes. Also
+the most cells of a table, with those that its records lack.
+"""
 
 BLOCK = 1_000
 """Records written at once: each call of orjson takes at least 4 KiB, even for a short text."""
@@ -36,6 +41,7 @@ READ_OF_PAGE = 2**16
 
 _AS_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19  # the digits of 2**63
+_LONGEST_INTEGER = len(str(-(2**63)))
 _LINE_END = orjson.Fragment(b"\n")  # occurs nowhere else: in a string it is escaped
 _NESTED = frozenset({dict, list})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -59,13 +65,15 @@ def from_json(
 
 
 def from_value(value: Any) -> Answer:
-    """Make an answer from a JSON value. Raises `UpstreamFault`: `invalid` if it is nested too
+    """Make an answer from a JSON value. Records that have hardly a name in common are a document:
+    as CSV they would be nothing but commas. Raises `UpstreamFault`: `invalid` if it is nested too
     deeply, `too_large` if the table is over `MAX_BYTES`.
     """
     if isinstance(value, list) and all(map(_is_record, value)):
         names = dict.fromkeys(chain.from_iterable(value))
         columns = tuple(dict.fromkeys(map(_text, names)))
-        return _table(columns, _blocks(value))
+        if len(value) * len(columns) <= MAX_VALUES:
+            return _table(columns, _blocks(value))
     return _document(_dumps(value))
 
 
@@ -89,14 +97,14 @@ def read_json(
 ) -> Any:
     """Read the JSON value of a body in UTF-8 or, if it isn't, in the `charset` of its header.
 
-    NaN, and an integer that Python refuses to read, become null; integers of more than 64 bits stay
-    exact. Raises `UpstreamFault` (`empty`, `invalid`), whose message holds none of `secrets`.
+    NaN becomes null; an integer of more than 64 bits, and a number that is too great for a double,
+    its digits. Raises `UpstreamFault` (`empty`, `invalid`), whose message holds none of `secrets`.
     """
     if body.startswith(BOM_UTF8):
         body = body[len(BOM_UTF8) :]
     if not body or body.isspace():
         raise UpstreamFault("empty", "the upstream sent an empty body", retryable=True)
-    # orjson would silently read an integer of more than 64 bits as a float.
+    # orjson would read an integer of more than 64 bits as a float, and none of 400 digits.
     if _LONG_NUMBER not in body.translate(_AS_NOUGHTS):
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(body)
@@ -108,7 +116,9 @@ def read_json(
     if text is None:
         raise UpstreamFault("invalid", "the upstream sent text that is not UTF-8")
     try:
-        return json.loads(text, parse_constant=lambda _: None, parse_int=_integer)
+        return json.loads(
+            text, parse_constant=lambda _: None, parse_int=_integer, parse_float=_real
+        )
     except RecursionError:
         raise UpstreamFault("invalid", "the upstream's JSON is nested too deeply") from None
     except ValueError as error:
@@ -116,11 +126,18 @@ def read_json(
         raise UpstreamFault("invalid", f"the upstream sent no JSON ({error}): {start!r}") from None
 
 
-def _integer(digits: str) -> int | None:
-    try:
-        return int(digits)
-    except ValueError:  # Python refuses more than some 4,300 digits, which would take too long
-        return None
+def _integer(digits: str) -> int | str:
+    short = int(digits) if len(digits) <= _LONGEST_INTEGER else None
+    return short if short is not None and _has_64_bits(short) else digits
+
+
+def _real(digits: str) -> float | str:
+    value = float(digits)
+    return value if isfinite(value) else digits
+
+
+def _has_64_bits(value: int) -> bool:
+    return -(2**63) <= value < 2**64
 
 
 def _decoded(body: bytes | bytearray, charset: str | None) -> str | None:
@@ -237,7 +254,7 @@ def _writable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_writable(item) for item in value]
     if isinstance(value, int):
-        return value if value.bit_length() < 64 else _long_integer(value)
+        return value if _has_64_bits(value) else str(Decimal(value))  # `str(value)` has a limit
     if value is None or isinstance(value, float | orjson.Fragment):
         return value
     try:
@@ -248,14 +265,6 @@ def _writable(value: Any) -> Any:
 
 def _text(text: str) -> str:
     return _LONE_SURROGATE.sub("\ufffd", text)
-
-
-def _long_integer(value: int) -> orjson.Fragment | None:
-    """Write an integer that orjson can't; None if it has more digits than Python writes."""
-    try:
-        return orjson.Fragment(str(value).encode())
-    except ValueError:
-        return None
 
 
 def _is_record(value: object) -> bool:

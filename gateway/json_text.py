@@ -52,7 +52,7 @@ def read_json(text: bytes | bytearray, *, in_thread: bool = False) -> Any:
     if len(text) > AT_ONCE and not in_thread:
         raise orjson.JSONDecodeError("too long to be searched for names that stand twice", "", 0)
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
+        return json.loads(text, object_pairs_hook=_object, parse_int=orjson.loads)
     except RecursionError:
         raise orjson.JSONDecodeError("nested too deeply", "", 0) from None
 
@@ -100,8 +100,3 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     marked = Repeating(value)
     marked.repeated = tuple(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
     return marked
-
-
-def _integer(digits: str) -> int | float:
-    """Read an integer as orjson does."""
-    return int(digits) if len(digits) < 20 else float(digits)

@@ -190,9 +190,7 @@ def _fintoolbench(manifest: Manifest, _strict: bool, _tags: bool) -> dict[str, A
         "parameters": {
             "type": "object",
             "properties": properties,
-            "required": [
-                p.name for p in manifest.parameters if p.required and p.default is None
-            ],
+            "required": [p.name for p in manifest.parameters if p.required and p.default is None],
         },
         "financial_tags": {
             "timeliness": manifest.timeliness,

@@ -27,11 +27,11 @@ CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 
 ENVELOPE = "X-Finport-Envelope"
 
-AT_ONCE = 2**14
-"""Bytes of a table that is written as CSV on the event loop; a longer one is in a thread."""
+CELLS_AT_ONCE = 2**11
+"""More cells, rows times columns, are written in a thread."""
 
-CSV_PIECE = 2**18
-"""Bytes of a table that are written as CSV at a time: 20 ms of a thread."""
+CELLS_OF_PIECE = 2**15
+"""Cells of a long table that are written as CSV at a time: 20 ms of a thread."""
 
 
 @lru_cache(256)
@@ -80,11 +80,13 @@ async def _written(
 ) -> web.StreamResponse:
     said = json.dumps(envelope, separators=(",", ":"))
     headers = {**headers, hdrs.VARY: hdrs.ACCEPT, ENVELOPE: said}
-    if form == CSV and len(data) >= LONG:
-        return await _csv_in_pieces(request, data, columns, headers)
+    cells = (data.count(b"\n") + 1) * len(columns)
+    if form == CSV and (cells > CELLS_OF_PIECE or len(data) >= LONG):
+        size = len(data) * CELLS_OF_PIECE // max(cells, CELLS_OF_PIECE)
+        return await _csv_in_pieces(request, data, size, columns, headers)
     try:
         make = partial(_arrow if form == ARROW else _csv, data, columns)
-        if form == ARROW or len(data) > AT_ONCE:
+        if form == ARROW or cells > CELLS_AT_ONCE:
             connection = connection_of(request)
             body = await connection.outbox.made(connection, make)
         else:
@@ -95,7 +97,11 @@ async def _written(
 
 
 async def _csv_in_pieces(
-    request: web.BaseRequest, data: bytes, columns: tuple[str, ...], headers: Mapping[str, str]
+    request: web.BaseRequest,
+    data: bytes,
+    size: int,
+    columns: tuple[str, ...],
+    headers: Mapping[str, str],
 ) -> web.StreamResponse:
     """Write each piece of a long table once the client has read the one before."""
     connection = connection_of(request)
@@ -112,7 +118,7 @@ async def _csv_in_pieces(
     if request.method == hdrs.METH_HEAD:
         return response
     with connection.outbox.waiting(connection, (data,)):
-        for n, piece in enumerate(pieces_of(data, CSV_PIECE)):
+        for n, piece in enumerate(pieces_of(data, size)):
             make = partial(_csv, piece, columns, compress, with_head=n == 0)
             await response.write(await connection.outbox.made(connection, make))
         await response.write_eof(end())
