@@ -3,16 +3,23 @@
 import csv
 import io
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from aiohttp import web
 
-from tests.support.gateways import ServedGateway
+from manifests import Catalog
+from tests.support.gateways import ServedGateway, open_served_gateway
+from tests.support.upstreams import Handler, upstream
 
 pytestmark = pytest.mark.anyio
 
 ARROW = "application/vnd.apache.arrow.stream"
 TOOL = "stock_zh_a_hist"
+COIN = "get_coin"
 HIST = {"symbol": "600519", "start_date": "20230101", "end_date": "20240630"}
 
 
@@ -94,3 +101,95 @@ async def test_what_is_no_table_says_so_in_json(
     async with served.client.post(url, json=arguments, headers={"Accept": "text/csv"}) as got:
         assert got.status == status
         assert said in (await got.json())["error"]["message"]
+
+
+def sending(body: Callable[[str], str]) -> Handler:
+    """An upstream that sends a body for each coin."""
+
+    async def answer(request: web.Request) -> web.Response:
+        text = body(request.path.rsplit("/", 1)[-1])
+        return web.Response(text=text, content_type="application/json")
+
+    return answer
+
+
+LONG = "7" * 400
+ODD: dict[str, tuple[str, object]] = {
+    "400-digits": (LONG, LONG),
+    "5000-digits": ("-" + "7" * 5_000, "-" + "7" * 5_000),
+    "over-64-bits": (f"{2**64}", f"{2**64}"),
+    "64-bits": (f"{2**64 - 1}", 2**64 - 1),
+    "over-a-double": ("1e400", "1e400"),
+    "infinity": ("-Infinity", None),
+    "half-a-character": ('"\\ud800"', "\ufffd"),
+}
+
+
+@pytest.mark.parametrize("mode", ["live", "record"])
+async def test_whatever_number_an_upstream_sends_every_form_of_the_answer_has_it(
+    catalog: Catalog, tmp_path: Path, mode: str
+) -> None:
+    settings = {"mode": mode, "snapshot": tmp_path / "s.snap" if mode == "record" else None}
+
+    def body(name: str) -> str:
+        rows = (f'{{"k":{n},"a":{ODD[name][0]}}}' for n in range(9))
+        return f"[{','.join(rows)}]"
+
+    async with (
+        upstream(sending(body)) as origin,
+        open_served_gateway(catalog, tmp_path, rapidapi_base_url=origin, **settings) as served,
+    ):
+        for name, (_, value) in ODD.items():
+            await check_forms(served, name, value, has_handle=mode == "live")
+
+
+async def check_forms(served: ServedGateway, name: str, value: object, *, has_handle: bool) -> None:
+    """Every form of the answer about a coin has this value in all rows."""
+    url, text = f"{served.url}/v1/tools/{COIN}", "" if value is None else str(value)
+
+    async def asked(query: str = "", **head: str) -> bytes:
+        async with served.client.post(url + query, json={"uuid": name}, headers=head) as got:
+            assert got.status == 200, name
+            return await got.read()
+
+    answer = orjson.loads(await asked("?max_rows=1"))
+    assert answer["data"] == [{"k": 0, "a": value}]
+    rows = csv.DictReader(io.StringIO((await asked(Accept="text/csv")).decode()))
+    assert [row["a"] for row in rows] == [text] * 9
+    assert orjson.loads(await asked("?max_tokens=50"))["compression"]["tokens"] <= 50
+    result = await served.local.gateway.call(COIN, {"uuid": name})
+    assert result.value[0] == {"k": 0, "a": value}
+    if has_handle:
+        compared = f"contains '{text[:1_000]}'" if len(text) > 1_000 else f"= '{text}'"
+        where = f"a {compared} and k > 6" if text else "a is null and k > 6"
+        page = f"{served.url}/v1/results/{answer['handle']}"
+        async with served.client.get(page, params={"where": where, "columns": "a"}) as got:
+            assert orjson.loads(await got.read())["data"] == [{"a": value}] * 2
+    arrow = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    cells = arrow.ipc.open_stream(await asked(Accept=ARROW)).read_all().column("a").to_pylist()
+    # in Arrow integers over 63 bits are texts
+    assert [None if cell is None else str(cell) for cell in cells] == [text or None] * 9
+
+
+def wide(count: int) -> str:
+    return json.dumps([{f"k{n}": n} for n in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("count", "accept", "status"), [(2_000, "text/csv", 200), (10_000, "text/csv", 406)]
+)
+async def test_records_with_hardly_a_name_in_common_are_no_table_once_they_are_many(
+    catalog: Catalog, tmp_path: Path, count: int, accept: str, status: int
+) -> None:
+    async with (
+        upstream(sending(lambda _: wide(count))) as origin,
+        open_served_gateway(catalog, tmp_path, rapidapi_base_url=origin) as served,
+    ):
+        url = f"{served.url}/v1/tools/{COIN}"
+        async with served.client.post(url, json={"uuid": "x"}, headers={"Accept": accept}) as got:
+            assert got.status == status
+            if status == 406:
+                assert "is a document" in (await got.json())["error"]["message"]
+                return
+            found = await got.text()
+        assert found.count("\n") == count + 1
