@@ -128,7 +128,9 @@ class Days:
             edge = start.isoformat()
             days = {day for day in self._table.days if day and (day < edge) == near.is_before}
             there = sorted(days - {edge}, reverse=near.is_before)[: min(near.count, MOST)]
-            return date.fromisoformat(there[-1]) if there else None
+            with suppress(ValueError):  # cells may be no days of the calendar
+                return date.fromisoformat(there[-1]) if there else None
+            return None
         if isinstance(near.unit, int):
             apart = (sign * (start.weekday() - near.unit) - 1) % 7 + 1 + 7 * (near.count - 1)
             return start - timedelta(days=sign * apart)

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -19,7 +20,7 @@ from manifests import Manifest
 
 AT_ONCE, CELLS_AT_ONCE, QUESTION_AT_ONCE = 2**11, 2**10, 2**8
 """The longest answer, in bytes, the most cells of a table, its rows times its columns, and the
-longest question that take so little (5 ms at the worst) that no thread is needed.
+longest question that take so little, a few milliseconds at the worst, that no thread is needed.
 """
 
 THREADS = 3
@@ -141,9 +142,14 @@ class Shortener:
             )
         )
         self._in_threads.add(in_thread)
-        in_thread.add_done_callback(lambda _: self._shares.give_back(client))
-        in_thread.add_done_callback(self._in_threads.discard)
+        in_thread.add_done_callback(partial(self._left, client))
         return await asyncio.shield(in_thread)
+
+    def _left(self, client: str, in_thread: asyncio.Future[Compressed]) -> None:
+        self._in_threads.discard(in_thread)
+        self._shares.give_back(client)
+        if not in_thread.cancelled():
+            in_thread.exception()  # maybe nobody waits for it any more
 
     def _keep(self, key: _Key, view: View) -> None:
         size = len(view.data) + len(view.about) + len(key[2])

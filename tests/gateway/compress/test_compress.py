@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -230,6 +232,74 @@ def test_hostile_questions_cost_little(question: str) -> None:
     made = compress(table(rows), Budget(100), question)
     assert made.tokens <= 100
     assert time.process_time() - started < PATIENCE_S
+
+
+class Name(str):
+    """A column's name whose look-ups are calls of Python, which can be counted."""
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called, in Python and in C."""
+    count = 0
+
+    def seen(_frame: object, event: str, _value: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def sparse(count: int, name: str = "k{}", cell: Any = 1) -> list[dict[str, Any]]:
+    return [{name.format(n): cell} for n in range(count)]
+
+
+def alike(number: int) -> str:
+    """One of many names that share all their words."""
+    return f"foo{'!' * (number % 60)}{'?' * (number // 60)}"
+
+
+@pytest.mark.parametrize("question", ["", "latest close at 10:30, k5 above 3", "the foo"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        sparse,
+        lambda count: sparse(count, "k{} time", "10:30"),
+        lambda count: [{alike(n): n} for n in range(count)],
+        lambda count: [{f"k{n}": n for n in range(count)}, *sparse(count)],
+        lambda count: [{f"k{n}": n for n in range(count)}] * 2,
+        lambda count: [{alike(n): n for n in range(count)}] * 2,
+        lambda count: [{"a": None, "k5": None}] * count + [{"a": 1, "k5": 2}],
+    ],
+    ids=["records", "times", "alike", "whole first", "wide", "wide alike", "null first"],
+)
+def test_a_table_costs_no_more_than_its_cells(
+    rows: Callable[[int], list[dict[str, Any]]], question: str
+) -> None:
+    def work(count: int) -> int:
+        made = table(rows(count))
+        entry = replace(made, columns=tuple(map(Name, made.columns or ())))
+        return calls(lambda: compress(entry, Budget(300), question))
+
+    work(9)  # loads the vocabulary
+    assert work(2_000) < 6 * work(500)
+
+
+@pytest.mark.parametrize("day", ["2024-99-99", "0000-00-00", "2024-1a-01", "9999-12-31"])
+@pytest.mark.parametrize("question", ["the trading day before 5 june 2025", "10 days ago, in may"])
+def test_days_that_do_not_exist_are_no_days(day: str, question: str) -> None:
+    rows = [{"date": day, "close": n} for n in range(90)]
+    assert compress(table(rows), Budget(60), question).tokens <= 60
 
 
 names = st.text(max_size=12)
