@@ -54,7 +54,7 @@ class EndpointEmbedder:
         return vectors
 
 
-def _vectors(body: bytes, texts: int) -> list[list[float]]:
+def _vectors(body: bytes | bytearray, texts: int) -> list[list[float]]:
     """Read the vectors in the order of their texts. Raises `UpstreamFault`."""
     try:
         by_index = {row["index"]: row["embedding"] for row in orjson.loads(body)["data"]}

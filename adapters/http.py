@@ -32,6 +32,7 @@ REFUSAL_BYTES, REFUSAL_S = 2**16, 2.0  # bounds on reading the body of a refusal
 
 _TIMEOUT = aiohttp.ClientTimeout(sock_connect=CONNECT_S)
 _ACCEPTED = {"Accept-Encoding": "gzip, deflate"}
+IDENTITY = {"Accept-Encoding": "identity"}
 _ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
 _ENDED = (
     *(aiohttp.ClientOSError, aiohttp.ServerDisconnectedError),
@@ -130,7 +131,7 @@ async def get(
         ):
             learn(response.status, response.headers)
             is_ok = 200 <= response.status < 300
-            body = await (_body(response, MAX_BYTES) if is_ok else _words(response))
+            body = await (read_body(response, MAX_BYTES) if is_ok else _words(response))
             return Reply(response.status, response.headers, response.charset, body)
     except _NoAnswer as trouble:
         if IS_KEPT.get():
@@ -150,8 +151,10 @@ async def get(
         raise UpstreamFault("unreachable", _BROKE_OFF, retryable=True) from None
 
 
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray:
-    """Read the decompressed body. Closes the connection if it raises `UpstreamFault`."""
+async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray:
+    """Read the body of a session without `auto_decompress`, and decompress it. Raises
+    `UpstreamFault` and closes the connection if it is over `most` bytes or can't be decompressed.
+    """
     try:
         if (response.content_length or 0) > most:
             raise UpstreamFault("too_large", f"the answer is over {most} bytes")
@@ -191,7 +194,7 @@ async def _words(response: aiohttp.ClientResponse) -> bytes | bytearray:
     if 400 <= response.status < 500:
         with suppress(UpstreamFault, aiohttp.ClientError, OSError):  # TimeoutError is an OSError
             async with asyncio.timeout(REFUSAL_S):
-                return await _body(response, REFUSAL_BYTES)
+                return await read_body(response, REFUSAL_BYTES)
     return b""
 
 

@@ -10,6 +10,7 @@ import aiohttp
 
 from adapters.connector import Connector
 from adapters.fault import UpstreamFault, fault_of_status
+from adapters.http import IDENTITY, read_body
 
 
 class OpenAiEndpoint:
@@ -29,31 +30,33 @@ class OpenAiEndpoint:
     ) -> None:
         self._what = what
         self._url = f"{base_url.rstrip('/')}/{route}"
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._key = {"Authorization": f"Bearer {key}"} if key else {}
         self._key_name = key_name
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
 
     def session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=Connector(), timeout=self._timeout, headers=self._headers
+            connector=Connector(),
+            timeout=self._timeout,
+            headers=IDENTITY | self._key,
+            auto_decompress=False,
         )
 
-    async def post(self, session: aiohttp.ClientSession, asked: Any, most: int) -> bytes:
+    async def post(
+        self, session: aiohttp.ClientSession, asked: Any, most: int
+    ) -> bytes | bytearray:
         """The body of an answer of at most so many bytes. Raises `UpstreamFault`."""
         try:
             async with session.post(self._url, json=asked, allow_redirects=False) as response:
-                if response.status == 401 and not self._headers:
+                if response.status == 401 and not self._key:
                     text = f"{self._what} answered 401: no key was sent, set {self._key_name}"
                     raise UpstreamFault("not_configured", text)
                 if response.status != 200:
                     raise fault_of_status(response.status, response.headers.get("Retry-After"))
-                body = bytearray()
-                async for chunk in response.content.iter_any():
-                    body += chunk
-                    if len(body) > most:
-                        response.close()
-                        raise UpstreamFault("too_large", f"{self._what} sent over {most} bytes")
-                return bytes(body)
+                try:
+                    return await read_body(response, most)
+                except UpstreamFault as fault:
+                    raise UpstreamFault(fault.kind, f"{self._what}: {fault}") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             text = f"{type(error).__name__} on the way to {self._what}"
             raise UpstreamFault("unreachable", text, retryable=True) from None

@@ -1,27 +1,36 @@
 """Clients that carry an agent's calls to a gateway, in this process or over HTTP. Either way every
 call leaves one `CallRecord` in the trace.
+
+Over HTTP what answers is not trusted: its answer is bounded and checked, and no redirect is
+followed. What is no envelope becomes an error that says what is wrong with it.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import count
-from typing import Any, Protocol, TypeGuard
+from typing import Annotated, Any, Protocol, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 import aiohttp
 import orjson
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yarl import URL
 
+from adapters.fault import UpstreamFault
+from adapters.http import IDENTITY, read_body
 from bench.environment import GATEWAY_KEY
+from bench.record import Figure, Whole
 from gateway import CallContext, CallRecord, ErrorCode, Gateway, Result
 from gateway.bind import masked, printable, redacted
 from gateway.context import CLIENT, QUERY_CHARS
 from gateway.trace import Trace
+from manifests.problem import first_problem
 
 CONNECTIONS = 256
 
@@ -31,11 +40,18 @@ bound here; the episode's own limit ends it.
 """
 
 HEALTH_S = 10.0
+HEALTH_BYTES = 2**20
+
+BODY_BYTES = 32 * 2**20
+"""The longest answer that is read: twice what a gateway keeps of an upstream's answer."""
+
+READ_AT_ONCE = 2**18
+"""Bytes of an answer from which it is read in a thread: it would hold the event loop for 1 ms."""
 
 LONG = 2**20
 """Bytes of a body from which aiohttp wants a file."""
 
-NO_GATEWAY = "what answered is no gateway"
+_Text = TypeVar("_Text", bytes, bytes | bytearray)
 _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
 
@@ -75,6 +91,13 @@ class Reply:
 
 class GatewayUnreachableError(Exception):
     """No gateway answers at the given URL, or it refuses this client; the text says which."""
+
+
+class NoGatewayError(Exception):
+    """What answered is no gateway; the text says so, and what is wrong with the answer."""
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__(f"what answered is no gateway: {wrong}")
 
 
 class ToolClient(Protocol):
@@ -152,8 +175,10 @@ class HttpClient:
         """The answer of the gateway's `/healthz`. Raises `GatewayUnreachableError`."""
         url, timeout = f"{self._base_url}/healthz", aiohttp.ClientTimeout(total=HEALTH_S)
         try:
-            async with self._session.get(url, timeout=timeout) as response:
-                health = orjson.loads(await response.read())
+            async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
+                health = orjson.loads(await body_of(response, HEALTH_BYTES))
+        except NoGatewayError as error:
+            raise GatewayUnreachableError(f"{self._base_url}: {error}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             text = f"no gateway answers at {self._base_url}: {type(error).__name__}"
             raise GatewayUnreachableError(text) from None
@@ -209,7 +234,7 @@ class HttpClient:
         started: float,
         context: CallContext,
     ) -> CallRecord:
-        error = envelope.get("error") or {}
+        error = {} if envelope["ok"] else envelope["error"]
         provenance = envelope.get("provenance") or {}
         call_id = provenance.get("call_id") or envelope.get("call_id")
         return CallRecord(
@@ -247,16 +272,24 @@ class HttpClient:
                 url = url.with_query(options)
             text = orjson.dumps(arguments)
             given = text if len(text) < LONG else BytesIO(text)
-            async with self._session.post(url, data=given) as response:
-                body = await response.read()
-                envelope = orjson.loads(body)
-        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+            async with self._session.post(url, data=given, allow_redirects=False) as response:
+                body = await body_of(response, BODY_BYTES)
+        except (aiohttp.ClientError, TimeoutError) as error:
             return self._silence(f"the gateway did not answer: {type(error).__name__}")
+        except NoGatewayError as error:
+            return self._silence(str(error))
         except TypeError as error:
             return not_json(error)
-        if not is_envelope(envelope):
-            return self._silence(NO_GATEWAY)
-        return {**envelope, "output": kept_form(envelope)}
+        return await self._read(body, _envelope)
+
+    async def _read(self, text: _Text, read: Callable[[_Text], dict[str, Any]]) -> dict[str, Any]:
+        """The envelope in an answer, or an error of the gateway if there is none."""
+        try:
+            if len(text) < READ_AT_ONCE:
+                return read(text)
+            return await to_thread.run_sync(read, text)
+        except NoGatewayError as error:
+            return self._silence(str(error))
 
     def _silence(self, text: str) -> dict[str, Any]:
         self.unanswered += 1
@@ -268,11 +301,16 @@ class HttpClient:
 async def session_of(key: str | None) -> AsyncIterator[aiohttp.ClientSession]:
     """A session for the calls of one run; `key` is sent in a header and nowhere else."""
     connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-    headers = {CLIENT: f"finbench-{uuid4().hex[:12]}"}  # so that no run starves another
+    # The client's name is one of its own, so that no run starves another.
+    headers = {CLIENT: f"finbench-{uuid4().hex[:12]}", **IDENTITY}
     if key:
         headers["Authorization"] = f"Bearer {key.strip()}"
     async with aiohttp.ClientSession(
-        connector=connector, headers=headers, timeout=CALL_TIMEOUT
+        connector=connector,
+        headers=headers,
+        timeout=CALL_TIMEOUT,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
     ) as session:
         yield session
 
@@ -289,10 +327,83 @@ def options_of(context: CallContext) -> dict[str, Any]:
     return options
 
 
-def is_envelope(value: object) -> TypeGuard[dict[str, Any]]:
-    if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
-        return False
-    return all(isinstance(value.get(part), dict | None) for part in ("error", "provenance"))
+async def body_of(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray:
+    """The body of an answer. Raises `NoGatewayError` if it is over `most` bytes, and for a
+    redirect.
+    """
+    if 300 <= response.status < 400:
+        raise NoGatewayError(f"status {response.status}, a redirect, which is not followed")
+    try:
+        return await read_body(response, most)
+    except UpstreamFault as fault:
+        raise NoGatewayError(str(fault)) from None
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+_Id = Annotated[str, Field(min_length=1, max_length=128)]
+_Count = Annotated[Whole, Field(ge=0)]
+
+
+class _FailureProvenance(_Part):
+    call_id: _Id
+    attempts: _Count
+    source: str | None
+
+
+class _Provenance(_FailureProvenance):
+    source: str
+    upstream: str
+    digest: str
+    age_s: Figure
+
+
+class _Error(_Part):
+    code: _Id
+    fault: _Id
+    message: str
+
+
+class _Answer(_Part):
+    """What an answer must have so that its record has all fields."""
+
+    data: Any
+    rows: _Count | None
+    provenance: _Provenance
+
+
+class _Failure(_Part):
+    """As `_Answer`, for an error. One that belongs to no call has no provenance."""
+
+    error: _Error
+    provenance: _FailureProvenance | None = None
+
+
+def _envelope(text: bytes | bytearray) -> dict[str, Any]:
+    """The envelope in an answer of a gateway, and as `output` the data in the form that the gateway
+    caches. Raises `NoGatewayError`.
+    """
+    envelope = checked(text)
+    return {**envelope, "output": kept_form(envelope)}
+
+
+def checked(text: bytes | bytearray) -> dict[str, Any]:
+    """The envelope in an answer of a gateway. Raises `NoGatewayError`."""
+    try:
+        envelope = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise NoGatewayError("its answer is no JSON") from None
+    if not isinstance(envelope, dict) or not isinstance(envelope.get("ok"), bool):
+        raise NoGatewayError("its answer has no ok, true or false")
+    try:
+        (_Answer if envelope["ok"] else _Failure).model_validate(envelope)
+    except ValidationError as error:
+        raise NoGatewayError(f"its answer's {first_problem(error)}") from None
+    if "compression" in envelope and not isinstance(envelope["data"], str):
+        raise NoGatewayError("its answer has a compression, and data that is no text")
+    return envelope
 
 
 def _part_of(result: Result) -> tuple[int, int] | None:

@@ -23,9 +23,8 @@ import anyio
 import orjson
 
 from bench.client import (
-    NO_GATEWAY,
     HttpClient,
-    is_envelope,
+    checked,
     kept_form,
     not_json,
     options_of,
@@ -232,10 +231,7 @@ class WireClient(HttpClient):
                 asked.timer.cancel()
         if answer is None:
             return await super()._post(tool, arguments, context)
-        if isinstance(answer, bytes):
-            answer = _envelope(answer)
-            return answer or self._silence(NO_GATEWAY)
-        return answer
+        return answer if isinstance(answer, dict) else await self._read(answer, _envelope)
 
     def pump(self) -> None:
         """Put waiting calls on the streams that have room, each on the one with the fewest."""
@@ -289,7 +285,7 @@ class WireClient(HttpClient):
                 asked.broken += 1
                 asked.broken_at = now
             if self._once is None or asked.tool in self._once:
-                text = "the stream of calls ended, and this call is not made twice"
+                text = f"{stream.why}, and this call is not made twice"
                 asked.end(self._silence(f"the gateway did not answer: {text}"))
             elif asked.broken >= ASKED:
                 text = f"the stream of calls broke {ASKED} times"
@@ -316,7 +312,7 @@ class WireClient(HttpClient):
 
     async def _run(self, stream: "_Stream") -> None:
         """Run one stream to its end. Where it can't be opened, end the calls that wait in vain."""
-        why = "the stream of calls ended"
+        why = stream.why
         try:
             await stream.run(self._session, f"{self._base_url}/v1/calls")
         except _NoStreamError as error:
@@ -383,13 +379,14 @@ class _NoStreamError(Exception):
 
 class _Stream:
     """One request that stays open. Its calls are `under_way` until they are answered, also those
-    that nobody waits for any more. `is_proper` says whether the gateway ended it properly. It is
-    `over` once it takes no more calls.
+    that nobody waits for any more. `is_proper` says whether the gateway ended it properly, and
+    `why` why it ended. It is `over` once it takes no more calls.
     """
 
     def __init__(self, client: WireClient) -> None:
         self.under_way: dict[int, _Asked] = {}
         self.is_proper = False
+        self.why = "the stream of calls ended"
         self.over = asyncio.Event()
         self.timer: asyncio.TimerHandle | None = None
         self._client = client
@@ -505,6 +502,7 @@ class _Stream:
 
     def _too_long(self, parts: list[bytes]) -> None:
         """End the call whose answer is too long, if the line says which one it is."""
+        self.why = f"a line on the stream of calls is over {ANSWER_BYTES} bytes"
         asked = self.under_way.pop(_id_of(b"".join(parts)[:64]), None)
         if asked is not None:
             asked.end(None)
@@ -518,7 +516,9 @@ async def _check(response: aiohttp.ClientResponse, most_s: float) -> None:
     """Raises `_NoStreamError` or `_NotNowError` unless a stream was accepted."""
     status = response.status
     if status == 200 and response.content_type == "application/x-ndjson":
-        return
+        if "Content-Encoding" not in response.headers:
+            return
+        raise _NoStreamError("the gateway compresses its streams of calls, which was not asked for")
     if status in _REFUSED:
         async with asyncio.timeout(most_s):
             raise _NoStreamError(f"status {status}", await response.content.read(LINE_BYTES))
@@ -543,16 +543,11 @@ def _id_of(line: bytes) -> int:
     return id_ if type(id_) is int else -1
 
 
-def _envelope(line: bytes) -> dict[str, Any] | None:
-    """The envelope in a line, with the data in the form that the gateway caches; None if the line
-    holds none.
+def _envelope(line: bytes) -> dict[str, Any]:
+    """The envelope in a line, with the data in the form that the gateway caches. Raises
+    `NoGatewayError`.
     """
-    try:
-        envelope = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    if not is_envelope(envelope):
-        return None
+    envelope = checked(line)
     return {**envelope, "output": _data_in(line, envelope) or kept_form(envelope)}
 
 

@@ -21,7 +21,8 @@ from anyio import to_thread
 from yarl import URL
 
 from adapters.connector import Connector
-from adapters.fault import fit_for_message
+from adapters.fault import UpstreamFault, fit_for_message
+from adapters.http import IDENTITY, read_body
 from adapters.mask import mask_of
 from bench.models.completion import (
     MAX_BYTES,
@@ -55,6 +56,8 @@ SEND_AT_ONCE = 2**20  # aiohttp expects longer bodies to be files
 
 _KNOWN_FINISHES = frozenset({"stop", "tool_calls", "length", "content_filter"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+_BROKEN_OFF = "the model's endpoint broke the connection off"
 
 _Answer = tuple[Completion, Usage]
 
@@ -125,8 +128,8 @@ class ModelClient:
         headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream" if stream else "application/json",
-            "Accept-Encoding": "identity",
             "User-Agent": "finport",
+            **IDENTITY,
         }
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
@@ -136,6 +139,7 @@ class ModelClient:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
+            auto_decompress=False,
             proxy=_proxy_of(url),
         ) as session:
             yield cls(session, url, model, api_key, options, retries, attempt_s, key_variable)
@@ -232,8 +236,14 @@ class ModelClient:
                         raise await _refused(response, self._missing)
                     if self._stream and not response.content_type.endswith(("json", "html")):
                         return await _streamed(response)
-                    whole = await _bytes_of(response)
+                    whole = await read_body(response, MAX_BYTES)
             return await _read_whole(whole)
+        except UpstreamFault as fault:
+            if fault.kind == "too_large":
+                raise too_large() from None
+            if fault.retryable:
+                raise _TryAgain(_BROKEN_OFF) from None
+            raise ModelError(f"the model's endpoint: {fault}") from None
         except aiohttp.ConnectionTimeoutError:
             raise _TryAgain("no connection to the model's endpoint in time") from None
         except TimeoutError:
@@ -248,28 +258,18 @@ class ModelClient:
         except aiohttp.ClientResponseError:
             raise _TryAgain("the model's endpoint does not answer in HTTP") from None
         except (aiohttp.ClientError, OSError):
-            raise _TryAgain("the model's endpoint broke the connection off") from None
+            raise _TryAgain(_BROKEN_OFF) from None
 
 
-async def _read_whole(body: bytes) -> _Answer:
+async def _read_whole(body: bytes | bytearray) -> _Answer:
     if len(body) < READ_AT_ONCE:
         return read_answer(body)
     return await to_thread.run_sync(read_answer, body)
 
 
-async def _bytes_of(response: aiohttp.ClientResponse, most: int = MAX_BYTES) -> bytes:
-    """The body. Raises `ModelError` if it is longer."""
-    if (response.content_length or 0) > most:
-        raise too_large()
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > most:
-            raise too_large()
-    return bytes(body)
-
-
 async def _streamed(response: aiohttp.ClientResponse) -> _Answer:
+    if "Content-Encoding" in response.headers:
+        raise ModelError("the model's endpoint compresses its stream, which was not asked for")
     answer = StreamedAnswer()
     async for chunk in response.content.iter_any():
         for at in range(0, len(chunk), STREAM_STEP):
@@ -292,10 +292,10 @@ async def _refused(response: aiohttp.ClientResponse, missing: str | None) -> Exc
     variable of a key that was not sent.
     """
     status, headers = response.status, response.headers
-    body = b""
-    with suppress(ModelError, aiohttp.ClientError, OSError):  # the status is enough
+    body: bytes | bytearray = b""
+    with suppress(UpstreamFault, aiohttp.ClientError, OSError):  # the status is enough
         async with asyncio.timeout(REFUSAL_S):
-            body = await _bytes_of(response, REFUSAL_BYTES)
+            body = await read_body(response, REFUSAL_BYTES)
     words = "a redirect is not followed" if 300 <= status < 400 else error_words(body)
     hint = f" (no key was sent: set {missing})" if missing and status == 401 else ""
     text = f"the model's endpoint answered {status}{hint}{words and f': {words}'}"

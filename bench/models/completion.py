@@ -62,7 +62,7 @@ class Usage:
     output_tokens: int = 0
 
 
-def read_answer(body: bytes) -> tuple[Completion, Usage]:
+def read_answer(body: bytes | bytearray) -> tuple[Completion, Usage]:
     """The completion in the body of a successful response. Raises `ModelError`."""
     said = _object(body)
     choice = _first_choice(said)
@@ -83,7 +83,7 @@ def read_answer(body: bytes) -> tuple[Completion, Usage]:
     return completion, _usage(said.get("usage"))
 
 
-def error_words(body: bytes) -> str:
+def error_words(body: bytes | bytearray) -> str:
     """The message in the body of a failure, in any form that endpoints use; empty if none."""
     try:
         said = orjson.loads(body)
@@ -229,7 +229,7 @@ def _check_name(name: str) -> None:
         raise ModelError(f"the model names a tool in over {MAX_NAME} characters")
 
 
-def _object(text: bytes) -> dict[str, Any]:
+def _object(text: bytes | bytearray) -> dict[str, Any]:
     """A JSON object that does not report an error. Raises `ModelError`."""
     try:
         said = orjson.loads(text)

@@ -137,6 +137,7 @@ class _Webhook:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=WEBHOOK_S),
             headers={"Content-Type": "application/json"},
+            auto_decompress=False,  # no body is read
         ) as session:
             yield cls(url, session)
 

@@ -1,5 +1,6 @@
 """How a run reaches a gateway that is not quite what it expects."""
 
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,11 +9,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bench.client import GatewayUnreachableError, HttpClient
+from bench.client import BODY_BYTES, HEALTH_BYTES, GatewayUnreachableError, HttpClient
 from bench.runs.directory import RunDirectory
+from bench.wire import WireClient
 from gateway import CallContext
+from tests.support.answers import envelope
+from tests.support.upstreams import upstream
 
 pytestmark = pytest.mark.anyio
+
+CONTEXT = CallContext(episode="a.0", step=1)
 
 
 @asynccontextmanager
@@ -75,13 +81,101 @@ async def test_hosts_that_are_told_in_another_form_are_left_out(run: RunDirector
         assert await client.hosts() == {}
 
 
+def but(path: str, value: Any = None) -> dict[str, Any]:
+    """An answer with another value at a place of its envelope, or without that field."""
+    said = envelope(1)
+    *parts, name = path.split(".")
+    place = said
+    for part in parts:
+        place = place[part]
+    place[name] = value
+    if value is None:
+        del place[name]
+    return said
+
+
+FAILED = {"code": "timeout", "fault": "tool", "message": "too late"}
+
+
 @pytest.mark.parametrize(
-    "said", [{"ok": False, "error": "no"}, {"ok": True, "provenance": []}, {"ok": 1}, [], None]
+    ("said", "wrong"),
+    [
+        (None, "no ok"),
+        ([], "no ok"),
+        (but("ok", 1), "no ok"),
+        (but("data"), "data: Field required"),
+        (but("rows", "1"), "rows: "),
+        (but("provenance"), "provenance: Field required"),
+        (but("provenance", []), "provenance: "),
+        (but("provenance.call_id"), "provenance.call_id: Field required"),
+        (but("provenance.call_id", "x" * 10_000), "provenance.call_id: "),
+        (but("provenance.attempts"), "provenance.attempts: Field required"),
+        (but("provenance.attempts", -1), "provenance.attempts: "),
+        (but("provenance.source"), "provenance.source: Field required"),
+        (but("provenance.age_s", "0"), "provenance.age_s: "),
+        (but("compression", {}), "data that is no text"),
+        ({"ok": False}, "error: Field required"),
+        ({"ok": False, "error": "no"}, "error: "),
+        ({"ok": False, "error": {"code": "timeout", "message": "m"}}, "error.fault: "),
+        ({"ok": False, "error": FAILED, "provenance": {"attempts": 1}}, "provenance.call_id: "),
+    ],
 )
-async def test_an_answer_in_another_form_is_a_fault_of_the_gateway(
-    run: RunDirectory, said: Any
+@pytest.mark.parametrize("client_of", [HttpClient, WireClient])
+async def test_an_answer_that_is_no_envelope_is_a_fault_of_the_gateway_that_says_why(
+    run: RunDirectory, client_of: type[HttpClient], said: Any, wrong: str
 ) -> None:
-    async with answering({}, said) as url, HttpClient.open(url, run.calls) as client:
-        reply = await client.call("get_coin", {}, CallContext(episode="a.0", step=1))
+    async with answering({}, said) as url, client_of.open(url, run.calls) as client:
+        reply = await client.call("get_coin", {}, CONTEXT)
     assert (reply.ok, reply.code, reply.fault) == (False, "internal", "gateway")
-    assert reply.message == "what answered is no gateway"
+    assert reply.text().startswith("what answered is no gateway: its answer")
+    assert wrong in reply.text()
+    assert client.unanswered == 1
+
+
+@pytest.mark.parametrize("client_of", [HttpClient, WireClient])
+async def test_a_redirect_is_not_followed(run: RunDirectory, client_of: type[HttpClient]) -> None:
+    heard: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        heard.append(f"{request.headers.get('Authorization')} {await request.text()}")
+        return web.json_response(envelope("stolen"))
+
+    async with upstream(elsewhere) as other:
+
+        async def redirects(request: web.Request) -> web.Response:
+            return web.Response(status=307, headers={"Location": f"{other}{request.path}"})
+
+        async with (
+            upstream(redirects) as url,
+            client_of.open(url, run.calls, "planted") as client,
+        ):
+            with pytest.raises(GatewayUnreachableError, match="status 307, a redirect"):
+                await client.health()
+            reply = await client.call("get_coin", {"uuid": "mine"}, CONTEXT)
+    assert (reply.code, heard) == ("internal", [])
+    assert "status 307, a redirect, which is not followed" in reply.text()
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+async def test_an_answer_is_read_to_a_bound_also_if_it_is_compressed(
+    run: RunDirectory, *, is_packed: bool
+) -> None:
+    sent = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if is_packed else {})
+        await response.prepare(request)
+        packer, blanks = zlib.compressobj(wbits=31), b" " * 2**20
+        for _ in range(8 * BODY_BYTES // len(blanks)):
+            await response.write(packer.compress(blanks) if is_packed else blanks)
+            sent += len(blanks)
+        return response
+
+    async with upstream(endless) as url, HttpClient.open(url, run.calls) as client:
+        reply = await client.call("get_coin", {}, CONTEXT)
+        with pytest.raises(GatewayUnreachableError, match=f"over {HEALTH_BYTES} bytes"):
+            await client.health()
+    assert (reply.code, reply.fault) == ("internal", "gateway")
+    assert reply.text() == f"what answered is no gateway: the answer is over {BODY_BYTES} bytes"
+    assert is_packed or sent < 4 * BODY_BYTES

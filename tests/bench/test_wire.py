@@ -1,6 +1,7 @@
 """Calls of a run over streams: what reaches the agent and the trace, whatever becomes of them."""
 
 import asyncio
+import gzip
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from gateway.access.keys import add, revoke
 from gateway.server import http
 from gateway.server.sockets import bound_socket
 from manifests import Catalog
+from tests.support.answers import envelope
 from tests.support.gateways import (
     HIST,
     ServedGateway,
@@ -272,7 +274,7 @@ class Heard:
 
 
 def answer(call: dict[str, Any], value: int = 1) -> bytes:
-    return orjson.dumps({"id": call["id"], "ok": True, "tool": "t", "data": value}) + b"\n"
+    return orjson.dumps({"id": call["id"], **envelope(value)}) + b"\n"
 
 
 @asynccontextmanager
@@ -290,7 +292,7 @@ async def gateway_of(answers: Answers) -> AsyncIterator[str]:
         return response
 
     async def plain(_: web.Request) -> web.Response:
-        return web.json_response({"ok": True, "tool": "t", "data": "plain"})
+        return web.json_response(envelope("plain"))
 
     app = web.Application()
     app.add_routes([web.post("/v1/calls", calls), web.post("/v1/tools/{name}", plain)])
@@ -356,6 +358,27 @@ async def test_a_line_that_does_not_end_is_not_kept(run: RunDirectory) -> None:
         named, unnamed = await all_of(coins(client, 2))
     assert (named.ok, named.data) == (True, b'"plain"'), "it is asked for in a request of its own"
     assert (unnamed.code, unnamed.fault) == ("internal", "gateway")
+    assert f"a line on the stream of calls is over {ANSWER_BYTES} bytes" in unnamed.text()
+
+
+async def test_a_stream_that_is_compressed_is_not_read(run: RunDirectory) -> None:
+    """Nothing bounds what it becomes. The calls are made by requests of their own."""
+
+    async def calls(_: web.Request) -> web.Response:
+        head = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+        return web.Response(body=gzip.compress(b"\n"), headers=head)
+
+    async def plain(_: web.Request) -> web.Response:
+        return web.json_response(envelope("plain"))
+
+    async def answers(request: web.Request) -> web.StreamResponse:
+        return await (calls if request.path == "/v1/calls" else plain)(request)
+
+    async with upstream(answers) as url, WireClient.open(url, run.calls) as client:
+        (reply,) = await all_of(coins(client, 1))
+        assert client.plain is not None
+        assert "compresses its streams" in client.plain
+    assert (reply.ok, reply.data) == (True, b'"plain"')
 
 
 async def test_a_call_that_may_be_made_once_is_not_asked_again(run: RunDirectory) -> None:
@@ -456,7 +479,7 @@ async def test_a_gateway_without_streams_is_asked_by_plain_requests(run: RunDire
         return web.json_response({"ok": False, "error": {"code": "invalid_request"}}, status=400)
 
     async def plain(_: web.Request) -> web.Response:
-        return web.json_response({"ok": True, "tool": "t", "data": "plain"})
+        return web.json_response(envelope("plain"))
 
     app = web.Application()
     app.add_routes([web.post("/v1/calls", refuse), web.post("/v1/tools/{name}", plain)])

@@ -17,6 +17,19 @@ START = 1_782_810_000.0
 DAY_S = 86_400.0
 
 
+def envelope(data: Any) -> dict[str, Any]:
+    """The envelope of an answer that is no table, as a gateway sends it."""
+    provenance = {"source": "simulated", "upstream": "simulated", "age_s": 0.0, "digest": "d"}
+    return {
+        "ok": True,
+        "tool": "t",
+        "data": data,
+        "columns": None,
+        "rows": None,
+        "provenance": {**provenance, "attempts": 1, "call_id": "c"},
+    }
+
+
 def document(tool: str, value: Any, **more: Any) -> Row:
     """An answer that is JSON of any form."""
     return _row(tool, orjson.dumps(value), None, None, **more)

@@ -271,6 +271,8 @@ async def test_an_answer_that_is_compressed_unasked_is_read() -> None:
         (say(400, b""), "answered 400"),
         (say(body=b" " * (2**24 + 1)), "over 16777216 bytes"),
         (stream(*[b" " * 2**20] * 17), "over 16777216 bytes"),
+        (say(body=gzip.compress(b" " * (2**24 + 1)), Content_Encoding="gzip"), "over 16777216"),
+        (say(body=b"?", Content_Encoding="zstd"), "a content coding that was not asked for"),
     ],
 )
 async def test_what_is_no_answer_is_an_error_at_once(play: Play, text: str, stream: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bench.cli.main import main
+from tests.support.answers import envelope
 
 FINE = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}],
@@ -37,7 +38,7 @@ def answering(*statuses: int) -> Iterator[str]:
             if status:
                 self._say(
                     status,
-                    {**FINE, "ok": True} if status == 200 else {"error": {"message": "not so"}},
+                    {**FINE, **envelope(1)} if status == 200 else {"error": {"message": "not so"}},
                 )
             else:
                 self.close_connection = True
