@@ -292,7 +292,8 @@ class Clients:
     def authenticate(self, presented: str | None) -> Client:
         """The client whose key this is. Raises `RequestRejected` (`unauthorized`)."""
         if not presented:
-            text = f"no key was given: send {HOW_TO_SEND}"
+            where = "a key comes from the gateway's operator, not from OAuth"
+            text = f"no key was given: send {HOW_TO_SEND}; {where}"
             raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text))
         digest = keys.digest_of(presented)
         found = self._clients.get(digest[:8])

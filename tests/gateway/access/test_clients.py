@@ -79,7 +79,8 @@ def test_a_key_that_was_made_opens_and_one_that_was_revoked_does_not(
     for nothing in (None, ""):
         assert refusal(lambda given=nothing: shut.authenticate(given)) == (  # type: ignore[misc]
             ErrorCode.UNAUTHORIZED,
-            "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`",
+            "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`; a key comes "
+            "from the gateway's operator, not from OAuth",
             None,
         )
 

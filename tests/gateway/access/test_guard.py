@@ -211,7 +211,10 @@ def test_a_caller_is_known_by_one_key(given_: list[str], name: str | None) -> No
         assert (context.client, context.grant) == (client.id, client.grant)
 
 
-NO_KEY = "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`"
+NO_KEY = (
+    "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`; a key comes from the "
+    "gateway's operator, not from OAuth"
+)
 TWO_KEYS = (
     "two different keys were given: send one, as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 )

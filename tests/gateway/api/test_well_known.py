@@ -18,7 +18,10 @@ from tests.support.gateways import ServedGateway, open_served_gateway
 pytestmark = pytest.mark.anyio
 
 PROTECTED = "/.well-known/oauth-protected-resource"
-HOW = "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`"
+HOW = (
+    "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`; a key comes from the "
+    "gateway's operator, not from OAuth"
+)
 ANY_HOST = {"Host": "gw.example", "X-Forwarded-Proto": "https"}
 
 
