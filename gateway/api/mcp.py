@@ -21,7 +21,14 @@ from gateway.access.clients import Client
 from gateway.access.guard import Caller
 from gateway.access.rejection import RequestRejected
 from gateway.api.budget import with_budget_in_meta
-from gateway.api.mcp_tools import DEFAULT_LISTING, CursorError, Listing, McpTools, UnknownToolError
+from gateway.api.mcp_tools import (
+    DEFAULT_LISTING,
+    CursorError,
+    Listing,
+    McpTools,
+    UnknownToolError,
+    text_only,
+)
 from gateway.api.requests import is_id
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
@@ -135,6 +142,8 @@ class Mcp:
         match request.method:
             case "tools/call":
                 result = await self._call(request, visitor)
+                if visitor.listing.output_schema == "none":
+                    result = text_only(result)
             case "tools/list":
                 if not is_counted(request, visitor):
                     result = await self._list(request, visitor)

@@ -28,7 +28,7 @@ from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api import mcp
 from gateway.api.mcp import Mcp, McpError, Request, Visitor
-from gateway.api.mcp_tools import MAX_PAGE, Listing, OutputSchema
+from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, MAX_PAGE, Listing, OutputSchema
 from gateway.api.models import NOTHING, RpcAnswers, RpcError, RpcMessages, RpcProblem
 from gateway.api.negotiation import takes_events, takes_json
 from gateway.api.origin import origin_of
@@ -83,7 +83,9 @@ class McpQuery(CallQuery):
     """Query of `POST /mcp`: the tools to offer, and options for all calls."""
 
     tools: str = Field(
-        SEARCH, description="`search`, `all`, or as in `domain:bond,fund;source:akshare`."
+        SEARCH,
+        description="`search`, `execute` (the same with `call_tool` named `execute_tool`, for "
+        "clients that reserve that name), `all`, or as in `domain:bond,fund;source:akshare`.",
     )
     page_size: int = Field(
         MAX_PAGE, ge=1, le=MAX_PAGE, description="Tools of a page of `tools/list`."
@@ -91,7 +93,7 @@ class McpQuery(CallQuery):
     output_schema: OutputSchema = Field(
         "short",
         description="`outputSchema` of the tools in a list: what matters of it (`short`), all of "
-        "it (`full`), or `none`.",
+        "it (`full`), or `none`; then results have no `structuredContent` either.",
     )
 
 
@@ -295,8 +297,9 @@ class McpHttp:
 
     def _parse_query(self, text: str) -> tuple[McpQuery, Selection | None, Listing]:
         query = parsed(McpQuery, MultiDict(parse_qsl(text, keep_blank_values=True)))
-        offer = None if query.tools == SEARCH else selection(self._catalog, query.tools)
-        return query, offer, Listing(query.page_size, query.output_schema)
+        name = CALL_TOOL_NAMES.get(query.tools)
+        offer = selection(self._catalog, query.tools) if name is None else None
+        return query, offer, Listing(query.page_size, query.output_schema, name or CALL_TOOL)
 
 
 def refused(

@@ -41,15 +41,25 @@ MAX_PAGE = 1_000
 """Tools of a page of `tools/list`: the maximum and the default."""
 
 OutputSchema = Literal["short", "full", "none"]
-"""How much of its output schema a listed tool has."""
+"""How much of its output schema a listed tool has. With `none` results are text alone."""
+
+CALL_TOOL, EXECUTE_TOOL = "call_tool", "execute_tool"
+
+CALL_TOOL_NAMES = {"search": CALL_TOOL, "execute": EXECUTE_TOOL}
+"""The offers of the three tools, and the name under which each lists the third. Semantic Kernel
+skips a tool named as a method of its own, `call_tool`, and reserves the argument `arguments`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How tools are listed: tools per page, and how much of their output schemas."""
+    """How tools are listed: tools per page, how much of their output schemas, and the name of the
+    tool that calls others.
+    """
 
     page_size: int = MAX_PAGE
     output_schema: OutputSchema = "short"
+    call_tool: str = CALL_TOOL
 
 
 DEFAULT_LISTING = Listing()
@@ -84,11 +94,18 @@ class CallTool(_Arguments, BudgetFields):
     max_rows: int | None = Field(None, ge=1, description="Rows of a table to return.")
 
 
+class ExecuteTool(CallTool):
+    """Call a tool by its name, with the arguments that describe_tool listed."""
+
+    arguments: dict[str, Any] = Field({}, alias="parameters", description="Arguments by name.")
+
+
 _THREE: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {
     "search_tools": (SearchTools, FoundTools),
     "describe_tool": (DescribeTool, ToolDescription),
     "call_tool": (CallTool, Answer),
 }
+_OWN = {*_THREE, EXECUTE_TOOL, READ_RESULT}
 
 
 class UnknownToolError(Exception):
@@ -122,7 +139,8 @@ class McpTools:
         reading = read_result_tool(listing.output_schema != "none")
         if offer is None:
             changes = any(self._is_offered(manifest, grant) for manifest in self._transactional)
-            three = three_tools(listing.output_schema, changes_something=changes)
+            output_schema, call_tool = listing.output_schema, listing.call_tool
+            three = three_tools(output_schema, call_tool, changes_something=changes)
             tools = (*three, reading)
         else:
             chosen = await to_thread.run_sync(self._listed, offer, listing.output_schema, grant)
@@ -139,7 +157,7 @@ class McpTools:
         self, offer: Selection | None, name: str, arguments: dict[str, Any], context: CallContext
     ) -> bytes:
         """Return the result of `tools/call`. Raises `UnknownToolError` and `RequestRejected`."""
-        if isinstance(arguments, Repeating) and (name == READ_RESULT or name in _THREE):
+        if isinstance(arguments, Repeating) and name in _OWN:
             text = f"argument {printable(arguments.repeated[0])}: is given more than once"
             raise RequestRejected(CallError(ErrorCode.INVALID_ARGUMENTS, text))
         if name == READ_RESULT:
@@ -181,7 +199,9 @@ class McpTools:
 
     async def _one_of_three(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
         if name not in _THREE:
-            return await self._found_only(name, given, context)
+            if name != EXECUTE_TOOL:
+                return await self._found_only(name, given, context)
+            name, given = CALL_TOOL, _as_call_tool(given)
         match given:
             case {"name": str() as tool, "arguments": dict() as plain} if (
                 name == "call_tool" and len(given) == 2
@@ -308,11 +328,16 @@ def _output(answer: type[BaseModel], output_schema: OutputSchema) -> dict[str, A
     return {"outputSchema": _SHORT if is_short else answer.model_json_schema()}
 
 
-@lru_cache(6)
-def three_tools(output_schema: OutputSchema, *, changes_something: bool) -> tuple[bytes, ...]:
-    """Return the three tools as entries of `tools/list`. `changes_something` says whether the
-    caller may call a tool that changes something.
+@lru_cache(12)
+def three_tools(
+    output_schema: OutputSchema, call_tool: str, *, changes_something: bool
+) -> tuple[bytes, ...]:
+    """Return the three tools as entries of `tools/list`, the last one by the name `call_tool`.
+    `changes_something` says whether the caller may call a tool that changes something.
     """
+    offered = {**_THREE}
+    if call_tool == EXECUTE_TOOL:
+        offered[EXECUTE_TOOL] = (ExecuteTool, offered.pop(CALL_TOOL)[1])
     return tuple(
         orjson.dumps(
             {
@@ -323,17 +348,24 @@ def three_tools(output_schema: OutputSchema, *, changes_something: bool) -> tupl
                 **_output(given, output_schema),
                 "annotations": annotations(
                     _title(name),
-                    changes_something=changes_something and taken is CallTool,
-                    open_world=taken is CallTool,
+                    changes_something=changes_something and issubclass(taken, CallTool),
+                    open_world=issubclass(taken, CallTool),
                 ),
             }
         )
-        for name, (taken, given) in _THREE.items()
+        for name, (taken, given) in offered.items()
     )
 
 
 def _title(name: str) -> str:
     return name.replace("_", " ").capitalize()
+
+
+def _as_call_tool(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what execute_tool was given as call_tool takes it."""
+    if "parameters" not in given or "arguments" in given:
+        return given
+    return {("arguments" if n == "parameters" else n): value for n, value in given.items()}
 
 
 def _object(value: object) -> Any:
@@ -368,7 +400,7 @@ def _is_of_budget(error: ValidationError) -> bool:
 
 def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
     """Return the tool that one of the three is asked to call, if any."""
-    tool = arguments.get("name") if name == "call_tool" else None
+    tool = arguments.get("name") if name in (CALL_TOOL, EXECUTE_TOOL) else None
     return tool if isinstance(tool, str) else None
 
 
@@ -418,3 +450,9 @@ def given(line: bytes, text: bytes, *, failed: bool) -> bytes:
         text,
         line,
     )
+
+
+def text_only(result: bytes) -> bytes:
+    """Return a result without its structured content. No text within JSON holds a bare quote."""
+    head, structured, _ = result.partition(b'],"structuredContent":')
+    return head + b'],"isError":false}' if structured else result

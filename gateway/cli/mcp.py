@@ -30,7 +30,8 @@ OUTPUT_SCHEMAS = ("short", "full", "none")
     show_default=True,
     metavar="SELECTION",
     help="Tools offered to the client. search: three tools that find, describe and call all "
-    "others. all: every tool. Or a selection such as 'domain:bond,fund;source:akshare'.",
+    "others. execute: the same, with call_tool named execute_tool. all: every tool. Or a selection "
+    "such as 'domain:bond,fund;source:akshare'.",
 )
 @click.option(
     "--page-size",
@@ -44,7 +45,8 @@ OUTPUT_SCHEMAS = ("short", "full", "none")
     type=click.Choice(OUTPUT_SCHEMAS),
     default=OUTPUT_SCHEMAS[0],
     show_default=True,
-    help="How much of its output schema a listed tool has: what matters, all of it, or nothing.",
+    help="How much of its output schema a listed tool has: what matters, all of it, or nothing. "
+    "With none, results are text alone.",
 )
 @click.option("--max-rows", type=click.IntRange(min=1), help="Rows of a table to return.")
 @modes
@@ -60,14 +62,15 @@ def mcp(
     from gateway import CallContext
     from gateway.access.guard import Caller
     from gateway.api.mcp import Visitor
-    from gateway.api.mcp_tools import Listing
+    from gateway.api.mcp_tools import CALL_TOOL, CALL_TOOL_NAMES, Listing
     from manifests import Catalog, Selection
 
     catalog = Catalog.load()
+    name = CALL_TOOL_NAMES.get(tools)
     with selecting():
-        offer = None if tools == SEARCH else Selection.of(catalog, tools)
+        offer = Selection.of(catalog, tools) if name is None else None
     caller = Caller(context=CallContext(max_rows=max_rows))
-    visitor = Visitor(caller, offer, Listing(page_size, output_schema))
+    visitor = Visitor(caller, offer, Listing(page_size, output_schema, name or CALL_TOOL))
     settings = read_settings(**given)
     run(lambda: _serve(settings, catalog, visitor))
 

@@ -159,11 +159,11 @@ async def test_every_answer_fits_the_schema_that_is_listed(
             manifest = catalog.get(name)
             assert manifest is not None
             called = await client.call_tool(name, dict(manifest.sample()))
-            assert called.structured_content is not None
-            kinds.add(type(called.structured_content["data"]))
+            kinds.add(type(said(called)["data"]))
             if schema != "none":
                 output = tools[name].output_schema
                 assert output is not None
+                assert called.structured_content is not None
                 Draft202012Validator(output).validate(called.structured_content)
         assert kinds >= {dict}
 
@@ -273,6 +273,55 @@ async def test_what_call_tool_would_have_to_guess_is_refused_and_recorded(
         assert words in error["message"]
         assert "give all in arguments" in error["message"]
         assert served.local.gateway.outcomes["invalid_arguments"] == before + 1
+
+
+async def test_clients_that_reserve_call_tool_and_arguments_have_names_that_they_take(
+    served: ServedGateway,
+) -> None:
+    """Semantic Kernel skips a tool `call_tool` and fills an argument `arguments` itself."""
+    async with Client(f"{served.url}/mcp?tools=execute") as client:
+        names = {tool.name: tool for tool in await every_tool(client)}
+        assert [*names] == ["search_tools", "describe_tool", "execute_tool", "read_result"]
+        assert {"name", "parameters"} <= names["execute_tool"].input_schema["properties"].keys()
+        assert "arguments" not in names["execute_tool"].input_schema["properties"]
+        assert names["execute_tool"].description
+    async with Client(f"{served.url}/mcp") as client:
+        assert "execute_tool" not in {tool.name for tool in await every_tool(client)}
+        for given_ in ({"parameters": {"uuid": "x"}}, *WAYS_TO_GIVE):
+            called = await client.call_tool("execute_tool", {"name": "get_coin", **given_})
+            assert said(called)["data"]["symbol"] == "x", given_
+        before = served.local.gateway.outcomes["invalid_arguments"]
+        both = {"name": "get_coin", "parameters": {"uuid": "x"}, "arguments": {"uuid": "y"}}
+        error = said(await client.call_tool("execute_tool", both))["error"]
+        assert (error["code"], "beside arguments" in error["message"]) == (
+            "invalid_arguments",
+            True,
+        )
+        assert served.local.gateway.outcomes["invalid_arguments"] == before + 1
+
+
+async def test_without_an_output_schema_a_result_is_text_alone(served: ServedGateway) -> None:
+    """Some clients give models the structured content with each Chinese character as \\uXXXX."""
+    odd = {"name": "get_coin", "arguments": {"uuid": '"}],"structuredContent":{"a":[\\"'}}
+    calls = (
+        ("call_tool", COIN),
+        ("call_tool", odd),
+        ("call_tool", {"name": "get_coin"}),
+        ("search_tools", {"query": "bonds"}),
+        ("describe_tool", {"name": "get_coin"}),
+    )
+    async with (
+        Client(f"{served.url}/mcp") as client,
+        Client(f"{served.url}/mcp?output_schema=none") as plain,
+    ):
+        for call in calls:
+            whole, text = await client.call_tool(*call), await plain.call_tool(*call)
+            assert text.structured_content is None
+            assert text.is_error == whole.is_error
+            both = [{**said(r), "provenance": 0, "call_id": 0} for r in (whole, text)]
+            assert both[0] == both[1]
+            if not whole.is_error:
+                assert said(whole) == whole.structured_content
 
 
 @ERAS

@@ -155,6 +155,17 @@ def test_options_say_how_tools_are_listed(tmp_path: Path) -> None:
     assert not any("outputSchema" in tool for tool in tools)
 
 
+def test_call_tool_is_offered_by_another_name_to_clients_that_reserve_it(tmp_path: Path) -> None:
+    process = started(tmp_path, "--tools", "execute", "--output-schema", "none")
+    call = {"name": "execute_tool", "arguments": {"name": "get_coin", "parameters": {"uuid": "x"}}}
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    calling = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
+    answers = decoded(process.communicate(lines(listing, calling), 60)[0])
+    assert "execute_tool" in {tool["name"] for tool in answers[1]["result"]["tools"]}
+    assert answers[2]["result"].keys() == {"content", "isError"}
+    assert answers[2]["result"]["isError"] is False
+
+
 def test_the_command_line_knows_every_output_schema() -> None:
     assert get_args(OutputSchema) == OUTPUT_SCHEMAS
     assert (Listing().page_size, Listing().output_schema) == (1_000, OUTPUT_SCHEMAS[0])
