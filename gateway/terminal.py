@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -20,6 +21,11 @@ from gateway.collector import quick_start_and_end
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
+
+STARTED = 8
+"""Threads that a command which opens a gateway runs at once. libuv aborts the process if its own
+four, which it starts late, can't be started.
+"""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Why a disk takes no more. Commands handle such errors of the files that they write."""
@@ -46,9 +52,13 @@ def echo(text: object = "", *, err: bool = False) -> None:
     click.echo(plain(str(text)), err=err)
 
 
+class LackError(Exception):
+    """The system gives this process no more threads, processes or memory."""
+
+
 class Commands(click.Group):
     """Commands whose error messages are printed as `echo` prints text. Ctrl-C ends each with the
-    exit code 130.
+    exit code 130, and a `LackError` with 1.
     """
 
     def __call__(self, *args: Any, **extra: Any) -> Any:
@@ -58,15 +68,65 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _plain_errors(), _told_output():
+            with _plain_errors(), _told_output(), told_lack():
                 return super().invoke(ctx)
         except KeyboardInterrupt:  # before the command could say what becomes of its work
             echo(f"{ctx.find_root().info_name}: interrupted", err=True)
             sys.exit(128 + signal.SIGINT)
+        except LackError as error:
+            echo(f"{ctx.find_root().info_name}: {error}", err=True)
+            sys.exit(1)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _plain_errors(), _told_output():
             return super().make_context(*args, **extra)
+
+
+def check_threads() -> None:
+    """Raises `LackError` unless this process can start `STARTED` threads."""
+    over, started = threading.Event(), list[threading.Thread]()
+    try:
+        with told_lack():
+            for _ in range(STARTED):
+                thread = threading.Thread(target=over.wait)
+                thread.start()
+                started.append(thread)
+    finally:
+        over.set()
+        for thread in started:
+            thread.join()
+
+
+@contextmanager
+def told_lack() -> Iterator[None]:
+    """Make a `LackError` of what Python raises where the system gives no more."""
+    try:
+        yield
+    except Exception as error:
+        if (lack := lack_of(error)) is None:
+            raise
+        raise LackError(lack) from error
+
+
+def lack_of(error: BaseException) -> str | None:
+    """What was missing, if an error says that."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(lack_of, error.exceptions)), None)
+    said = str(error)
+    is_forking = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
+    if is_forking or (isinstance(error, RuntimeError) and "can't start new thread" in said):
+        return (
+            "no more threads or processes can be started: raise the limit on them (ulimit -u, or "
+            "the pids of the container) or on memory (ulimit -v)"
+        )
+    is_loading = isinstance(error, ImportError | OSError) and _NO_ROOM.search(said)
+    if is_loading or isinstance(error, MemoryError):
+        return "no memory is left: raise the limit on it (ulimit -v, or that of the container)"
+    return None
+
+
+_NO_ROOM = re.compile("failed to map segment|[Cc]annot allocate memory")
+"""What the loader of shared objects says, and the system (ENOMEM)."""
 
 
 @contextmanager

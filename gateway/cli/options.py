@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from gateway.terminal import escaped
+from gateway.terminal import check_threads, escaped, told_lack
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -39,7 +39,7 @@ def ended(
 
     The first Ctrl-C cancels the coroutine, the second ends the process. With `interrupted`, which
     is printed at the first, SIGTERM does the same. A setting that turns out to be wrong when the
-    gateway opens is a usage error.
+    gateway opens is a usage error. Raises `LackError`.
     """
     import uvloop
 
@@ -57,8 +57,10 @@ def ended(
         with _cancelled_by(handled, interrupted, ended_by):
             return await main()
 
+    check_threads()
     try:
-        return uvloop.run(cancellable())
+        with told_lack():
+            return uvloop.run(cancellable())
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 128 + next(iter(ended_by), signal.SIGINT)
     except SettingsError as error:

@@ -28,7 +28,7 @@ from gateway.cli.options import (
     simulation,
     tell_settings_file,
 )
-from gateway.terminal import echo
+from gateway.terminal import LackError, echo
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -132,7 +132,13 @@ def serve(
         raise click.UsageError("one process records a snapshot: --mode record has no --workers")
     if workers > 1 and not given.is_supervised:
         _supervise(given, read)
-    run(lambda: _serve(given, read.share(workers, worker_index, metrics_folder)))
+    try:
+        run(lambda: _serve(given, read.share(workers, worker_index, metrics_folder)))
+    except LackError as error:
+        if not given.is_supervised:
+            raise
+        echo(f"finport: {error}")  # for the supervisor, as in `_serve`
+        sys.exit(1)
 
 
 def _supervise(given: _Given, settings: "GatewaySettings") -> None:

@@ -139,8 +139,8 @@ class Supervisor:
         """Run one worker until it ends; return the seconds for which it served."""
         try:
             process = self._living[index] = await self._start(index)
-        except OSError as error:
-            self._note_failed_start(f"no process can be started: {error}", 1)
+        except (OSError, RuntimeError, MemoryError) as error:  # Python 3.11 starts a thread too
+            self._note_failed_start(_why_not(error), 1)
             return 0.0
         if self._stop.is_set():  # it was starting when the others got the signal
             _signal(process, signal.SIGTERM)
@@ -214,6 +214,8 @@ class Supervisor:
             self._fail(
                 f"no worker could be started, {self._failed_starts} times in a row: {reason}"
             )
+        else:
+            log.warning("a worker could not be started: %s", reason)
 
     def _on_signal(self) -> None:
         self._signals += 1
@@ -287,6 +289,12 @@ def _close_stdin(process: Process) -> None:
     process.stdin.close()
 
 
+def _why_not(error: Exception) -> str:
+    from gateway.terminal import lack_of  # has more imports than the supervisor needs
+
+    return lack_of(error) or f"no worker can be started: {error}"
+
+
 def _ended(status: int) -> str:
     return f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
@@ -295,12 +303,15 @@ def main() -> None:
     plan = Plan(**json.loads(sys.argv[1]))
     listening = socket.socket(fileno=plan.listening)
     listening.set_inheritable(False)
-    with (
-        set_up(plan.log_format),
-        tempfile.TemporaryDirectory(prefix="finport-", ignore_cleanup_errors=True) as folder,
-        listening,
-    ):
-        code = asyncio.run(Supervisor(plan, listening, folder).run())
+    try:
+        with (
+            set_up(plan.log_format),
+            tempfile.TemporaryDirectory(prefix="finport-", ignore_cleanup_errors=True) as folder,
+            listening,
+        ):
+            code = asyncio.run(Supervisor(plan, listening, folder).run())
+    except (RuntimeError, MemoryError) as error:
+        sys.exit(f"finport: {_why_not(error)}")
     sys.exit(code)
 
 

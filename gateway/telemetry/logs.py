@@ -70,8 +70,9 @@ def set_up(
         root.setLevel(before)
         # The thread is a daemon: if it hangs in a write, it does not delay the exit.
         end = threading.Thread(target=listener.stop, daemon=True)
-        end.start()
-        end.join(FLUSH_S)
+        with suppress(RuntimeError):  # if no thread is left, the last lines may be lost
+            end.start()
+            end.join(FLUSH_S)
 
 
 class JsonLine(logging.Formatter):

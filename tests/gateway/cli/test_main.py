@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from manifests.catalog import DATA
-from tests.support.commands import finport, finport_process, post, served
+from tests.support.commands import FINBENCH, FINPORT, finport, finport_process, post, served
 from tests.support.waiting import PATIENCE_S, block_until
 
 
@@ -186,3 +188,76 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 def _children(parent: int) -> list[int]:
     path = Path(f"/proc/{parent}/task/{parent}/children")
     return [int(child) for child in path.read_text().split()]
+
+
+LACKS = {
+    "threads": (
+        """
+        import threading
+
+        def refused(*_):
+            raise RuntimeError("can't start new thread")
+
+        threading._start_new_thread = refused
+        """,
+        "no more threads or processes can be started: raise the limit on them (ulimit -u, ",
+    ),
+    "memory": (
+        """
+        import sys
+
+        class Refusing:
+            def find_spec(self, name, *_):
+                if name == "gateway.answers":
+                    raise MemoryError
+
+        sys.meta_path.insert(0, Refusing())
+        """,
+        "no memory is left: raise the limit on it (ulimit -v, ",
+    ),
+    "processes": (
+        """
+        import subprocess
+
+        def refused(*_):
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+
+        subprocess._fork_exec = refused
+        """,
+        "no more threads or processes can be started: raise the limit on them (ulimit -u, ",
+    ),
+}
+SIMULATED = ("--upstream", "simulated")
+
+
+@pytest.mark.parametrize(
+    ("command", "lack"),
+    [
+        ((*FINPORT, "call", "get_coin", "uuid=x", *SIMULATED), "threads"),
+        ((*FINPORT, "call", "get_coin", "uuid=x", *SIMULATED), "memory"),
+        ((*FINPORT, "serve", "--port", "0", *SIMULATED), "threads"),
+        ((*FINPORT, "serve", "--port", "0", *SIMULATED), "memory"),
+        ((*FINPORT, "serve", "--port", "0", "--workers", "2", *SIMULATED), "threads"),
+        ((*FINPORT, "serve", "--port", "0", "--workers", "2", *SIMULATED), "processes"),
+        ((*FINBENCH, "run", "starter", "--episodes", "1", *SIMULATED), "threads"),
+        ((*FINBENCH, "run", "starter", "--episodes", "1", *SIMULATED), "memory"),
+    ],
+)
+def test_a_command_says_what_the_system_has_no_more_of(
+    tmp_path: Path, command: tuple[str, ...], lack: str
+) -> None:
+    script, said = LACKS[lack]
+    (tmp_path / "sitecustomize.py").write_text(dedent(script))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "FINPORT_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.partition(": ")[2].startswith(said), done.stderr
+    assert done.stderr.count("\n") == 1
