@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
 from gateway.access.clients import HOW_TO_SEND
-from gateway.access.guard import API_KEY
+from gateway.access.guard import ANYONE, API_KEY
 from gateway.access.rejection import RequestRejected
 from gateway.api.mcp_http import SEARCH
 from gateway.api.models import NOTHING, Failure, Problem
@@ -97,7 +97,7 @@ class OpenApi:
             "This description.",
             {JSON: {"type": "object"}},
             query=OpenApiQuery,
-            errors=(ErrorCode.UNAUTHORIZED,),
+            errors=(ErrorCode.RATE_LIMITED, ErrorCode.UNAUTHORIZED),
             is_open=True,
         )
         self._own = own
@@ -114,16 +114,19 @@ class OpenApi:
         """`GET /openapi.json`: the description as JSON."""
         query = parsed(OpenApiQuery, request.query)
         description = self._description(self._needs_keys())
-        tools: list[Manifest] = []
+        tools, caller = list[Manifest](), ANYONE
         if query.tools is not None:
             if CALLER not in request:
                 text = f"tools are described to those who have a key: send {HOW_TO_SEND}"
                 raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text))
+            caller = request[CALLER]
             chosen = selection(self._gateway.catalog, query.tools)
-            tools = self._callable(chosen, request[CALLER].context.grant)
+            tools = self._callable(chosen, caller.context.grant)
         # Some clients call the first server, even if the description came from another.
         server = origin_of(request) or "/"
-        return listing(request, await description.text(server, tools))
+        with caller.slot():
+            described = await description.text(server, tools)
+        return listing(request, described)
 
     def _callable(self, tools: Selection, grant: Grant | None) -> list[Manifest]:
         catalog, may_use = self._gateway.catalog, self._gateway.may_use

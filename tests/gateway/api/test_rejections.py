@@ -114,7 +114,11 @@ async def test_a_search_that_a_limit_refuses_is_no_call(catalog: Catalog, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/tools", "/v1/tools?q=gold", "/v1/schemas/openai?q=gold", "/?q=gold"]
+    "path",
+    [
+        *("/v1/tools", "/v1/tools?q=gold", "/v1/schemas/openai?q=gold", "/?q=gold"),
+        "/openapi.json?tools=all",
+    ],
 )
 async def test_a_list_and_a_search_count_against_the_limits_of_a_client(
     catalog: Catalog, tmp_path: Path, path: str
