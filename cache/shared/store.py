@@ -45,7 +45,7 @@ LATE_S = 1.1 * ANSWER_S
 
 SLOW_S = 0.2
 SLOW_BEATS = 2
-"""After how many slow beats, one after the other, a Redis that was quick counts as slow."""
+"""How many slow beats, one after the other, tell a slow Redis from a busy moment."""
 
 BEAT_S = 0.5
 GONE_MS = 5_000
@@ -124,6 +124,8 @@ class SharedStore:
             store._lanes = {name: _Lane(store, name, way) for name, way in ways.items()}
             tasks = [asyncio.create_task(lane.run()) for lane in store._lanes.values()]
             await store._beat(counted=beats)
+            if store._slow_beats and not store.is_away:  # connecting takes longer
+                await store._beat(counted=beats)
             tasks.append(asyncio.create_task(store._beat_often(counted=beats)))
             try:
                 yield store
@@ -150,10 +152,10 @@ class SharedStore:
         """Why Redis can't be used, or not be written to; None if it can."""
         if self._away is not None:
             return f"Redis at {self.address} is away: {self._away}"
-        if self._is_slow:
-            return f"Redis at {self.address} is slow: it takes over {SLOW_S:g} s to answer"
         if self._refusal is not None:
             return f"Redis at {self.address} refuses writes: {self._refusal}"
+        if self._is_slow:
+            return f"Redis at {self.address} is slow: it takes over {SLOW_S:g} s to answer"
         return None
 
     @property
@@ -161,9 +163,9 @@ class SharedStore:
         """`ok`, `away`, `slow` or `refuses writes`: for everybody, so without an address."""
         if self._away is not None:
             return "away"
-        if self._is_slow:
-            return "slow"
-        return "ok" if self._refusal is None else "refuses writes"
+        if self._refusal is not None:
+            return "refuses writes"
+        return "slow" if self._is_slow else "ok"
 
     @property
     def is_away(self) -> bool:
@@ -266,7 +268,7 @@ class SharedStore:
         except Away:
             return
         except Exception as error:  # noqa: BLE001 - an answer may be anything, and beats go on
-            self._present()
+            self._present(due)
             if self._refusal is None:
                 log.warning("Redis at %s refuses writes: %s", self.address, error)
             self._refusal = str(error)[:200]
@@ -276,12 +278,7 @@ class SharedStore:
         self._told.update(counts)
         self._offset_s = offset_s
         self.clock.follow()
-        self._present()
-        if loop.time() < due:
-            self._slow_beats = 0
-            if self._is_slow:
-                log.warning("Redis at %s is quick again", self.address)
-            self._is_slow = False
+        self._present(due)
         if self._refusal is not None and counted:
             log.warning("Redis at %s takes writes again", self.address)
             self._refusal = None
@@ -295,15 +292,21 @@ class SharedStore:
         if asyncio.get_running_loop().time() - due > SLOW_S / 2:
             return  # this process was too busy to read it
         self._slow_beats += 1
-        if not self._is_slow and (self._away is not None or self._slow_beats >= SLOW_BEATS):
+        if not self._is_slow and self._slow_beats >= SLOW_BEATS:
             self._is_slow = True
             if not self._is_told:
                 log.warning("Redis at %s is slow; calls don't wait for it", self.address)
 
-    def _present(self) -> None:
+    def _present(self, due: float) -> None:
+        """A beat was answered, which was slow after the loop's time `due`."""
         if self._away is not None and self._is_told:
             log.warning("Redis at %s is back", self.address)
         self._away, self._is_told = None, False
+        if asyncio.get_running_loop().time() < due:
+            self._slow_beats = 0
+            if self._is_slow:
+                log.warning("Redis at %s is quick again", self.address)
+            self._is_slow = False
 
 
 def _unread(answer: asyncio.Future[Any]) -> None:
