@@ -167,7 +167,7 @@ def test_serve_answers_traces_and_stops_when_told(tmp_path: Path, how: signal.Si
 
 def test_a_killed_gateway_leaves_no_worker_behind(tmp_path: Path) -> None:
     with served(tmp_path) as (process, url):
-        post(f"{url}/v1/tools/stock_zh_a_hist", b"{}")
+        post(f"{url}/v1/tools/stock_zh_a_hist", b'{"symbol":"600519"}')
         workers = _children(process.pid)
         assert workers
         process.kill()
