@@ -117,10 +117,18 @@ def at_first_signal(then: Callable[[int], object], *numbers: signal.Signals) -> 
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM end what is done within as Ctrl-C does: by a `KeyboardInterrupt`."""
+    """Let SIGTERM end what is done within as Ctrl-C does: by a `KeyboardInterrupt`, within
+    `asyncio.run` once the coroutine has been cancelled.
+    """
+    told: list[int] = []
 
-    def interrupt(number: int, _: FrameType | None) -> None:
-        raise KeyboardInterrupt(number)
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+        of_ctrl_c = signal.getsignal(signal.SIGINT)
+        if callable(of_ctrl_c):
+            of_ctrl_c(signal.SIGINT, frame)
+        else:  # a shell ignores Ctrl-C for its background jobs
+            raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -128,6 +136,8 @@ def sigterm_interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*told[:1]) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

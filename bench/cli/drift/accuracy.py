@@ -55,7 +55,11 @@ def _measured(seed: int, out: Path | None) -> dict[str, Any]:
         before, after = folder / "before.snapshot", folder / "after.snapshot"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            asyncio.run(write(world, before, after))
+            writing = write(world, before, after)
+            try:
+                asyncio.run(writing)
+            finally:
+                writing.close()  # a signal may come before it has begun
             echo("comparing them", err=True)
             findings = compare(before, after, Rules(), catalog).findings
             if out is not None:
