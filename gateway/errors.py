@@ -154,7 +154,12 @@ class CallError:
 
     @classmethod
     def from_fault(cls, fault: UpstreamFault) -> "CallError":
-        """Map an adapter's fault to an error of the call pipeline. Only this method does so."""
+        """Map an adapter's fault to an error of the call pipeline. Only this method does so.
+
+        The fault loses its traceback, whose frames hold the fault and the call's arguments: only
+        the garbage collector would end that cycle, and it runs seldom.
+        """
+        fault.__traceback__ = None
         by: Fault | None = _BY.get(fault.kind)
         code = _FROM_KIND[fault.kind]
         return cls(code, fault.message, fault.retry_after_s, by=by, again=fault.retryable)
