@@ -22,7 +22,7 @@ from gateway.access.rejection import RequestRejected
 from gateway.access.shared_keys import copy_of
 from gateway.settings import SettingsError
 from tests.support.redis import RedisServer, needs_redis, redis_server
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.anyio, needs_redis]
 
@@ -117,7 +117,9 @@ async def test_redis_holds_no_key_and_takes_no_entry_that_is_none(tmp_path: Path
         key, entry = keys.add(tmp_path / "a" / "clients.json", "desk")
         await until(lambda: may_call(a, key))
         async with SharedStore.open(redis.url) as store:
-            text = await store.ask("HGETALL", store.key("clients"))
+            async with asyncio.timeout(PATIENCE_S):
+                while not (text := await store.ask("HGETALL", store.key("clients"))):
+                    await asyncio.sleep(0.01)
             assert key not in str(text)
             await store.ask("HSET", store.key("clients"), "bad", '{"id": "bad", "revoked_at": 1}')
             await store.ask("SET", store.key("clients_version"), "7")
