@@ -337,7 +337,7 @@ class _Stream(_Exchange):
                 if not self._cancel(call[CANCEL]):
                     await self._count_line()
                 return None
-            if not isinstance(call, dict) or not is_id(call.get("id") or 0):
+            if not isinstance(call, dict) or not (call.get("id") is None or is_id(call["id"])):
                 raise BadRequest(f"{_FORM}; call {number} is not")
             key = _key(call, number)
             if key in self._under_way:

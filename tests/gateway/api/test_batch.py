@@ -438,6 +438,7 @@ async def test_a_line_of_a_stream_that_is_no_call_takes_no_id_of_a_call(
     served: ServedGateway,
 ) -> None:
     odd: list[object] = [None, [], 5, "get_coin", {"id": True}, {"id": [1]}, {"id": 1.5}]
+    odd += [{**coin("x"), "id": []}, {**coin("x"), "id": {}}, {**coin("x"), "id": False}]
     async with streaming(served.url) as stream:
         for n, line in enumerate(odd):
             stream.say(coin("a", 2 * n + 1), line, coin("b", 2 * n + 2))
