@@ -119,6 +119,7 @@ class Batch:
             exchange = _Stream(self._gateway, caller, context, response, connection, self._leaving)
         else:
             exchange = _Exchange(self._gateway, caller, context, response, connection)
+        connection.ping = exchange.ping
         async with aclosing(lines):
             await exchange.run(lines, at_once)
         await response.write_eof()
@@ -151,6 +152,11 @@ class _Exchange:
         self._callers: list[asyncio.Task[None]] = []
         self._idle = 0
         """Callers that wait for a call."""
+
+    def ping(self) -> None:
+        """Send an empty line."""
+        self._answers += b"\n"
+        self._filled.set()
 
     async def run(self, lines: AsyncGenerator[object], at_once: int) -> None:
         self._queue = asyncio.Queue(at_once)

@@ -33,7 +33,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MCP = "/mcp"
 FIGURES = ("/metrics", "/healthz", "/readyz")
-"""Paths that the holder of the metrics key may request outside the queue of unknown callers."""
+"""Paths that the holder of the metrics key may request outside the queue of unknown callers, and
+anyone on a connection that has no place.
+"""
 CALL = "/v1/tools/{name}"
 
 READ_ON = 65_536
@@ -95,7 +97,7 @@ class Front:
             else:
                 connection = connection_of(request)
                 connection.client = caller.client
-                if not connection.is_known:
+                if not connection.is_known and request.path not in FIGURES:
                     connection.know()
                 response = await self._answer(request, routed, caller)
         except RequestRejected as refusal:

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -226,6 +226,7 @@ class McpHttp:
         response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store", **own_headers()})
         response.content_type = "text/event-stream"
         await response.prepare(request)
+        connection_of(request).ping = partial(_write_comment, request)
         place = _place(request.headers, caller, asked.id)
         if place in self._under_way:
             self._under_way[place] = answering  # cancel the call, not the stream
@@ -238,6 +239,7 @@ class McpHttp:
             except McpError as fault:
                 text = mcp.error(asked.id, fault)
             await response.write(_EVENT % text)
+        connection_of(request).ping = None
         await response.write_eof()
         return response
 
@@ -317,6 +319,12 @@ def refused(
     words = error.message.encode("ascii", "replace").decode()[:MAX_REASON]
     response.set_status(response.status, "".join(c if c.isprintable() else "?" for c in words))
     return response
+
+
+def _write_comment(request: web.BaseRequest) -> None:
+    """Write an event that clients ignore, as a chunk of the body (HTML, 9.2.5; RFC 9112, 7.1)."""
+    if request.transport is not None:
+        request.transport.write(b"3\r\n:\n\n\r\n")
 
 
 def _place(headers: Mapping[str, str], caller: Caller, id_: bytes) -> Place:

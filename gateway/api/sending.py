@@ -36,6 +36,8 @@ class Connection(Protocol):
     address: str
     client: Client | None
     is_known: bool
+    ping: Callable[[], None] | None
+    """Sends something that means nothing, within an answer that has begun."""
 
     @property
     def outbox(self) -> "Outbox":

@@ -20,7 +20,7 @@ from gateway.access.clients import Client
 from gateway.access.loop_share import WITHOUT_CALL, WITHOUT_KEY, LoopShare
 from gateway.access.rejection import RequestRejected
 from gateway.api.responses import problem
-from gateway.api.sending import Outbox
+from gateway.api.sending import Outbox, holder_of
 from gateway.errors import CallError, ErrorCode
 from gateway.server.access_log import AccessLog
 
@@ -54,8 +54,17 @@ NEW_S = 1.0
 have arrived unread.
 """
 
-PROBE_S = 0.05
+PROBE_S, LONGEST_PROBE_S = 0.05, 2.0
 """Seconds until a client that has closed its side is probed, and then twice as long each time."""
+
+OLD_S = 1.0
+"""Seconds, or a little more, for which a client of HTTP/1.0 that has closed its side is served."""
+
+OVERHEAD = 2**18
+"""Bytes of a body that may be no content, such as extensions of chunks, beside `LEAST_CONTENT`."""
+
+LEAST_CONTENT = 16
+"""One byte in so many of a body must be content. Of chunks of one byte, every sixth one is."""
 
 
 class Connections:
@@ -69,7 +78,8 @@ class Connections:
         self.outbox = Outbox()
         self._most = most
         self._kept = min(most - 1, max(1, most // KEPT_PART))
-        self._unknown: dict[str, dict[Connection, float]] = {}
+        self._unknown: _Groups = {}
+        self._known: _Groups = {}
         self._unknown_in_all = 0
 
     def add(self, connection: "Connection", now: float) -> bool:
@@ -90,21 +100,27 @@ class Connections:
         return True
 
     def know(self, connection: "Connection") -> None:
-        """Note that a request on it may call. Raises `RequestRejected` if no place is left."""
+        """Note that a request on it may call. If no place is left, the oldest idle connection of
+        whoever has most goes. Raises `RequestRejected` if it has none.
+        """
         if self.open - self._unknown_in_all >= self._most - self._kept:
-            raise RequestRejected(TOO_MANY)
+            heaviest = max(self._known.values(), key=len, default={})
+            idle = next((one for one in heaviest if one.is_idle), None)
+            if idle is None or connection.holder == idle.holder:
+                raise RequestRejected(TOO_MANY)
+            idle.abort()
         self._forget(connection)
+        self._known.setdefault(connection.holder, {})[connection] = 0.0
 
     def remove(self, connection: "Connection") -> None:
         self._forget(connection)
         self.open -= 1
 
     def _forget(self, connection: "Connection") -> None:
-        mine = self._unknown.get(connection.address, {})
-        if mine.pop(connection, None) is not None:
+        if _removed(self._unknown, connection.address, connection):
             self._unknown_in_all -= 1
-            if not mine:
-                del self._unknown[connection.address]
+        else:
+            _removed(self._known, connection.holder, connection)
 
     def _close_oldest(self, connections: "dict[Connection, float]", before: float) -> None:
         oldest, since = next(iter(connections.items()), (None, before))
@@ -112,12 +128,25 @@ class Connections:
             oldest.abort()
 
 
+_Groups = dict[str, dict["Connection", float]]
+"""Connections by their address or holder, and since when they have been open."""
+
+
+def _removed(groups: _Groups, name: str, connection: "Connection") -> bool:
+    group = groups.get(name, {})
+    if group.pop(connection, None) is None:
+        return False
+    if not group:
+        del groups[name]
+    return True
+
+
 class Connection(web.RequestHandler):
     """aiohttp's connection, with timeouts. It counts itself while it is open."""
 
     __slots__ = (
         *("_held", "_is_half_closed", "_leaving", "_owner", "_probe", "_stalled", "_stopped"),
-        *("_unused", "_wire", "address", "client", "is_known"),
+        *("_received", "_unused", "_wire", "address", "client", "holder", "is_known", "ping"),
     )
 
     def __init__(self, owner: Connections, server: web.Server) -> None:
@@ -130,9 +159,11 @@ class Connection(web.RequestHandler):
             read_bufsize=PARSED_AT_ONCE,
             auto_decompress=False,  # `gateway.api.requests` does it within bounds
         )
-        self.address = ""
+        self.address = self.holder = ""
         self.client: Client | None = None
         self.is_known = False
+        self.ping: Callable[[], None] | None = None
+        self._received = 0
         self._owner = owner
         self._wire: asyncio.Transport | None = None
         self._held: Client | None = None
@@ -178,6 +209,14 @@ class Connection(web.RequestHandler):
             self._owner.remove(self)
             wire.abort()
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        request = self._current_request
+        if request is not None and not request.content.is_eof():
+            self._received += len(data)
+            if self._received > OVERHEAD + LEAST_CONTENT * request.content.total_bytes:
+                self.force_close()
+
     async def start(self) -> None:
         try:
             await super().start()
@@ -208,8 +247,14 @@ class Connection(web.RequestHandler):
         if self._reading_paused and not self._stopped:
             super().resume_reading(resume_parser)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self._waiter is not None and not self._messages
+
     def know(self) -> None:
         """Note that a request may call. Raises `RequestRejected` if no place is left."""
+        self.holder = holder_of(self)
         self._owner.know(self)
         self.is_known = True
 
@@ -227,9 +272,10 @@ class Connection(web.RequestHandler):
     def eof_received(self) -> bool:  # type: ignore[override] # asyncio's may keep it open
         """Stay open for the answer to a client that has closed its side behind a whole request.
 
-        A client that is gone looks the same. Interim answers (RFC 9110, 15.2) tell: the system of
-        such a client answers the first with a reset, on which the next one fails. Where an answer
-        has begun, nothing can tell, and the client counts as gone.
+        A client that is gone looks the same. Interim answers (RFC 9110, 15.2), or a `ping` in an
+        answer that has begun, tell: the system of such a client answers the first with a reset, on
+        which the next one fails. Where neither may be sent, the client counts as gone: at once, or
+        over HTTP/1.0 after `OLD_S`.
         """
         request = self._current_request
         if self._messages:
@@ -237,7 +283,8 @@ class Connection(web.RequestHandler):
         elif request is None:
             is_whole = self._waiter is None and self._request_count > 0
         else:
-            is_whole = request.content.is_eof() and not request._payload_writer.output_size
+            has_begun = request._payload_writer.output_size and self.ping is None
+            is_whole = request.content.is_eof() and not has_begun
         self._is_half_closed = is_whole
         if is_whole:
             self._probe = self._loop.call_later(PROBE_S, self._send_probe, PROBE_S)
@@ -245,11 +292,19 @@ class Connection(web.RequestHandler):
 
     def _send_probe(self, waited_s: float) -> None:
         request = self._current_request
-        if request is None or self._wire is None or request.version < HttpVersion11:
+        if request is None or self._wire is None:
             return
-        if not request._payload_writer.output_size:
+        if request.version < HttpVersion11:
+            if waited_s > OLD_S:
+                self.abort()
+                return
+        elif not request._payload_writer.output_size:
             self._wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._probe = self._loop.call_later(waited_s, self._send_probe, 2 * waited_s)
+        elif self.ping is not None:
+            self.ping()
+        self._probe = self._loop.call_later(
+            waited_s, self._send_probe, min(2 * waited_s, LONGEST_PROBE_S)
+        )
 
     def handle_error(
         self,
@@ -283,6 +338,7 @@ class Connection(web.RequestHandler):
             self._let_go()
         if self._is_half_closed and not self._messages:
             self.close()
+        self._received, self.ping = 0, None
         if self._owner.access is not None:
             self._owner.access.answered(request, response.status, response.body_length)
 

@@ -52,6 +52,8 @@ CONNECTIONS = 40
 SHORT_S = 0.6
 """In place of the seconds that clients have for something."""
 
+MiB = 2**20
+
 DRIP = b"0"
 """A body whose length is not said, as it takes for ever to come."""
 
@@ -279,15 +281,47 @@ async def test_a_client_that_closes_its_side_gets_its_answers(gate: Gate) -> Non
             writer.write(gate.filled(sent))
             writer.write_eof()
             assert end_of(await gate.rest(reader), "") == ends
-    gate.local.simulator.requests.clear()
+    gate.note("half-closed", "answered")
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (call(b'{"uuid":"late"}'), b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (batch(COIN, COIN.replace(b'"x"', b'"late"')), b"1\r\n\n\r\n"),
+        (call(b'{"uuid":"late"}').replace(b"HTTP/1.1", b"HTTP/1.0"), b""),
+    ],
+    ids=["call", "batch", "HTTP/1.0"],
+)
+async def test_a_client_that_leaves_behind_its_closed_side_has_its_calls_cancelled(
+    gate: Gate, sent: bytes, told: bytes
+) -> None:
+    assert end_of(await gate.answers(call()), "") == "200"
     async with hanging(gate), gate.connected() as (reader, writer):
-        writer.write(gate.filled(call(b'{"uuid":"late"}')))
-        writer.write_eof()
+        writer.write(gate.filled(sent))
         await until(lambda: gate.local.gateway.answers.under_way == 1)
-        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write_eof()
+        await reader.readuntil(told) if told else await reader.read()
         writer.close()
         await until(lambda: gate.local.gateway.answers.under_way == 0)
-    gate.note("half-closed", "answered; cancelled once it is gone")
+
+
+async def test_a_caller_with_many_idle_connections_gives_places_to_others(gate: Gate) -> None:
+    async with AsyncExitStack() as parts:
+        for _ in range(CONNECTIONS):
+            reader, writer = await parts.enter_async_context(gate.connected())
+            writer.write(gate.filled(once(ask())))
+            await reader.readuntil(b"\r\n\r\n")
+        assert end_of(await gate.answers(ask("/readyz")), "") == "200"
+        assert end_of(await gate.answers(call(key="<single>")), "") == "200"
+
+
+async def test_a_body_of_extensions_without_content_is_cut_off(gate: Gate) -> None:
+    head = batch(DRIP, head=(CHUNKED,)).replace(f"Content-Length: {len(DRIP)}\r\n".encode(), b"")
+    async with gate.connected() as (reader, writer):
+        writer.write(gate.filled(head) + b"1;" + b"x" * MiB)
+        ended = await gate.rest(reader)
+    assert b'"ok"' not in ended
 
 
 async def test_tiny_chunks_and_empty_lines_cost_others_little(
