@@ -101,6 +101,10 @@ class ToolVerdict:
     domain: bool | None = None
 
 
+OPTIONAL = ("by_metric", "extracted", "invalid_tools", "rounded")
+"""Fields of a judgement that count only where they are not empty."""
+
+
 @dataclass
 class Judgement:
     """A judge's findings on an episode.
@@ -108,8 +112,10 @@ class Judgement:
     `kind` is the answer type by the gold answer. `scores` are those of the judge's valid answers
     (FinToolBench's judge is asked three times); `invalid` counts the other answers. `by_metric` has
     the valid scores of a judge that scores several metrics. `extracted` is the answer that a judge
-    read from the agent's text. `tools` are the verdicts on the tools of the last round.
-    `model_calls` are the judge's own requests to a model, not the agent's.
+    read from the agent's text. `tools` are the verdicts on the tools of the last round, and
+    `invalid_tools` counts those on which it was asked for a verdict and gave none. `rounded` counts
+    scores that were not given as one of those that the kind allows. `model_calls` are the judge's
+    own requests to a model, not the agent's.
     """
 
     judge: str
@@ -120,13 +126,17 @@ class Judgement:
     model_calls: list[ModelCallRecord] = field(default_factory=list)
     by_metric: dict[str, list[Figure]] = field(default_factory=dict)
     extracted: str = ""
+    invalid_tools: Whole = 0
+    rounded: Whole = 0
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the judge scored the episode, or had nothing to score."""
+        return bool(self.scores or self.by_metric) or not self.invalid
 
     def fields(self) -> dict[str, Any]:
-        """Its fields by name, without the empty ones of judges that neither score metrics by name
-        nor extract an answer.
-        """
-        empty = ("by_metric", "extracted")
-        return {name: value for name, value in vars(self).items() if value or name not in empty}
+        """Its fields by name, without empty ones that few judges have (`OPTIONAL`)."""
+        return {name: value for name, value in vars(self).items() if value or name not in OPTIONAL}
 
 
 @dataclass

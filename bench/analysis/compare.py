@@ -1,19 +1,20 @@
 """Compares two runs, paired by task and repeat.
 
-A repeat counts if both runs have it. A task's outcome is the mean over those repeats. Tasks are
-resampled, not repeats, so the repeats of a task stay together. For McNemar's test and for flips, a
-task passes if more than half of its repeats pass.
+A repeat counts if both runs have it. A task's outcome is the mean over those repeats, and the
+intervals are over tasks. For McNemar's test and for flips, a task passes if more than half of its
+repeats pass.
 """
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from sys import intern
 from typing import Any
 
-from bench.analysis.paired import Interval, bootstrap, mcnemar
+from bench.analysis.paired import mcnemar, mean_interval
 from bench.record import EpisodeRecord
 from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
@@ -22,7 +23,6 @@ from bench.suites import suite_of_run
 from bench.suites.suite import SHARED_MEASURES, Measure, Suite
 from bench.suites.suite import measure as measure_episode
 
-RESAMPLES = 10_000
 QUESTION_CHARS = 80
 
 _OTHER_ANSWERS = "tools may have answered differently"
@@ -78,9 +78,7 @@ class NothingInCommonError(Exception):
     """Two runs have no repeat of a task in common; the text says what each has."""
 
 
-def compare(
-    a: Run, b: Run, *, only: Sequence[str] = (), resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Any]:
+def compare(a: Run, b: Run, *, only: Sequence[str] = ()) -> dict[str, Any]:
     """The result of `finbench compare` as plain data. Differences are B minus A. `only` names the
     measures to compare, by default all. Raises `NothingInCommonError`.
     """
@@ -105,8 +103,7 @@ def compare(
         name: [_outcome(measure, of[task]) for task in pairs]
         for name, (measure, of) in readings.items()
     }
-    differences = [[o and o[1] - o[0] for o in column] for column in outcomes.values()]
-    intervals = dict(zip(outcomes, bootstrap(differences, resamples, seed), strict=True))
+    widest = {metric.name: metric.high - metric.low for metric in a.suite.metrics}
     days = _days(a, pairs)
     return {
         "tasks": {
@@ -121,13 +118,11 @@ def compare(
         },
         "settings": _settings(a.about, b.about),
         "metrics": {
-            name: _figures([o for o in outcomes[name] if o], intervals[name], test=measure.test)
+            name: _figures([o for o in outcomes[name] if o], measure, widest.get(measure.name))
             for name, (measure, _) in readings.items()
         },
         **({"days": days} if days else {}),
         "flips": list(_flips(a, pairs, net)),
-        "resamples": resamples,
-        "seed": seed,
     }
 
 
@@ -158,9 +153,11 @@ def _outcome(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> tuple[float,
 
 
 def _figures(
-    outcomes: Sequence[tuple[float, float]], interval: Interval | None, *, test: bool
+    outcomes: Sequence[tuple[float, float]], measure: Measure, widest: float | None
 ) -> dict[str, Any]:
-    """One measure: means, the difference with its interval, and for a test the four counts."""
+    """One measure: means, the difference with its interval, and for a test the four counts.
+    `widest` is the range of the metric of its name, if there is one.
+    """
     found: dict[str, Any] = {"tasks": len(outcomes)}
     for name, figure in (
         ("a", lambda o: o[0]),
@@ -168,8 +165,10 @@ def _figures(
         ("difference", lambda o: o[1] - o[0]),
     ):
         found[name] = round(fmean(map(figure, outcomes)), 6) if outcomes else None
+    most = 1.0 if measure.is_share else widest if widest is not None and isfinite(widest) else None
+    interval = mean_interval([b - a for a, b in outcomes], most)
     found["interval"] = interval and [round(end, 6) for end in interval]
-    if test:
+    if measure.test:
         sides = [(a > 0.5, b > 0.5) for a, b in outcomes]
         only_a, only_b = sides.count((True, False)), sides.count((False, True))
         found |= {"both": sides.count((True, True)), "only_a": only_a, "only_b": only_b}

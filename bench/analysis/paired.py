@@ -1,20 +1,10 @@
-"""Statistics of paired outcomes: McNemar's exact test, and bootstrap intervals of mean differences.
+"""Statistics of paired outcomes: McNemar's exact test, and intervals of mean differences."""
 
-It is pure Python; the same input and seed give the same figures.
-"""
-
-import random
 from collections.abc import Sequence
 from math import comb, exp, fsum, lgamma, log, sqrt
-from operator import itemgetter
 from statistics import fmean, variance
 
-from bench.metrics.interval import Z_95
-
-NORMAL_FROM = 2_000
-"""From this many tasks on, an interval is computed from mean and standard error. There it equals
-the bootstrap's to two digits, at no cost.
-"""
+from bench.metrics.interval import ONE, OverTasks, student
 
 _EXACT_TO = 1_000
 
@@ -34,55 +24,21 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def bootstrap(
-    columns: Sequence[Sequence[float | None]], resamples: int, seed: int
-) -> list[Interval | None]:
-    """Percentile intervals of 95 % for the means of columns over the same tasks (Efron, Annals of
-    Statistics 7(1), 1979).
+def mean_interval(differences: Sequence[float], most: float | None) -> Interval | None:
+    """The 95 % interval of the mean of differences, one a task, that lie between -`most` and
+    `most`.
 
-    Tasks are drawn with replacement, once for all columns, so the interval of a column does not
-    depend on the others. None values do not count; a column with nothing else has no interval.
+    It is that of `OverTasks`. Where there is no such bound, it is Student's; then nothing can be
+    said of one difference, or of equal ones, and the interval is None.
     """
-    tasks = len(columns[0]) if columns else 0
-    if tasks >= NORMAL_FROM:
-        return [_normal(column) for column in columns]
-    rng, places = random.Random(seed), range(tasks)  # noqa: S311 - not for secrets
-    varied = [column for column in columns if len(set(_known(column))) > 1]
-    values = [[0.0 if v is None else v for v in column] for column in varied]
-    counted = [None if None not in c else [v is not None for v in c] for c in varied]
-    means: list[list[float]] = [[] for _ in varied]
-    for _ in range(resamples if varied else 0):
-        drawn = itemgetter(*rng.choices(places, k=tasks))
-        for value, count, found in zip(values, counted, means, strict=True):
-            whole = tasks if count is None else sum(drawn(count))
-            if whole:
-                found.append(sum(drawn(value)) / whole)
-    intervals = iter([_middle_95(found) for found in means])
-    return [
-        next(intervals) if len(known := set(_known(column))) > 1 else _point(known)
-        for column in columns
-    ]
-
-
-def _known(column: Sequence[float | None]) -> list[float]:
-    return [value for value in column if value is not None]
-
-
-def _point(values: set[float]) -> Interval | None:
-    """The interval of a column that holds one value only, however often."""
-    return next(((value, value) for value in values), None)
-
-
-def _middle_95(means: list[float]) -> Interval:
-    means.sort()
-    outside = round(len(means) * 0.025)
-    return means[outside], means[-1 - outside]
-
-
-def _normal(column: Sequence[float | None]) -> Interval | None:
-    values = _known(column)
-    if not values:
+    if most is not None:
+        over = OverTasks()
+        for difference in differences:
+            over.count(round((difference + most) / (2 * most) * ONE), ONE)
+        places = over.interval()
+        return places and ((2 * places[0] - 1) * most, (2 * places[1] - 1) * most)
+    if len(set(differences)) < 2:
         return None
-    middle = fmean(values)
-    reach = Z_95 * sqrt(variance(values) / len(values)) if len(values) > 1 else 0.0
+    middle, tasks = fmean(differences), len(differences)
+    reach = student(max(tasks - 1, 2)) * sqrt(variance(differences) / tasks)
     return middle - reach, middle + reach

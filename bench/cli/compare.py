@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import of_suite, suite_in, whole
+from bench.cli.options import of_suite, suite_in
 from gateway.cli.options import echo_json
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ _NAMED, _FLIPS = 10, 50
     metavar="NAME",
     help="Compare only this metric; repeatable.",
 )
-@click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
-@click.option("--seed", type=whole(), default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option(
     "--judges",
     is_flag=True,
@@ -43,16 +41,14 @@ def compare(
     run_a: Path,
     run_b: Path,
     metrics: tuple[str, ...],
-    resamples: int,
-    seed: int,
     judges: bool,
     suite: str | None,
     as_json: bool,
 ) -> None:
     """Compare RUN_B with RUN_A, task by task.
 
-    Differences are B minus A, with 95 % intervals from a bootstrap over tasks; p comes from
-    McNemar's exact test. With --judges, the agreement of two judges on the same episodes: Cohen's
+    Differences are B minus A, with 95 % intervals over tasks; p comes from McNemar's exact test.
+    With --judges, the agreement of two judges on the same episodes: Cohen's
     kappa with quadratic weights, and Spearman's rho.
     """
     if judges:
@@ -78,7 +74,7 @@ def compare(
         warn_of_suite(run, suite)
     _check_names(metrics, [measure.name for measure in a.measures])
     try:
-        result = compared(a, b, only=metrics, resamples=resamples, seed=seed)
+        result = compared(a, b, only=metrics)
     except NothingInCommonError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
@@ -215,10 +211,10 @@ def show_metrics(
         if not found["tasks"]:
             continue
         number = _share if name.removesuffix("_net") in shares else _number
-        low, high = found["interval"]
+        ends = (number(end, sign=True) for end in found["interval"] or ())
         row = [name, str(found["tasks"]), *(number(found[side]) for side in ("a", "b"))]
         row += [number(found["difference"], sign=True)]
-        row += [f"{number(low, sign=True)} to {number(high, sign=True)}"]
+        row += [" to ".join(ends) or "undefined"]
         if "p" in found:
             row += [str(found[side]) for side in ("both", "only_a", "only_b", "neither")]
             row += [f"{found['p']:.3g}"]
@@ -227,8 +223,8 @@ def show_metrics(
     if missing := [name for name, found in metrics.items() if not found["tasks"]]:
         console.print(f"without a figure in both runs: {', '.join(missing)}")
     console.print(
-        "A, B: means over tasks; p: McNemar's exact test, two-sided, where a task passes if more "
-        "than half of its repeats do"
+        "A, B: means over tasks; the interval is about other tasks of the same kind; p: McNemar's "
+        "exact test, two-sided, where a task passes if more than half of its repeats do"
     )
     if any(name.endswith("_net") for name in metrics):
         console.print(

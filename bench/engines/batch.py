@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from bench.record import EpisodeRecord, FailedJudgement
+from bench.judges.judging import why_invalid
+from bench.record import EpisodeRecord
 from bench.runs.driver import JUDGE
 from bench.runs.metrics import RunMetrics
 from bench.runs.resume import Moves
@@ -68,9 +69,9 @@ class Batch:
         if (judgement := record.judgement) is None:
             return
         self.judged += 1
-        if isinstance(judgement, FailedJudgement):
+        if not judgement.is_valid:
             self.failed_judgements += 1
-            self.first_errors.setdefault(JUDGE, judgement.error)
+            self.first_errors.setdefault(JUDGE, why_invalid(judgement))
         for asked in judgement.model_calls:
             if asked.error is not None:
                 self.first_errors.setdefault(JUDGE, asked.error)

@@ -114,6 +114,7 @@ def _episodes(pa: Any) -> dict[str, Any]:
         "model_calls": _list_of(pa, model_call),
         "by_metric": text,
         "extracted": text,
+        **dict.fromkeys(("invalid_tools", "rounded"), whole),
     }
     return {
         **dict.fromkeys(("episode", "id"), text),

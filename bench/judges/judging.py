@@ -38,8 +38,9 @@ class JudgementError(Exception):
 
 
 class Judging:
-    """Has episodes judged, and counts those on which the judge failed: `failed` of `asked`. The
-    first failure is logged; `first_error` has its text.
+    """Has episodes judged, and counts those on which the judge failed: `failed` of `asked`. It also
+    failed if none of its answers was valid. The first failure is logged; `first_error` has its
+    text.
 
     A failed judgement has the kind that `kind_of` says. Scores are among `scores`, or if there are
     none, from 0 to 1. `most_s` is the longest that a judgement may take.
@@ -64,22 +65,35 @@ class Judging:
         self.asked += 1
         try:
             async with asyncio.timeout(self._most_s) as limit:
-                return _checked(await self._judge.judge(record), self._scores)
+                judgement = _checked(await self._judge.judge(record), self._scores)
         except Exception as error:  # noqa: BLE001
             if isinstance(error, TimeoutError) and limit.expired():
                 return self.failure(record, f"limit: {self._most_s:g} s have passed")
             return self.failure(record, words_of(error))
+        if not judgement.is_valid:
+            self._note(record, why_invalid(judgement))
+        return judgement
 
     def failure(self, record: EpisodeRecord, why: str) -> FailedJudgement:
         """The judgement in place of one that the judge did not give, which counts as failed."""
         error = storable(why[:ERROR_CHARS])
+        self._note(record, error)
+        kind = self._kind_of(record)
+        return FailedJudgement(self._judge.name, kind, invalid=1, error=error)
+
+    def _note(self, record: EpisodeRecord, error: str) -> None:
         self.failed += 1
         if self.failed == 1:
             self.first_error = error
             text = "the judge failed on %s: %s; further failures are counted, not logged"
             log.warning(text, record.episode, error)
-        kind = self._kind_of(record)
-        return FailedJudgement(self._judge.name, kind, invalid=1, error=error)
+
+
+def why_invalid(judgement: Judgement) -> str:
+    """Why a judgement is not valid."""
+    if isinstance(judgement, FailedJudgement):
+        return judgement.error
+    return f"none of its {judgement.invalid} answers was a valid score"
 
 
 def _checked(found: object, scores: Collection[float]) -> Judgement:

@@ -1,12 +1,11 @@
-"""Means of the figures of single episodes, with intervals of 95 %."""
+"""Means of the figures of single episodes, with 95 % intervals over tasks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from bench.metrics.interval import DIGITS, mean_interval, wilson
+from bench.metrics.interval import DIGITS, ONE, ByTask
 from bench.record import EpisodeRecord, ToolCallRecord
 
 
@@ -22,43 +21,31 @@ class Measured:
 
 
 class _Mean:
-    """A mean of figures from `low` to `high`, with exact sums, so the order and any split of the
-    figures do not matter. The sums are of the figures' places between the ends, from 0 to 1.
-    """
+    """A mean of figures from `low` to `high`."""
 
-    __slots__ = ("are_all_or_nothing", "count", "high", "low", "squares", "total")
+    __slots__ = ("count", "high", "low", "places")
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
         self.count = 0
-        self.total = Fraction()
-        self.squares = Fraction()
-        self.are_all_or_nothing = True
+        self.places = ByTask()
 
-    def add(self, figure: float) -> None:
-        place = Fraction(figure - self.low) / Fraction(self.high - self.low)
+    def add(self, task: str, figure: float) -> None:
         self.count += 1
-        self.total += place
-        self.squares += place * place
-        self.are_all_or_nothing &= figure in (self.low, self.high)
+        self.places.add(task, round((figure - self.low) / (self.high - self.low) * ONE), ONE)
 
     def merge(self, other: "_Mean") -> None:
         self.count += other.count
-        self.total += other.total
-        self.squares += other.squares
-        self.are_all_or_nothing &= other.are_all_or_nothing
+        self.places.merge(other.places)
 
     @property
     def mean(self) -> float | None:
-        return self._figure(float(self.total / self.count)) if self.count else None
+        return None if (ratio := self.places.ratio) is None else self._figure(ratio)
 
     @property
     def interval(self) -> list[float] | None:
-        if self.are_all_or_nothing:
-            places = wilson(int(self.total), self.count)
-        else:
-            places = mean_interval(self.total, self.squares, self.count)
-        return None if places is None else [self._figure(place) for place in places]
+        ends = self.places.interval()
+        return None if ends is None else [self._figure(end) for end in ends]
 
     def _figure(self, place: float) -> float:
         return round(self.low + place * (self.high - self.low), DIGITS)
@@ -73,11 +60,11 @@ class _Group:
         self.episodes = 0
         self.means = {name: _Mean(*ends) for name, ends in ranges.items()}
 
-    def add(self, figures: Mapping[str, float | None]) -> None:
+    def add(self, task: str, figures: Mapping[str, float | None]) -> None:
         self.episodes += 1
         for name, mean in self.means.items():
             if (figure := figures.get(name)) is not None:
-                mean.add(_within(name, figure, mean.low, mean.high))
+                mean.add(task, _within(name, figure, mean.low, mean.high))
 
     def merge(self, other: "_Group") -> None:
         self.episodes += other.episodes
@@ -118,9 +105,9 @@ class Means:
         if record.judgement is not None:
             self._judges[record.judgement.judge] += 1
             self._invalid += record.judgement.invalid
-        self._all.add(found.figures)
+        self._all.add(record.id, found.figures)
         for name, rows in self._groups.items():
-            self._row(rows, str(getattr(record, name))).add(found.figures)
+            self._row(rows, str(getattr(record, name))).add(record.id, found.figures)
 
     def merge(self, other: "Means") -> None:
         self._passed += other._passed

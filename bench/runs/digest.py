@@ -14,10 +14,11 @@ from typing import Any
 import orjson
 
 from bench.json_lines import JsonLinesError, ended_lines
+from bench.record import OPTIONAL
 from bench.runs.about import RunDirectoryError
 
 _TIMES = ("at", "started_at", "elapsed_ms", "age_s", "call_id")
-_OPTIONAL = ("labelled_arguments", "difficulty", "by_metric", "extracted")
+_OPTIONAL = ("labelled_arguments", "difficulty", *OPTIONAL)
 """Fields that count only where they are not empty: older records lack them."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import Any
 
-from bench.metrics.interval import DIGITS, Z_95, rounded, share, wilson
+from bench.metrics.interval import DIGITS, Z_95, ByTask, rounded, share
 from bench.record import EpisodeRecord, Judgement, ToolCallRecord
 from bench.suites.finova.extraction import KINDS
 from bench.suites.finova.listed import read_list
@@ -29,14 +29,20 @@ class _Count:
 
     def __init__(self) -> None:
         self.judged = 0
-        self.right: Counter[str] = Counter()
+        self.right = {reading: ByTask() for reading in READINGS}
+
+    def add(self, task: str, verdicts: Mapping[str, bool | None]) -> None:
+        self.judged += 1
+        for reading, is_right in verdicts.items():
+            self.right[reading].add(task, int(bool(is_right)), 1)
 
     def merge(self, other: "_Count") -> None:
         self.judged += other.judged
-        self.right.update(other.right)
+        for reading, right in other.right.items():
+            self.right[reading].merge(right)
 
     def result(self) -> dict[str, Any]:
-        shares = {reading: share(self.right[reading], self.judged) for reading in READINGS}
+        shares = {reading: share(right.part, right.whole) for reading, right in self.right.items()}
         return {"episodes": self.judged, **shares}
 
 
@@ -44,9 +50,9 @@ class FinovaMetrics:
     """Right answers by kind of task (`bench.suites.suite.SuiteMetrics`).
 
     `accuracy` is the unweighted mean of the kinds that have judged answers. Its interval is the
-    normal approximation for a stratified mean; each kind's variance is taken at (right + 1) of
-    (judged + 2), as Agresti and Caffo do (The American Statistician 54(4), 2000), so that it is not
-    zero where all answers are right.
+    normal approximation for a stratified mean; each kind's variance is that of `OverTasks.near`, so
+    it is not zero where all answers are right (Agresti and Caffo, The American Statistician 54(4),
+    2000, add one right and one wrong answer too).
     """
 
     def __init__(self) -> None:
@@ -63,8 +69,7 @@ class FinovaMetrics:
             self._unjudged += 1
             return
         for count in (self._kinds[record.category], self._sources[record.source_dataset]):
-            count.judged += 1
-            count.right.update(reading for reading, is_right in verdicts.items() if is_right)
+            count.add(record.id, verdicts)
         self._differ[record.category] += len({*verdicts.values()}) > 1
         if record.category in _CONFUSED:
             pair = tuple(map(_label, (record.ground_truth, record.judgement.extracted)))
@@ -84,21 +89,18 @@ class FinovaMetrics:
         means = {reading: self._mean(reading) for reading in READINGS}
         kinds = {kind: self._kinds[kind] for kind in KINDS if kind in self._kinds}
         by_kind = {
-            kind: share(kinds[kind].right["accuracy"], kinds[kind].judged)
-            if kind in kinds
-            else None
-            for kind in KINDS
+            kind: kinds[kind].result()["accuracy"] if kind in kinds else None for kind in KINDS
         }
         return {
             "episodes": self._episodes,
-            "passed": sum(count.right["accuracy"] for count in kinds.values()),
+            "passed": sum(count.right["accuracy"].part for count in kinds.values()),
             "unjudged": self._unjudged,
             **{reading: found and round(found[0], DIGITS) for reading, found in means.items()},
             **by_kind,
             "intervals": {
                 **{name: rounded(found and found[1]) for name, found in means.items()},
                 **{
-                    kind: rounded(wilson(count.right["accuracy"], count.judged))
+                    kind: rounded(count.right["accuracy"].interval())
                     for kind, count in kinds.items()
                 },
             },
@@ -106,15 +108,12 @@ class FinovaMetrics:
 
     def _mean(self, reading: str) -> tuple[float, tuple[float, float]] | None:
         """The unweighted mean over kinds, and the ends of its interval."""
-        counts = [(count.right[reading], count.judged) for count in self._kinds.values()]
-        if not counts:
+        kinds = [count.right[reading] for count in self._kinds.values()]
+        if not kinds:
             return None
-        mean = sum(part / whole for part, whole in counts) / len(counts)
-        variance = 0.0
-        for part, whole in counts:
-            near = (part + 1) / (whole + 2)
-            variance += near * (1 - near) / (whole + 2)
-        reach = Z_95 * sqrt(variance) / len(counts)
+        mean = sum(kind.part / kind.whole for kind in kinds) / len(kinds)
+        errors = (kind.near()[1] for kind in kinds)
+        reach = Z_95 * sqrt(sum(error * error for error in errors)) / len(kinds)
         return mean, (max(0.0, mean - reach), min(1.0, mean + reach))
 
     def details(self) -> dict[str, Any]:
@@ -140,7 +139,7 @@ class FinovaMetrics:
         text = f"mean of {len(self._kinds)} kinds, {whole:,} answers"
         counts = dict.fromkeys(READINGS, text)
         for kind, count in self._kinds.items():
-            counts[kind] = f"{count.right['accuracy']:,} of {count.judged:,}"
+            counts[kind] = f"{count.right['accuracy'].part:,} of {count.judged:,}"
         return counts
 
 

@@ -27,16 +27,19 @@ class LlmJudge:
 
     async def judge(self, record: EpisodeRecord) -> Judgement:
         asked: list[ModelCallRecord] = []
-        (kind, scores), tools = await asyncio.gather(
+        (kind, given), (tools, of_tools) = await asyncio.gather(
             self._answer(record, asked), self._tools(record, asked)
         )
-        valid = [score for score in scores if score is not None]
-        return Judgement(self.name, kind, valid, len(scores) - len(valid), tools, asked)
+        scores = [score for score, _ in given if score is not None]
+        judgement = Judgement(self.name, kind, scores, len(given) - len(scores), tools, asked)
+        judgement.invalid_tools = of_tools - len(tools)
+        judgement.rounded = sum(is_rounded for _, is_rounded in given)
+        return judgement
 
     async def _answer(
         self, record: EpisodeRecord, asked: list[ModelCallRecord]
-    ) -> tuple[str, list[float | None]]:
-        """The kind of answer and one score for each request, None for an invalid one."""
+    ) -> tuple[str, list[tuple[float | None, bool]]]:
+        """The kind of answer and one score for each request (`read_score`)."""
         kind = answer_kind(record.ground_truth)
         if kind == "none":
             return kind, []
@@ -50,17 +53,19 @@ class LlmJudge:
         replies = await asyncio.gather(
             *(ask(self._model, prompt, about, asked) for _ in range(self._repeats))
         )
-        return kind, [None if text is None else read_score(text, kind) for text in replies]
+        return kind, [(None, False) if text is None else read_score(text, kind) for text in replies]
 
     async def _tools(
         self, record: EpisodeRecord, asked: list[ModelCallRecord]
-    ) -> list[ToolVerdict]:
+    ) -> tuple[list[ToolVerdict], int]:
+        """The verdicts on the called tools, and on how many tools the model was asked for one."""
         called = dict.fromkeys(call.tool_name for call in record.last_round)
         tools = [tool for name in called if (tool := self._catalog.get(name)) is not None]
         if not tools:
-            return []
+            return [], 0
         fields = ("name", "description", "timeliness", "intent_type", "regulatory_domains")
         described = [{field: getattr(tool, field) for field in fields} for tool in tools]
         about = {"question": record.question, "tools": described}
         text = await ask(self._model, TOOLS, about, asked)
-        return [] if text is None else read_verdicts(text, [tool.name for tool in tools])
+        names = [tool.name for tool in tools]
+        return ([] if text is None else read_verdicts(text, names)), len(names)

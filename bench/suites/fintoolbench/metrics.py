@@ -1,48 +1,231 @@
-"""All of FinToolBench's metrics over episodes, as one object that can be merged."""
+"""FinToolBench's metrics (arXiv 2603.08262, section 4, as its public evaluator counts).
 
+Capability: TIR = invoked / N, TESR = passed / N, CER = passed / invoked. `Outcome` defines
+`invoked` and `passed`; the `_text` variants use `passed_text`. An episode that failed only because
+of the infrastructure says nothing about its agent: the paper's rates count it as failed, the `_net`
+variants leave it out.
+
+Judged: SoftScore is the mean, over episodes with a valid judgement, of the mean of the episode's
+scores. CSS is the same over the episodes that passed by the typed outcome. TMR, IMR and DMR are
+shares of the judged episodes that called a tool: those in which a tool of the last round mismatched
+in a dimension (timeliness, intent, domain). As in the public evaluator, an episode in which no tool
+had a verdict is eligible and not marked. So rules that often can't tell give a lower bound:
+`verdicts` in the result says in how many episodes there was a verdict. Where no episode has one, a
+rate is undefined.
+
+A metric over no episodes is None. Each has its 95 % interval over tasks (`OverTasks`).
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
 from bench.record import EpisodeRecord, ToolCallRecord
-from bench.suites.fintoolbench.breakdown import Breakdown
-from bench.suites.fintoolbench.capability import Capability
-from bench.suites.fintoolbench.judged import Judged
-from bench.suites.fintoolbench.outcome import Outcome
+from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, NO_VERDICT, Outcome
+
+CAPABILITY = ("TIR", "TESR", "CER", "TESR_net", "CER_net", "TESR_text", "CER_text")
+JUDGED = ("SoftScore", "CSS")
+MARKS = ("TMR", "IMR", "DMR")
+NAMES = (*CAPABILITY, *JUDGED, *MARKS)
+
+Outcomes = Counter[Outcome]
+
+_OfTask = tuple[tuple[Outcome, int], ...]
+"""The outcomes of one task, and how many episodes had each, in order."""
+
+_LABELS = ("none", "single")
+
+
+@lru_cache(4_096)
+def ratios(outcome: Outcome) -> tuple[tuple[int, int], ...]:
+    """What an episode adds to the part and the whole of each metric, in the order of `NAMES`."""
+    invoked, passed = int(outcome.invoked), int(outcome.passed)
+    text, net = int(outcome.passed_text), int(not outcome.infrastructure)
+    halves, scores = outcome.score
+    score = (round(ONE * halves / (2 * scores)), ONE) if scores else (0, 0)
+    marks = ((int(mark == MISMATCH), int(mark >= NO_VERDICT)) for mark in outcome.marks)
+    return (
+        *((invoked, 1), (passed, 1), (passed, invoked)),
+        *((passed, net), (passed, net * invoked), (text, 1), (text, invoked)),
+        *(score, score if outcome.passed else (0, 0)),
+        *marks,
+    )
+
+
+def shares(outcomes: Outcomes) -> dict[str, tuple[int, int]]:
+    """The part and the whole of each metric over episodes. Marks are of no whole where no episode
+    has a verdict.
+    """
+    parts, wholes = [0] * len(NAMES), [0] * len(NAMES)
+    for outcome, n in outcomes.items():
+        for place, (part, whole) in enumerate(ratios(outcome)):
+            parts[place] += n * part
+            wholes[place] += n * whole
+    found = dict(zip(NAMES, zip(parts, wholes, strict=True), strict=True))
+    for name, verdicts in verdicts_of(outcomes).items():
+        if not verdicts:
+            found[name] = 0, 0
+    return found
+
+
+def verdicts_of(outcomes: Outcomes) -> dict[str, int]:
+    """In how many episodes at least one tool has a verdict, by dimension."""
+    return {
+        name: sum(n for outcome, n in outcomes.items() if outcome.marks[place] >= MATCH)
+        for place, name in enumerate(MARKS)
+    }
+
+
+def figures(outcomes: Outcomes) -> dict[str, float | None]:
+    return {
+        name: round(part / whole, DIGITS) if whole else None
+        for name, (part, whole) in shares(outcomes).items()
+    }
 
 
 class FinToolBenchMetrics:
-    """Capability, judged metrics, and both by group (`bench.suites.suite.SuiteMetrics`)."""
+    """All of them over episodes, also by group (`bench.suites.suite.SuiteMetrics`)."""
 
     def __init__(self) -> None:
-        self.capability = Capability()
-        self.judged = Judged()
-        self.breakdown = Breakdown()
+        self._all: Outcomes = Counter()
+        self._of: dict[str, _OfTask] = {}
+        self._tasks: Counter[_OfTask] = Counter()
+        self._judges: Counter[str] = Counter()
+        self._kinds: defaultdict[str, Outcomes] = defaultdict(Counter)
+        self._invalid: Counter[str] = Counter()
+        self._odd = Counter(rounded=0, invalid_tools=0)
+        self._groups: dict[str, defaultdict[str, Outcomes]] = {
+            name: defaultdict(Counter) for name in ("category", "source_dataset", "labelled_tools")
+        }
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
         outcome = Outcome.of(record, last_round)
-        self.capability.count(outcome)
-        self.judged.add(outcome, record.judgement)
-        self.breakdown.add(record, outcome)
+        self._all[outcome] += 1
+        self._add_to(record.id, ((outcome, 1),))
+        labels = len(record.labelled_tools)
+        by_label = _LABELS[labels] if labels < len(_LABELS) else "multi"
+        rows = (record.category, record.source_dataset, by_label)
+        for groups, row in zip(self._groups.values(), rows, strict=True):
+            groups[row][outcome] += 1
+        if (judgement := record.judgement) is not None:
+            self._judges[judgement.judge] += 1
+            self._kinds[judgement.kind][outcome] += 1
+            self._invalid[judgement.kind] += judgement.invalid
+            self._odd.update(rounded=judgement.rounded, invalid_tools=judgement.invalid_tools)
 
     def merge(self, other: "FinToolBenchMetrics") -> None:
-        self.capability.merge(other.capability)
-        self.judged.merge(other.judged)
-        self.breakdown.merge(other.breakdown)
+        self._all.update(other._all)
+        for task, outcomes in other._of.items():
+            self._add_to(task, outcomes)
+        for counts, more in (
+            (self._judges, other._judges),
+            (self._invalid, other._invalid),
+            (self._odd, other._odd),
+        ):
+            counts.update(more)
+        for ours, theirs in zip(
+            (self._kinds, *self._groups.values()),
+            (other._kinds, *other._groups.values()),
+            strict=True,
+        ):
+            for row, counted in theirs.items():
+                ours[row].update(counted)
+
+    def _add_to(self, task: str, more: _OfTask) -> None:
+        """Add outcomes of a task. Tasks that count the same are counted together, so a million of
+        them are a few dozen counts.
+        """
+        if before := self._of.get(task):
+            self._tasks[before] -= 1
+            more = tuple(sorted((Counter(dict(before)) + Counter(dict(more))).items()))
+        self._tasks[more] += 1
+        self._of[task] = more
 
     def rates(self) -> dict[str, Any]:
-        capability, judged = self.capability.result(), self.judged.result()
-        intervals = capability["intervals"] | judged["intervals"]
-        return {**capability, **judged, "intervals": intervals}
+        invoked, passed, errors, infrastructure = (
+            sum(n for outcome, n in self._all.items() if getattr(outcome, name))
+            for name in ("invoked", "passed", "error", "infrastructure")
+        )
+        return {
+            "episodes": self._all.total(),
+            "episode_errors": errors,
+            "invoked": invoked,
+            "passed": passed,
+            "failed_by_infrastructure": infrastructure,
+            **(found := figures(self._all)),
+            "intervals": self._intervals(found),
+            "judged": self._judged(),
+        }
+
+    def _intervals(self, found: Mapping[str, float | None]) -> dict[str, list[float] | None]:
+        over = [OverTasks() for _ in NAMES]
+        for outcomes, times in self._tasks.items():
+            of_metrics = zip(*(ratios(outcome) for outcome, _ in outcomes), strict=True)
+            for one, of_metric in zip(over, of_metrics, strict=True):
+                counted = zip(of_metric, outcomes, strict=True)
+                sums = [(n * part, n * whole) for (part, whole), (_, n) in counted]
+                one.count(sum(part for part, _ in sums), sum(whole for _, whole in sums), times)
+        return {
+            name: None if found[name] is None else rounded(one.interval())
+            for name, one in zip(NAMES, over, strict=True)
+        }
+
+    def _judged(self) -> dict[str, Any]:
+        of = shares(self._all)
+        kinds = {
+            kind: {
+                "episodes": outcomes.total(),
+                "judged": _scored(outcomes),
+                "invalid": self._invalid[kind],
+                "SoftScore": figures(outcomes)["SoftScore"],
+            }
+            for kind, outcomes in sorted(self._kinds.items())
+        }
+        return {
+            "judges": dict(sorted(self._judges.items())),
+            "episodes": self._judges.total(),
+            "judged": _scored(self._all),
+            "invalid": self._invalid.total(),
+            **self._odd,
+            "eligible": {name: of[name][1] for name in MARKS},
+            "marked": {name: of[name][0] for name in MARKS},
+            "verdicts": verdicts_of(self._all),
+            "kinds": kinds,
+        }
 
     def details(self) -> dict[str, Any]:
-        return {"breakdown": self.breakdown.result()}
+        return {
+            "breakdown": {
+                name: {row: _row(outcomes) for row, outcomes in sorted(rows.items())}
+                for name, rows in self._groups.items()
+            }
+        }
 
     def counts(self) -> Mapping[str, str]:
-        rates, judged = self.capability.rates(), self.judged.result()["judged"]
-        counts = {name: f"{part:,} of {whole:,}" for name, (part, whole) in rates.items()}
-        counts["SoftScore"] = f"{judged['judged']:,} of {self.capability.episodes:,}"
-        for name, whole in judged["eligible"].items():
-            counts[name] = f"{judged['marked'][name]:,} of {whole:,}"
-            if (verdicts := judged["verdicts"][name]) < whole:
-                counts[name] += f", {verdicts:,} with a verdict"
+        of, verdicts = shares(self._all), verdicts_of(self._all)
+        counts = {name: f"{part:,} of {whole:,}" for name, (part, whole) in of.items()}
+        counts["SoftScore"] = f"{_scored(self._all):,} of {self._all.total():,}"
+        for name in MARKS:
+            if verdicts[name] < of[name][1]:
+                counts[name] += f", {verdicts[name]:,} with a verdict"
+        del counts["CSS"]
         return counts
+
+
+def _scored(outcomes: Outcomes) -> int:
+    """How many episodes have a valid score."""
+    return sum(n for outcome, n in outcomes.items() if outcome.score[1])
+
+
+def _row(outcomes: Outcomes) -> dict[str, Any]:
+    """The figures of a group."""
+    found = figures(outcomes)
+    names = ("TIR", "TESR", "CER", *JUDGED, *MARKS)
+    return {
+        "episodes": outcomes.total(),
+        "invoked": sum(n for outcome, n in outcomes.items() if outcome.invoked),
+        "passed": sum(n for outcome, n in outcomes.items() if outcome.passed),
+        **{name: found[name] for name in names},
+    }

@@ -9,9 +9,9 @@ from bench.suites.fintoolbench.answer import AnswerKind
 _DIMENSIONS = ("timeliness", "intent", "domain")
 
 
-def read_score(text: str, kind: AnswerKind) -> float | None:
-    """The score in a reply. For a number or a choice it is 1 where the judge gives 0.5 or more,
-    else 0; for other kinds 0, 0.5 or 1. None where the reply is invalid.
+def read_score(text: str, kind: AnswerKind) -> tuple[float | None, bool]:
+    """The score in a reply, and whether it was rounded. For a number or a choice it is 1 where the
+    judge gives 0.5 or more, else 0; for other kinds 0, 0.5 or 1. None where the reply is invalid.
     """
     found = object_with("score", text)
     score = found.get("score") if found else None
@@ -19,12 +19,12 @@ def read_score(text: str, kind: AnswerKind) -> float | None:
         try:
             score = float(score)
         except ValueError:
-            return None
+            return None, False
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
-        return None
+        return None, False
     if kind in ("numeric", "choice"):
-        return float(score >= 0.5)
-    return float(score) if score in (0, 0.5, 1) else None
+        return float(score >= 0.5), score not in (0, 1)
+    return (float(score) if score in (0, 0.5, 1) else None), False
 
 
 def read_verdicts(text: str, names: list[str]) -> list[ToolVerdict]:

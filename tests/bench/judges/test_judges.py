@@ -374,7 +374,9 @@ async def test_rules_judge_no_texts_and_nothing_without_gold(catalog: Catalog) -
 )
 def test_only_a_score_is_a_score(text: str, kind: Any, score: float | None) -> None:
     with at_little_cost(0.1):
-        assert read_score(text, kind) == score
+        found, is_rounded = read_score(text, kind)
+        assert found == score
+        assert is_rounded == (kind in ("numeric", "choice") and found is not None)
 
 
 def test_verdicts_are_booleans_on_tools_that_were_asked_about() -> None:
@@ -395,7 +397,7 @@ def test_verdicts_are_booleans_on_tools_that_were_asked_about() -> None:
 
 @given(st.text(max_size=100) | st.from_regex(r'[{}"score:1 ]{,40}'))
 def test_no_reply_breaks_its_reader(text: str) -> None:
-    assert read_score(text, "free_text") in (None, 0, 0.5, 1)
+    assert read_score(text, "free_text")[0] in (None, 0, 0.5, 1)
     assert all(tool.tool == "a" for tool in read_verdicts(text, ["a"]))
 
 

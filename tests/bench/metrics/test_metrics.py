@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.metrics import Traffic
-from bench.metrics.interval import mean_interval, wilson
+from bench.metrics.interval import ONE, OverTasks, wilson
 from bench.record import (
     Ending,
     EpisodeRecord,
@@ -19,7 +18,6 @@ from bench.record import (
     ToolVerdict,
 )
 from bench.runs.metrics import RunMetrics
-from bench.suites.fintoolbench.capability import Capability
 from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import CallRecord
 from gateway.telemetry.quantile import Quantiles
@@ -39,9 +37,10 @@ def judged(
 
 
 def measured(*records: EpisodeRecord | CallRecord) -> dict[str, Any]:
+    """The metrics over records, each of a task of its own."""
     metrics = RunMetrics(LabelledTasks)
-    for record in records:
-        metrics.add(record)
+    for n, record in enumerate(records):
+        metrics.add(replace(record, id=f"{n}") if isinstance(record, EpisodeRecord) else record)
     return metrics.result()
 
 
@@ -71,36 +70,32 @@ ERROR = {"error": "no"}
 def test_an_episode_counts_as_the_papers_rules_say(
     record: EpisodeRecord, invoked: int, passed: int, passed_text: int
 ) -> None:
-    metric = Capability()
-    metric.add(record)
-    assert (metric.invoked, metric.passed, metric.passed_text) == (invoked, passed, passed_text)
+    found = measured(record)
+    assert (found["invoked"], found["passed"], found["TESR_text"]) == (invoked, passed, passed_text)
 
 
 def test_rates_are_over_the_right_whole_and_undefined_over_nothing() -> None:
-    metric = Capability()
-    assert [metric.result()[name] for name in ("TIR", "TESR", "CER")] == [None, None, None]
-    metric.add(episode())
-    assert [metric.result()[name] for name in ("TIR", "TESR", "CER")] == [0.0, 0.0, None]
-    for record in (episode(made(1)), episode(made(1)), episode(made(1, ok=False, output=ERROR))):
-        metric.add(record)
-    result = metric.result()
-    assert (result["TIR"], result["TESR"], result["CER"]) == (0.75, 0.5, 0.666667)
+    failed = episode(made(1, ok=False, output=ERROR))
+    for records, rates in (
+        ([], (None, None, None)),
+        ([episode()], (0.0, 0.0, None)),
+        ([episode(), episode(made(1)), episode(made(1)), failed], (0.75, 0.5, 0.666667)),
+    ):
+        result = measured(*records)
+        assert (result["TIR"], result["TESR"], result["CER"]) == rates
 
 
 def test_a_fault_of_the_infrastructure_is_told_from_the_agents() -> None:
     quota, gateway, tool = (
         replace(made(1, ok=False, output=ERROR), fault=f) for f in ("quota", "gateway", "tool")
     )
-    metric = Capability()
-    for record in (
+    result = measured(
         episode(made(1)),
         episode(quota),
         episode(gateway, made(1)),
         episode(quota, tool),  # the tool's too: it would have failed anyway
         episode(gateway, replace(made(2, ok=False, output=ERROR), fault="agent")),
-    ):
-        metric.add(record)
-    result = metric.result()
+    )
     assert (result["passed"], result["failed_by_infrastructure"]) == (1, 2)
     assert (result["TESR"], result["TESR_net"], result["CER_net"]) == (0.2, 0.333333, 0.333333)
 
@@ -167,15 +162,17 @@ def test_soft_score_is_the_mean_of_means_and_css_that_of_the_passed() -> None:
     )
     # (5/6 + 1/4 + 1 + 0) / 4 = 25/48; of the passed (5/6 + 1/4) / 2 = 13/24
     assert (result["SoftScore"], result["CSS"]) == (0.520833, 0.541667)
-    # s^2 = (25/36 + 1/16 + 1 + 0 - 4 (25/48)^2) / 3 = 0.223958, reach 1.96 s / 2 = 0.463767
-    assert result["intervals"]["SoftScore"] == pytest.approx([0.057066, 0.9846], abs=1e-5)
-    # s^2 = (7/24)^2 * 2, reach 1.96 s / sqrt(2) = 0.571655: cut off at both ends
+    # with a task of 0 and one of 1: 37/72, s^2 = 0.2343, reach 2.571 s / sqrt(6) = 0.507
+    assert result["intervals"]["SoftScore"] == pytest.approx([0.0059, 1.0], abs=1e-3)
+    # 25/48, s^2 = 0.1960, reach 3.159 s / 2 = 0.699: cut off at both ends
     assert result["intervals"]["CSS"] == [0.0, 1.0]
     assert result["judged"] == {
         "judges": {"llm:m": 6},
         "episodes": 6,
         "judged": 4,
         "invalid": 3,
+        "rounded": 0,
+        "invalid_tools": 0,
         "eligible": {"TMR": 0, "IMR": 0, "DMR": 0},
         "marked": {"TMR": 0, "IMR": 0, "DMR": 0},
         "verdicts": {"TMR": 0, "IMR": 0, "DMR": 0},
@@ -221,25 +218,48 @@ def test_what_was_not_judged_is_undefined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "low", "high"),
+    ("tasks", "low", "high"),
     [
-        ([0, 1], 0.0, 1.0),  # 0.5 +- 1.96 sqrt(0.5 / 2) = 0.5 +- 0.98, cut off
-        # no two differ: Wilson's, which has a width
-        ([0.5, 0.5, 0.5], 0.125334, 0.874666),
-        ([1] * 10, 0.722467, 1.0),
-        ([0], 0.0, 0.793451),
-        ([1, 1, 1, 0, 0], 0.119909, 1.0),  # s^2 = (3 - 9/5) / 4 = 0.3, reach 0.480091
-        ([0.5] * 9 + [1], 0.452002, 0.647998),  # s^2 = (3.25 - 3.025) / 9 = 0.025, reach 0.097998
+        ([], None, None),
+        ([[1]] * 10, 0.722467, 1.0),  # Wilson's of 10 of 10
+        ([[0, 0, 0]], 0.0, 0.793451),  # of 0 of 1: repeats are one task
+        ([[1, 1], [1, 1], [0, 0], [0, 0]], 0.150036, 0.849964),  # of 2 of 4
+        # with tasks of 0 and 1: 0.5, s^2 = 0.5 / 4, reach 2.768 s / sqrt(5) = 0.438
+        ([[0.5]] * 3, 0.0624, 0.9376),
+        # with tasks of 0 and 1: 0.5, s^2 = 0.625 / 4, reach 0.489
+        ([[0, 1], [1, 1, 1, 0], [1, 0, 0, 0]], 0.0, 1.0),
     ],
 )
-def test_the_interval_of_a_mean_is_the_normal_one_where_scores_differ(
-    scores: list[float], low: float, high: float
+def test_an_interval_is_over_tasks(
+    tasks: list[list[float]], low: float | None, high: float | None
 ) -> None:
-    given = [Fraction(score) for score in scores]
-    squares = sum((score * score for score in given), Fraction())
-    found = mean_interval(sum(given, Fraction()), squares, len(given))
-    assert found == pytest.approx((low, high), abs=1e-6)
-    assert mean_interval(Fraction(), Fraction(), 0) is None
+    over = OverTasks()
+    for scores in tasks:
+        over.count(round(ONE * sum(scores)), ONE * len(scores))
+    found = over.interval()
+    assert found == (None if low is None else pytest.approx((low, high), abs=1e-2))
+
+
+@given(
+    tasks=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=40),
+    split=st.integers(0, 40),
+)
+def test_an_interval_holds_its_ratio_however_it_is_counted(
+    tasks: list[tuple[int, int]], split: int
+) -> None:
+    once, moved = OverTasks(), OverTasks()
+    for part, whole in tasks:
+        once.count(min(part, whole), whole)
+    for part, whole in (*tasks[split:], *tasks[:split], *tasks):
+        moved.count(min(part, whole), whole)
+    for part, whole in tasks:
+        moved.count(min(part, whole), whole, -1)
+    interval, ratio = once.interval(), once.ratio
+    assert interval is not None
+    assert ratio is not None
+    assert 0 <= interval[0] <= ratio + 1e-12
+    assert ratio - 1e-12 <= interval[1] <= 1
+    assert moved.interval() == interval
 
 
 def asked(purpose: str, *tokens: int, error: str | None = None) -> ModelCallRecord:

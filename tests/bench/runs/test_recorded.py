@@ -66,9 +66,7 @@ def figures_of_the_report() -> list[str]:
 
 
 def compared_with_itself() -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(
-        output_of(finbench, "compare", "run", "run", "--json", "--resamples", "100")
-    )
+    said: dict[str, Any] = json.loads(output_of(finbench, "compare", "run", "run", "--json"))
     return said
 
 

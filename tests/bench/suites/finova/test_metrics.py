@@ -31,13 +31,14 @@ def metrics_of(*records: EpisodeRecord) -> FinovaMetrics:
 def test_accuracy_is_the_unweighted_mean_of_the_kinds() -> None:
     reasoning = [judged("reasoning", n == 0, False) for n in range(4)]  # 1 of 4, and 0 of 4
     compliance = [judged("compliance", True, True) for _ in range(2)]  # 2 of 2
-    rates = metrics_of(*reasoning, *compliance).rates()
+    given = [replace(one, id=f"{n}") for n, one in enumerate([*reasoning, *compliance])]
+    rates = metrics_of(*given).rates()
     assert (rates["reasoning"], rates["compliance"]) == (0.25, 1)
     assert rates["accuracy"] == pytest.approx((0.25 + 1) / 2)
     assert rates["accuracy_published"] == pytest.approx((0 + 1) / 2)
     assert (rates["episodes"], rates["passed"], rates["expression"]) == (6, 3, None)
-    # (1 + 1) / (4 + 2) and (2 + 1) / (2 + 2) right: variances 2/9 / 6 and 3/16 / 4.
-    reach = 1.959964 * (2 / 9 / 6 + 3 / 16 / 4) ** 0.5 / 2
+    # (1 + 1) / (4 + 2) and (2 + 1) / (2 + 2) right: variances 2/9 / 5 and 3/16 / 3.
+    reach = 1.959964 * (2 / 9 / 5 + 3 / 16 / 3) ** 0.5 / 2
     assert rates["intervals"]["accuracy"] == [
         pytest.approx(0.625 - reach, abs=1e-6),
         pytest.approx(min(1.0, 0.625 + reach), abs=1e-6),

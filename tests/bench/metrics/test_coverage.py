@@ -1,0 +1,71 @@
+"""How often a 95 % interval holds the figure of all tasks of a kind, by simulation.
+
+`pytest -s` prints the table.
+"""
+
+import random
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from bench.analysis.paired import mean_interval
+from bench.metrics.interval import ONE, OverTasks
+
+SIZES = ((10, 1), (75, 1), (75, 10), (295, 5))
+"""Tasks, and repeats of each."""
+
+ROUNDS = 1_000
+
+KINDS: dict[str, tuple[float, Callable[[random.Random], Callable[[], float]]]] = {
+    "half pass always, half never": (0.5, lambda luck: _fixed(float(luck.random() < 0.5))),
+    "tasks of any difficulty": (0.5, lambda luck: _passing(luck, luck.betavariate(1, 1))),
+    "nearly all pass": (0.98, lambda luck: _passing(luck, luck.betavariate(4.9, 0.1))),
+    "all are alike": (0.93, lambda luck: _passing(luck, 0.93)),
+    "scores 0, 0.5 and 1": (1 / 3, lambda luck: _scored(luck, luck.betavariate(1, 2))),
+    "scores near 1": (0.98, lambda luck: lambda: luck.betavariate(49, 1)),
+}
+"""By kind of task, the figure of all such tasks, and what makes a task's score of each repeat."""
+
+
+def _fixed(score: float) -> Callable[[], float]:
+    return lambda: score
+
+
+def _passing(luck: random.Random, rate: float) -> Callable[[], float]:
+    return lambda: float(luck.random() < rate)
+
+
+def _scored(luck: random.Random, rate: float) -> Callable[[], float]:
+    return lambda: ((luck.random() < rate) + (luck.random() < rate)) / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interval_holds_the_figure_of_all_tasks(kind: str) -> None:
+    truth, new_task = KINDS[kind]
+    luck = random.Random(1)
+    for tasks, repeats in SIZES:
+        held, widths = 0, 0.0
+        for _ in range(ROUNDS):
+            over = OverTasks()
+            for _ in range(tasks):
+                score = new_task(luck)
+                over.count(round(ONE * sum(score() for _ in range(repeats))), ONE * repeats)
+            low, high = over.interval() or (1.0, 0.0)
+            held += low <= truth <= high
+            widths += high - low
+        sys.stdout.write(
+            f"{kind:<30}{tasks:>4} x {repeats:<3}{held / ROUNDS:>7.1%}{widths / ROUNDS:>8.3f}\n"
+        )
+        assert held / ROUNDS >= 0.93
+
+
+@pytest.mark.parametrize("tasks", [1, 10, 75])
+def test_an_interval_holds_the_difference_of_two_agents(tasks: int) -> None:
+    luck, held = random.Random(2), 0
+    for _ in range(ROUNDS):
+        pairs = [(luck.random() < 0.98, luck.random() < 0.93) for _ in range(tasks)]
+        low, high = mean_interval([float(b) - float(a) for a, b in pairs], 1.0) or (1.0, 0.0)
+        held += low <= -0.05 <= high
+    sys.stdout.write(f"98 % and 93 % {tasks:>20} tasks{held / ROUNDS:>7.1%}\n")
+    assert held / ROUNDS >= 0.93
