@@ -11,6 +11,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 
 _OURS = Path(__file__).parents[1]
@@ -77,6 +78,31 @@ def lacking(found: object, method: str) -> str:
 
 def is_own(name: str) -> bool:
     return ":" in name
+
+
+def code_of(*names: str) -> dict[str, str]:
+    """The digests of a user's own code, by file: of the modules that those of `names` are in which
+    are `module:Name`, and of the user's modules beside them that are imported by now. An installed
+    module is left out. Raises `OSError`.
+    """
+    files = {file for module in [*sys.modules.values()] if (file := _file_of(module))}
+    folders = set()
+    for name in filter(is_own, names):
+        module = name.partition(":")[0]
+        if (file := _file_of(sys.modules.get(module))) is not None:
+            folders.add(file.parents[module.count(".") + (file.name == "__init__.py")])
+    return {
+        file.relative_to(folder).as_posix(): blake2b(file.read_bytes(), digest_size=8).hexdigest()
+        for folder in sorted(folders)
+        for file in sorted(files)
+        if file.is_relative_to(folder)
+    }
+
+
+def _file_of(module: object) -> Path | None:
+    """The file of a user's module."""
+    file = getattr(module, "__file__", None)
+    return Path(file) if isinstance(file, str) and is_users(file) else None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -108,6 +109,10 @@ class JsonLines:
         self._again_s = again_s
         self._buffer = bytearray()
         self._put = self._written = 0
+        self._digest = blake2b(digest_size=16)
+        self.content = (0, "")
+        """How many bytes the file has, and their digest, if it was opened with `is_hashed`."""
+        self._is_hashed = False
         self._filled = asyncio.Event()
         self._progress = asyncio.Event()
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -116,10 +121,16 @@ class JsonLines:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, again_s: float | None = None, *, follow_links: bool = False
+        cls,
+        path: Path,
+        again_s: float | None = None,
+        *,
+        follow_links: bool = False,
+        is_hashed: bool = False,
     ) -> AsyncIterator["JsonLines"]:
         """Append to `path`; closing writes what is buffered. Without `follow_links`, which is for
-        names from the user, `path` may only be a regular file with no other name.
+        names from the user, `path` may only be a regular file with no other name. With `is_hashed`
+        the digest of the file is kept (BLAKE2b of 16 bytes).
 
         A last line that was cut off is moved to a file beside it. With `again_s` a failed write is
         tried again after that time, and once more on closing; without it, a failed write ends the
@@ -127,9 +138,11 @@ class JsonLines:
         """
         try:
             file = await to_thread.run_sync(_opened, path, follow_links)
+            lines = cls(path, file, again_s)
+            if is_hashed:
+                await to_thread.run_sync(lines._hash_file)
         except OSError as error:
             raise TraceError(f"{error.filename or path}: {error.strerror}") from error
-        lines = cls(path, file, again_s)
         writer = asyncio.create_task(lines._write())
         try:
             yield lines
@@ -246,6 +259,18 @@ class JsonLines:
         if failure is None:
             self._admit()
 
+    def _hash_file(self) -> None:
+        self._is_hashed = True
+        self._hash(b"")
+        with self.path.open("rb") as file:
+            while text := file.read(2**20):
+                self._hash(text)
+
+    def _hash(self, text: bytes | bytearray | memoryview) -> None:
+        if self._is_hashed:
+            self._digest.update(text)
+            self.content = self.content[0] + len(text), self._digest.hexdigest()
+
     def _append(self, text: bytearray) -> tuple[str | None, bytes]:
         """Append records. Returns the failure, if any, and the records that the file lacks then."""
         done = 0
@@ -256,7 +281,9 @@ class JsonLines:
             whole = text.rfind(b"\n", 0, done) + 1
             if done > whole and self._cut(done - whole):
                 done = whole
+            self._hash(text[:done])
             return error.strerror or repr(error), bytes(text[done:])
+        self._hash(text)
         return None, b""
 
     def _cut(self, torn: int) -> bool:

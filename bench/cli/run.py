@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bench.agents.declaration import AnyAgentType
     from bench.agents.registry import AgentSettings
     from bench.judges.registry import JudgeSettings
+    from bench.runs.resume import Resuming
     from bench.runs.run import RunPlan
     from gateway.settings import GatewaySettings
     from manifests import Catalog
@@ -140,6 +141,11 @@ _limits = together(
     help="With --resume: repeat episodes that failed only because of a quota, the gateway or the "
     "model's endpoint.",
 )
+@click.option(
+    "--accept-changes",
+    is_flag=True,
+    help="With --resume: go on although the run's files or your own code were changed.",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="Only compute the requests to each host.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON only.")
 @modes
@@ -156,6 +162,7 @@ def run_suite(
     out: Path | None,
     resume: bool,
     failed_too: bool,
+    accept_changes: bool,
     only_plan: bool,
     as_json: bool,
     engine: str,
@@ -167,12 +174,14 @@ def run_suite(
     from bench.agents.declaration import AgentSettingsError
     from bench.agents.registry import TOP_K
     from bench.runs.driver import Limits
+    from bench.runs.resume import Resuming
     from bench.runs.run import RunPlan
     from bench.suites import load_suite
     from bench.suites.suite import SuiteError
 
-    if (resume and out is None) or (failed_too and not resume):
-        raise click.UsageError("--resume wants --out RUN_DIR, --failed-too wants --resume")
+    if (resume and out is None) or ((failed_too or accept_changes) and not resume):
+        text = "--resume wants --out RUN_DIR, --failed-too and --accept-changes want --resume"
+        raise click.UsageError(text)
     if engine != "ray" and (players is not None or dashboard):
         raise click.UsageError("--players and --dashboard are for --engine ray only")
     if {"@", "?", "#"}.intersection(gateway):  # the URL is written to `run.json`
@@ -225,8 +234,9 @@ def run_suite(
     folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     ending = f"finbench: ending the run in {folder}; --resume goes on."
     on_ray = {"players": players, "dashboard": dashboard} if engine == "ray" else None
+    resuming = Resuming(failed_too, accept_changes) if resume else None
     run(
-        lambda: _run(plan, folder, settings, catalog, resume, failed_too, as_json, on_ray),
+        lambda: _run(plan, folder, settings, catalog, resuming, as_json, on_ray),
         interrupted=ending,
     )
 
@@ -322,8 +332,7 @@ async def _run(
     folder: Path,
     settings: "GatewaySettings",
     catalog: "Catalog",
-    resume: bool,
-    failed_too: bool,
+    resuming: "Resuming | None",
     as_json: bool,
     on_ray: dict[str, Any] | None,
 ) -> int:
@@ -343,7 +352,7 @@ async def _run(
     from gateway.trace import TraceError
 
     faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError, EngineError)
-    common: dict[str, Any] = {"resume": resume, "failed_too": failed_too, "catalog": catalog}
+    common: dict[str, Any] = {"resuming": resuming, "catalog": catalog}
     try:
         if on_ray is None:
             about = await run_plan(plan, folder, settings, show=not as_json, **common)

@@ -110,6 +110,7 @@ class Collector:
     def __init__(self, suite: type[Suite]) -> None:
         self.awaited = 0
         self.moves: Moves = {}
+        self.unjudged: dict[str, EpisodeRecord] = {}
         self.calls = Calls()
         self._suite = suite
         self._batches: deque[Batch] = deque()
@@ -121,6 +122,9 @@ class Collector:
     @property
     def episodes(self) -> "Collector":
         return self
+
+    async def recorded(self, episode: str) -> EpisodeRecord | None:
+        return self.unjudged.pop(episode, None)
 
     @property
     def full(self) -> bool:

@@ -279,7 +279,9 @@ class Head:
                 continue
             linger_s = max(LINGER_S, len(self._actors) * LINGER_EACH_S)
             async with asyncio.timeout(self._wall_s + SILENCE_S):
-                given = await actor.exchange.remote([*map(self._leased, leased)], linger_s)
+                given = await actor.exchange.remote(
+                    [await self._leased(owed) for owed in leased], linger_s
+                )
             self._take_in(name, holder, given)
             if given.failure is not None and not self._is_ending:
                 raise TraceError(given.failure)
@@ -293,9 +295,11 @@ class Head:
             took_s = max(loop.time() - began, 0.001)
             per_s += (len(given.batch.names) / took_s - per_s) * min(took_s, 1.0)
 
-    def _leased(self, owed: Owed) -> Leased:
+    async def _leased(self, owed: Owed) -> Leased:
         task, repeat = owed
-        return Leased(task.id, repeat, self._directory.moves.get(name_of(task, repeat), ()))
+        name = name_of(task, repeat)
+        moves, record = self._directory.moves.get(name, ()), await self._directory.recorded(name)
+        return Leased(task.id, repeat, moves, record)
 
     def _take_in(self, name: str, holder: Holder, given: Given) -> None:
         """Record what a player gave. Raises `TraceError`."""

@@ -24,6 +24,7 @@ from bench.engines.errors import EngineError
 from bench.engines.work import Work
 from bench.judges.registry import JudgeSettingsError, open_judge
 from bench.own import words_of
+from bench.record import EpisodeRecord
 from bench.runs.driver import Driver, Owed
 from bench.runs.episode import name_of
 from bench.runs.run import YOUNG, client_of, driver_of, offer_of, upstream_of
@@ -55,12 +56,13 @@ Moves = Sequence[tuple[str, dict[str, Any]]]
 @dataclass(frozen=True, slots=True)
 class Leased:
     """An episode to play: the id of its task, its repeat, and what was played in its session before
-    the run was interrupted.
+    the run was interrupted. One that was played whole and lacks a judgement has its record.
     """
 
     task: str
     repeat: int
     moves: Moves = ()
+    record: EpisodeRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,8 @@ class Player:
             task = self._tasks[one.task]
             if one.moves:
                 self._collector.moves[name_of(task, one.repeat)] = [*one.moves]
+            if one.record is not None:
+                self._collector.unjudged[one.record.episode] = one.record
             self._owed.put_nowait((task, one.repeat))
 
     async def _run(self) -> None:

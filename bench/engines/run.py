@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
+
 from bench.engines.cluster import ADDRESS, Cluster, own_modules, ray_module
 from bench.engines.errors import EngineError
 from bench.engines.head import Head
@@ -14,6 +16,7 @@ from bench.engines.work import Work, check_options
 from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import owed
+from bench.runs.resume import Resuming
 from bench.runs.run import RunPlan, shown_if, with_suite
 from gateway import GatewaySettings
 from gateway.telemetry.vitals import Vitals
@@ -26,8 +29,7 @@ async def run_on_ray(
     settings: GatewaySettings,
     *,
     show: bool,
-    resume: bool = False,
-    failed_too: bool = False,
+    resuming: Resuming | None = None,
     catalog: Catalog | None = None,
     players: int | None = None,
     dashboard: bool = False,
@@ -45,10 +47,10 @@ async def run_on_ray(
     async with AsyncExitStack() as parts:
         opened = RunDirectory.open(
             out,
-            plan.about(catalog, settings),
+            await to_thread.run_sync(plan.about, catalog, settings),
             suite=type(plan.suite),
-            resume=resume,
-            failed_too=failed_too,
+            resuming=resuming,
+            named=plan.names,
         )
         directory = await parts.enter_async_context(opened)
         modules = own_modules(Path.cwd())

@@ -6,7 +6,7 @@ add settings of its own: fields that `RunInfo` does not know are kept and writte
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
@@ -36,6 +36,15 @@ def check_own(file: Path) -> None:
         raise RunDirectoryError(f"{file}: {WHY_NOT}")
 
 
+class Written(BaseModel):
+    """What a run has written to a file of records: how many bytes, and their digest."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    bytes: Annotated[Whole, Field(ge=0)]
+    digest: str
+
+
 class RunInfo(BaseModel):
     """The content of a `run.json`. Made by `RunInfo.of` and `RunInfo.read`.
 
@@ -61,6 +70,7 @@ class RunInfo(BaseModel):
     catalog_revision: str = ""
     finport: str = ""
     python: str = ""
+    own_code: dict[str, str] = {}
     started_at: Time = 0.0
     upstream: str | None = None
     mode: str | None = None
@@ -78,6 +88,8 @@ class RunInfo(BaseModel):
     gateway_calls: dict[str, Any] = {}
     engine: dict[str, Any] = {}
     failed_saves: Whole = 0
+    files: dict[Literal["calls.jsonl", "episodes.jsonl"], Written] = {}
+    accepted: list[str] = []
     parts: Annotated[Whole, Field(ge=1)] = 1
     digest: str = ""
 

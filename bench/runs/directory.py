@@ -15,7 +15,7 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,18 @@ from bench.record import EpisodeRecord
 from bench.runs.about import RunDirectoryError, RunInfo
 from bench.runs.digest import digest_of
 from bench.runs.metrics import RunMetrics
-from bench.runs.reader import Run
-from bench.runs.resume import COMPARABLE, Moves, differences, settle
+from bench.runs.reader import Run, episode_at
+from bench.runs.resume import (
+    ABANDONED,
+    COMPARABLE,
+    UNJUDGED,
+    Moves,
+    Resuming,
+    changed_code,
+    changes,
+    differences,
+    settle,
+)
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite, SuiteError
 from cache.files import own_file, replaced_file, taken
@@ -61,9 +71,14 @@ class Stream:
     def __init__(self, lines: JsonLines, metrics: RunMetrics) -> None:
         self._lines = lines
         self._metrics = metrics
+        self.path = lines.path
         self.room = lines.room
         self.written = lines.written
         self.put_lines = lines.put_lines
+
+    @property
+    def content(self) -> tuple[int, str]:
+        return self._lines.content
 
     @property
     def failure(self) -> str | None:
@@ -100,6 +115,7 @@ class RunDirectory:
         self.unsaved: str | None = None
         self.failed_saves = 0
         self.moves: Moves = {}
+        self._unjudged: dict[str, int] = {}
         self._streams: list[Stream] = []
         self._saving = asyncio.Lock()
         self.calls: Stream
@@ -113,23 +129,23 @@ class RunDirectory:
         about: Mapping[str, Any],
         *,
         suite: type[Suite] = LabelledTasks,
-        resume: bool = False,
-        failed_too: bool = False,
+        resuming: Resuming | None = None,
+        named: Callable[[int], Collection[str]] | None = None,
     ) -> AsyncIterator["RunDirectory"]:
-        """Create `path`, or with `resume` go on with the run in it, until the context ends. The
-        metrics are those of `suite`.
+        """Create `path`, or go on with the run in it, until the context ends. The metrics are those
+        of `suite`. `named` gives the names of the run's episodes if it was once to have so many;
+        without it they may have any name.
 
         `finished` names the episodes that need not be run any more, and `moves` has what was played
-        in the sessions of the others. With `failed_too` the episodes
-        that failed only because of a quota or the gateway are run again. Raises
-        `RunDirectoryError` where `path` already holds something else or another process writes to
-        it, `TraceError` where it can't be written.
+        in the sessions of the others. Raises `RunDirectoryError` where `path` already holds
+        something else, another process writes to it, or something was changed that is not to be
+        accepted, and `TraceError` where it can't be written.
         """
         run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}), suite)
         with contextlib.ExitStack() as held:
-            if resume:
+            if resuming is not None:
                 held.callback(os.close, await to_thread.run_sync(_locked, path))
-                await to_thread.run_sync(run._take_up, failed_too)
+                await to_thread.run_sync(run._take_up, resuming, named)
             else:
                 await to_thread.run_sync(run._create)
                 held.callback(os.close, await to_thread.run_sync(_locked, path))
@@ -153,7 +169,8 @@ class RunDirectory:
     async def _streaming(self) -> AsyncIterator[None]:
         async with AsyncExitStack() as parts:
             for name in ("calls", "episodes"):
-                lines = await parts.enter_async_context(JsonLines.open(self.path / f"{name}.jsonl"))
+                opened = JsonLines.open(self.path / f"{name}.jsonl", is_hashed=True)
+                lines = await parts.enter_async_context(opened)
                 self._streams.append(Stream(lines, self.metrics))
             self.calls, self.episodes = self._streams
             await self.save()
@@ -175,29 +192,54 @@ class RunDirectory:
         except OSError as error:
             raise RunDirectoryError(f"{self.path}: {error.strerror}") from error
 
-    def _take_up(self, failed_too: bool) -> None:
+    def _take_up(self, resuming: Resuming, named: Callable[[int], Collection[str]] | None) -> None:
         """Go on with the run in the directory; begin one if nothing was recorded yet."""
         if _is_empty_run(self.path):
             return
         try:
             before = self._before = RunInfo.read(self.path)
             self.check_comparable()  # before anything is moved
+            changed = [*changes(self.path, before), *changed_code(before, self.about)]
+            if changed and not resuming.accept_changes:
+                text = f"the run in {self.path} can't go on as it was: {'; '.join(changed)}"
+                raise RunDirectoryError(f"{text}; --accept-changes goes on in spite of it")
             for name in _STREAMS:
                 open(self.path / f"{name}.jsonl", "ab", opener=own_file).close()
-            interrupted = before.updated({"ended": INTERRUPTED})
+            # Without digests of files, which a kill from here on may leave as they will be.
+            interrupted = before.updated({"ended": INTERRUPTED, "files": {}})
             _replace(self.path / "run.json", _json(interrupted.content))
-            is_judged = before.judge not in ("", "none")
-            moving = self.metrics.suite.moving_tools
-            settled = settle(self.path, failed_too=failed_too, is_judged=is_judged, moving=moving)
-            self.finished, self.moves = settled.finished, settled.moves
+            settled = settle(
+                self.path,
+                failed_too=resuming.failed_too,
+                is_judged=before.judge not in ("", "none"),
+                moving=self.metrics.suite.moving_tools,
+                planned=named(before.episodes) if named is not None else None,
+            )
         except (OSError, JsonLinesError) as error:
             why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
+        self.finished, self.moves = settled.finished, settled.moves
+        self._unjudged = settled.unjudged
+        if settled.strange:
+            text = "%d records in %s that are not of this run or there twice were moved to %s"
+            log.warning(text, settled.strange, self.path, ABANDONED)
         # A part may end before it knows these values, so it starts with those of the part before.
         known = {name: before.content[name] for name in COMPARABLE if name in before.content}
-        self.about = RunInfo.of({**known, **self.about.content, "parts": before.parts + 1})
+        now = {**known, **self.about.content, "parts": before.parts + 1}
+        if accepted := [*before.accepted, *changed]:
+            now["accepted"] = accepted
+        self.about = RunInfo.of(now)
         for record in Run(self.path, before).records():
             self.metrics.add(record)
+
+    async def recorded(self, episode: str) -> EpisodeRecord | None:
+        """The record of an episode that lacks nothing but a valid judgement; None for any other.
+        Raises `RunDirectoryError`.
+        """
+        place = self._unjudged.get(episode)
+        if place is None:
+            return None
+        return await to_thread.run_sync(episode_at, self.path / UNJUDGED, place)
 
     def check_comparable(self) -> None:
         """Raises `RunDirectoryError` if the resumed run has other settings than it began with."""
@@ -248,6 +290,8 @@ class RunDirectory:
             about = self.about.updated(ended)
             await self._save(about)
             self.about = about
+            with contextlib.suppress(OSError):  # all that waited there was judged
+                await to_thread.run_sync((self.path / UNJUDGED).unlink)
 
     async def _save(self, about: RunInfo) -> None:
         """Write both files, `run.json` last, so that what it says is true of the other."""
@@ -256,7 +300,12 @@ class RunDirectory:
         except SuiteError as error:
             raise TraceError(str(error)) from error
         await self._written()
-        for name, value in (("metrics.json", metrics), ("run.json", about.content)):
+        files = {}
+        for name, stream in zip(_STREAMS, self._streams, strict=False):
+            size, digest = stream.content
+            files[f"{name}.jsonl"] = {"bytes": size, "digest": digest}
+        said = {**about.content, "files": files}
+        for name, value in (("metrics.json", metrics), ("run.json", said)):
             try:
                 await to_thread.run_sync(_replace, self.path / name, _json(value))
             except OSError as error:

@@ -96,7 +96,8 @@ Owed = tuple[Task, int]
 
 class Records(Protocol):
     """Takes the records of episodes and of their calls. `moves` has what was played in sessions of
-    interrupted episodes, and `finished` names those that need not be run.
+    interrupted episodes, and `finished` names those that need not be run. `recorded` gives the
+    record of an episode that need not be played any more, but lacks a judgement.
     """
 
     @property
@@ -110,6 +111,8 @@ class Records(Protocol):
 
     @property
     def episodes(self) -> "EpisodesOfRun": ...
+
+    async def recorded(self, episode: str) -> EpisodeRecord | None: ...
 
 
 class CallsOfRun(Protocol):
@@ -221,7 +224,9 @@ class Driver:
             await self._starts.acquire()
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
-            record = await self._episode(task, repeat)
+            record = await self._run.recorded(name_of(task, repeat))
+            if record is None:
+                record = await self._episode(task, repeat)
             if self._judging is not None:
                 await self._judge(self._judging, record)
             self.in_flight -= 1

@@ -13,11 +13,11 @@ from bench.json_lines import JsonLinesError, Line, line_at, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.runs.about import RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
-from bench.runs.resume import ABANDONED
+from bench.runs.resume import ABANDONED, UNJUDGED
 from gateway import CallRecord
 from manifests.problem import first_problem
 
-OWN_FILES = ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json", ABANDONED)
+OWN_FILES = ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json", ABANDONED, UNJUDGED)
 """The files of a run directory. No file made from the run may replace them."""
 
 
@@ -88,14 +88,7 @@ class Run:
 
     def episode_at(self, place: int) -> EpisodeRecord:
         """The episode at a place. Raises `RunDirectoryError`, also if the file has changed."""
-        file = self.path / "episodes.jsonl"
-        try:
-            return _EPISODE.validate_json(line_at(file, place))
-        except OSError as error:
-            raise RunDirectoryError(f"{file}: {error.strerror}") from error
-        except ValidationError as error:
-            text = f"{file}: it was changed while it was read: {first_problem(error)}"
-            raise RunDirectoryError(text) from error
+        return episode_at(self.path / "episodes.jsonl", place)
 
     def records(self) -> Iterator[EpisodeRecord | CallRecord]:
         """All calls, then all episodes."""
@@ -107,6 +100,17 @@ class Run:
         names = [self.about.content.get(name) for name in ("digest", "started_at")]
         text = orjson.dumps([*names, episode.episode, episode.started_at])
         return blake2b(text, digest_size=16).hexdigest()
+
+
+def episode_at(file: Path, place: int) -> EpisodeRecord:
+    """The episode at a place of a file. Raises `RunDirectoryError`."""
+    try:
+        return _EPISODE.validate_json(line_at(file, place))
+    except OSError as error:
+        raise RunDirectoryError(f"{file}: {error.strerror}") from error
+    except ValidationError as error:
+        text = f"{file}: it was changed while it was read: {first_problem(error)}"
+        raise RunDirectoryError(text) from error
 
 
 def _read(file: Path, kind: TypeAdapter[_Record]) -> Iterator[tuple[_Record, int]]:

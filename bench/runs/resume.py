@@ -1,39 +1,54 @@
 """Resumes a run that was interrupted.
 
-An episode is finished when its record, the records of all its calls and, if the run has a judge,
-its judgement are on disk. Before a run goes on, its directory is made as if only the finished
-episodes had been run. Records of other episodes are moved to `abandoned.jsonl`, so no call counts
-twice and nothing recorded is lost. Each file is replaced as a whole, so a kill at any moment leaves
-readable files, and so does a full disk. On a full disk a run with nothing to move goes on as far as
-it can.
+An episode is finished when its record, the records of all its calls and, if the run has a judge, a
+valid judgement are on disk. Before a run goes on, its directory is made as if only the finished
+episodes had been run. The plan decides: each of its episodes counts once, and no other. An episode
+that lacks nothing but a valid judgement is not played again: its record waits in `unjudged.jsonl`,
+and its calls stay. All other records are moved to `abandoned.jsonl`, so no call counts twice and
+nothing recorded is lost. Each file is replaced as a whole, so a kill at any moment leaves readable
+files, and so does a full disk. On a full disk a run with nothing to move goes on as far as it can.
 """
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter
 
-from bench.json_lines import records
-from bench.record import Ending, is_infrastructure
+from bench.json_lines import ended_lines, records
+from bench.record import Ending, Judgement, is_infrastructure
 from bench.runs.about import RunInfo
 from cache.files import own_file, replaced_file
 from gateway.trace import end_of_lines
+from manifests.regular_file import open_regular
 
-ABANDONED = "abandoned.jsonl"
+ABANDONED, UNJUDGED = "abandoned.jsonl", "unjudged.jsonl"
 
 COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
     "agent_options",
     *("model", "base_url", "temperature", "max_tokens", "stream", "inject", "hard_filter"),
     *("judge", "judge_repeats", "top_k", "embeddings", "limits", "environment"),
-    *("catalog_revision", "finport", "upstream", "mode", "snapshot"),
+    *("catalog_revision", "finport", "own_code", "upstream", "mode", "snapshot"),
     *("simulated_seed", "simulated_latency_s", "simulated_failure_rate", "simulated_hang_rate"),
 )
 """Fields of `run.json` that must be equal in two parts of one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resuming:
+    """How a run goes on. With `failed_too` the episodes that failed only because of a quota, the
+    gateway or the model's endpoint are played again. With `accept_changes` it goes on although its
+    files, or the user's own code, were changed.
+    """
+
+    failed_too: bool = False
+    accept_changes: bool = False
 
 
 @dataclass(slots=True)
@@ -51,12 +66,13 @@ class _Episode:
     episode: str
     tool_calls: list[_Made]
     ending: str = ""
-    judgement: object = None
+    judgement: Judgement | None = None
 
 
 @dataclass(slots=True)
 class _Call:
     episode: str | None
+    call_id: str = ""
 
 
 @dataclass(slots=True)
@@ -66,8 +82,6 @@ class _Played:
     arguments: dict[str, Any]
     ok: bool
 
-
-_Record = TypeVar("_Record", _Call, _Episode)
 
 _EPISODE: TypeAdapter[_Episode] = TypeAdapter(_Episode)
 _CALL: TypeAdapter[_Call] = TypeAdapter(_Call)
@@ -79,48 +93,130 @@ Moves = dict[str, list[tuple[str, dict[str, Any]]]]
 
 @dataclass(slots=True)
 class Settled:
-    """The names of finished episodes, what was played in the sessions of the others, and how many
-    records were moved away.
+    """The names of finished episodes; where the records of the `unjudged` ones are in
+    `unjudged.jsonl`; what was played in the sessions of the others; how many records were moved to
+    `abandoned.jsonl`, and how many of these are `strange`: not of the plan, or there twice.
     """
 
     finished: set[str] = field(default_factory=set)
+    unjudged: dict[str, int] = field(default_factory=dict)
     moves: Moves = field(default_factory=dict)
     abandoned: int = 0
+    strange: int = 0
 
 
 def settle(
-    path: Path, *, failed_too: bool, is_judged: bool = False, moving: Collection[str] = ()
+    path: Path,
+    *,
+    failed_too: bool,
+    is_judged: bool = False,
+    moving: Collection[str] = (),
+    planned: Collection[str] | None = None,
 ) -> Settled:
-    """Move away the records that finished episodes do not need; where the run `is_judged`, they
-    have a judgement. With `failed_too` also move the episodes that failed only because of a quota,
-    the gateway or the model's endpoint. `moving` are the tools whose calls change the state of a
-    session. Raises `OSError`, and `JsonLinesError` where a file can't be read.
+    """Move away the records that finished episodes do not need; where the run `is_judged`, these
+    have a valid judgement. With `failed_too` also move the episodes that failed only because of a
+    quota, the gateway or the model's endpoint. `moving` are the tools whose calls change the state
+    of a session. `planned` are the names of all episodes of the run; None stands for any.
+
+    Raises `OSError`, and `JsonLinesError` where a file can't be read.
     """
-    settled = Settled()
-    calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
-    made = Counter(record.episode for record, _ in records(calls, _CALL))
-    for record, _ in records(episodes, _EPISODE):
-        recorded = sum(bool(call.call_id) for call in record.tool_calls)
-        if is_judged and record.judgement is None:
+    settled, made = Settled(), _counted_calls(path)
+    places: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    seen: set[str] = set()
+    doubled: set[str] = set()
+    moved: dict[int, str] = {}
+    for record, line in records(path / "episodes.jsonl", _EPISODE):
+        name, recorded = record.episode, sum(bool(call.call_id) for call in record.tool_calls)
+        moved[line.offset] = ABANDONED
+        if (planned is not None and name not in planned) or name in places:
+            settled.strange += 1
             continue
-        if made[record.episode] >= recorded and not (failed_too and _is_infrastructure(record)):
-            settled.finished.add(record.episode)
+        seen.add(name)
+        if made[name] > recorded:
+            doubled.add(name)
+        if made[name] < recorded or (failed_too and _is_infrastructure(record)):
+            continue
+        if is_judged and not (record.judgement and record.judgement.is_valid):
+            waiting[name] = line.offset
+        else:
+            places[name] = line.offset
+            del moved[line.offset]
+    for name in waiting.keys() - places.keys():
+        moved[waiting[name]] = UNJUDGED
+    settled.finished = set(places)
+    unjudged = waiting.keys() | {*_names_unjudged(path)} - seen
+    unjudged = {n for n in unjudged - settled.finished if planned is None or n in planned}
     if moving:
-        for call, _ in records(calls, _PLAYED):
+        for call, _ in records(path / "calls.jsonl", _PLAYED):
             if call.ok and call.tool in moving and call.episode not in {None, *settled.finished}:
                 settled.moves.setdefault(str(call.episode), []).append((call.tool, call.arguments))
-    settled.abandoned += _keep(calls, _CALL, settled.finished)
-    settled.abandoned += _keep(episodes, _EPISODE, settled.finished)
+    needed, ids = settled.finished | unjudged, set[str]()
+    moved_calls: dict[int, str] = {}
+    for one, line in records(path / "calls.jsonl", _CALL):
+        is_again = one.episode in doubled and one.call_id in ids
+        if one.episode in doubled:
+            ids.add(one.call_id)
+        settled.strange += is_again or (
+            planned is not None and one.episode is not None and one.episode not in planned
+        )
+        if is_again or one.episode not in needed:
+            moved_calls[line.offset] = ABANDONED
+    _move(path / "calls.jsonl", moved_calls)
+    _move(path / "episodes.jsonl", moved)
+    settled.abandoned = [*moved.values(), *moved_calls.values()].count(ABANDONED)
+    if unjudged:
+        for record, line in records(path / UNJUDGED, _EPISODE):
+            if record.episode in unjudged:
+                settled.unjudged[record.episode] = line.offset  # of several, the last
     return settled
+
+
+def _counted_calls(path: Path) -> Counter[str | None]:
+    return Counter(record.episode for record, _ in records(path / "calls.jsonl", _CALL))
+
+
+def _names_unjudged(path: Path) -> list[str]:
+    """The episodes whose records have waited for a judgement since an earlier part of the run."""
+    file = path / UNJUDGED
+    return [one.episode for one, _ in records(file, _EPISODE)] if file.exists() else []
+
+
+def changes(path: Path, before: RunInfo) -> list[str]:
+    """How files of records differ from what the run has written, one text each. What was appended
+    since, as by a run that was killed, is no change. Raises `OSError`.
+    """
+    found = []
+    for name, written in before.files.items():
+        digest, size = blake2b(digest_size=16), written.bytes
+        with open_regular(path / name) as file:
+            while size and (text := file.read(min(size, 2**20))):
+                digest.update(text)
+                size -= len(text)
+        if size:
+            found.append(f"{name} lacks {size} of the {written.bytes} bytes that were written")
+        elif digest.hexdigest() != written.digest:
+            found.append(f"{name} has other content than was written")
+    return found
+
+
+def changed_code(before: RunInfo, now: RunInfo) -> list[str]:
+    """The files of the user's own code that are not what they were, one text each."""
+    return [
+        f"{name} was changed"
+        for name, digest in before.own_code.items()
+        if now.own_code.get(name, digest) != digest
+    ]
 
 
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
     """The settings in which two parts of a run differ, one text each. A setting that only one of
     them has is no difference: the first part may have been interrupted before it began, and the
-    second may not know the setting yet.
+    second may not know the setting yet. `changed_code` tells of code.
     """
     recording = now.mode == "record"  # its snapshot gets an id only at the end
-    names = [name for name in COMPARABLE if not (recording and name == "snapshot")]
+    left_out = ("own_code", *(("snapshot",) if recording else ()))
+    names = [name for name in COMPARABLE if name not in left_out]
     first, second = (
         _flat({name: said[name] for name in names if name in said})
         for said in (before.content, now.content)
@@ -151,29 +247,30 @@ def _is_infrastructure(record: _Episode) -> bool:
     return is_infrastructure(failed)
 
 
-def _keep(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> int:
-    """Keep only the records of finished episodes in a file; returns how many others were moved."""
-    moved = sum(record.episode not in finished for record, _ in records(file, kind))
-    if moved:
-        _move(file, kind, finished)
-    else:
+def _move(file: Path, moved: Mapping[int, str]) -> None:
+    """Move lines, by their place in the file, to the end of the files beside it with these names.
+    An incomplete last line is removed.
+    """
+    if not moved:
         with open(file, "r+b", opener=own_file) as opened:
             _cut_to_whole_lines(opened)
-    return moved
-
-
-def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
-    moved = file.parent / ABANDONED
-    with replaced_file(file) as kept, open(moved, "a+b", opener=own_file) as abandoned:
-        before = _cut_to_whole_lines(abandoned)
+        return
+    with replaced_file(file) as kept, ExitStack() as stack:
+        others = {
+            name: stack.enter_context(open(file.parent / name, "a+b", opener=own_file))
+            for name in {*moved.values()}
+        }
+        before = {name: _cut_to_whole_lines(other) for name, other in others.items()}
         try:
-            for record, line in records(file, kind):
-                (kept if record.episode in finished else abandoned).write(line.text + b"\n")
-            for written in (abandoned, kept):
+            for line in ended_lines(file):
+                name = moved.get(line.offset)
+                (kept if name is None else others[name]).write(line.text + b"\n")
+            for written in (*others.values(), kept):
                 written.flush()
                 os.fsync(written.fileno())
         except BaseException:
-            os.truncate(abandoned.fileno(), before)  # the original file still has these records
+            for name, other in others.items():  # the original file still has these records
+                os.truncate(other.fileno(), before[name])
             raise
 
 

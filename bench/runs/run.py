@@ -20,11 +20,13 @@ from bench.client import EmbeddedClient, ToolClient
 from bench.environment import GATEWAY_KEY
 from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
-from bench.own import words_of
+from bench.own import code_of, words_of
 from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
-from bench.runs.driver import Driver, Limits, Offer, Records
+from bench.runs.driver import Driver, Limits, Offer, Records, owed
+from bench.runs.episode import name_of
 from bench.runs.live import HostStates, Live, Progress
+from bench.runs.resume import Resuming
 from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
 from bench.wire import WireClient
@@ -67,7 +69,11 @@ class RunPlan:
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     def about(self, catalog: Catalog, settings: GatewaySettings) -> dict[str, Any]:
-        """The first fields of `run.json`, which must be equal in a comparable run."""
+        """The first fields of `run.json`, which must be equal in a comparable run. Reads the files
+        of the user's own code.
+        """
+        judge = self.judge.type.name if self.judge.type else ""
+        own_code = code_of(self.suite.name, self.agent.type.name, judge)
         return {
             "suite": self.suite.name,
             "suite_digest": self.suite.digest,
@@ -84,9 +90,15 @@ class RunPlan:
             "catalog_revision": catalog.revision,
             "finport": version("finport"),
             "python": platform.python_version(),
+            **({"own_code": own_code} if own_code else {}),
             "started_at": round(time.time(), 3),
             "embeddings": settings.embeddings_model if self.top_k else None,
         }
+
+    def names(self, before: int = 0) -> set[str]:
+        """The names of all its episodes, and of those that it had when it was to have `before`."""
+        episodes = owed(self.suite, max(self.episodes, before))
+        return {name_of(task, repeat) for task, repeat in episodes}
 
 
 async def run(
@@ -95,11 +107,10 @@ async def run(
     settings: GatewaySettings,
     *,
     show: bool,
-    resume: bool = False,
-    failed_too: bool = False,
+    resuming: Resuming | None = None,
     catalog: Catalog | None = None,
 ) -> RunInfo:
-    """Run `plan` into the directory `out`, or resume the run there (`RunDirectory.open`), and
+    """Run `plan` into the directory `out`, or go on with the run there (`RunDirectory.open`), and
     return the content of its `run.json`.
 
     `settings` are those of an embedded gateway. `catalog` holds the tools, by default the project's
@@ -114,10 +125,10 @@ async def run(
         judge = await parts.enter_async_context(open_judge(plan.judge, catalog))
         opened = RunDirectory.open(
             out,
-            plan.about(catalog, settings),
+            await to_thread.run_sync(plan.about, catalog, settings),
             suite=type(plan.suite),
-            resume=resume,
-            failed_too=failed_too,
+            resuming=resuming,
+            named=plan.names,
         )
         directory = await parts.enter_async_context(opened)
         async with client_of(plan, settings, catalog, directory.calls) as client:

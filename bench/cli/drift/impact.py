@@ -258,6 +258,7 @@ async def _replay_both(work: _Work) -> int:
     from bench.agents.declaration import AgentSettingsError
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
+    from bench.runs.resume import Resuming
     from bench.runs.run import run as run_plan
     from bench.runs.silence import of_judge
     from bench.suites.suite import SuiteError
@@ -275,7 +276,7 @@ async def _replay_both(work: _Work) -> int:
                     folder,
                     work.settings(side),
                     show=False,
-                    resume=work.resume and folder.exists(),
+                    resuming=Resuming() if work.resume and folder.exists() else None,
                     catalog=work.catalog,
                 )
             finally:

@@ -201,7 +201,7 @@ def test_records_that_are_moved_away_go_through_no_link(whole: Path) -> None:
     names = ("calls.jsonl", "episodes.jsonl")
     before = [Path("out", name).read_bytes() for name in names]
     Path("out/abandoned.jsonl").symlink_to(Path("mine").absolute())
-    done = CliRunner().invoke(main, RESUME)
+    done = CliRunner().invoke(main, [*RESUME, "--accept-changes"])
     assert (done.exit_code, Path("mine").read_text()) == (1, "precious")
     assert "abandoned.jsonl: it is a symbolic link" in done.stderr
     assert [Path("out", name).read_bytes() for name in names] == before

@@ -18,6 +18,7 @@ from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.driver import Driver, Limits
 from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
+from bench.runs.resume import Resuming
 from bench.suites import load_suite
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import Task
@@ -406,7 +407,7 @@ async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
         "test_driver.py:LINE: SystemExit: 3",
         "test_driver.py:LINE: CancelledError: something that it waited for was cancelled",
         "JudgementError: its scores are 10000000 where a list of at most 10000 is allowed",
-        "JudgementError: it has 2000110 bytes as JSON, over 1048576",
+        "JudgementError: it has 2000140 bytes as JSON, over 1048576",
     ]
     assert {one.invalid for one in failed} == {1}
     assert judged["starter_6"] == Judgement("broken", "none")
@@ -459,11 +460,11 @@ async def test_an_episode_that_waits_for_its_judge_is_recorded_when_the_run_is_e
         assert running.cancelled()
     expected = {"starter_0": Judgement("hanging", "none", [1.0]), "starter_1": None}
     assert judgements(tmp_path / "run") == expected
-    async with RunDirectory.open(tmp_path / "run", about, resume=True) as directory:
+    async with RunDirectory.open(tmp_path / "run", about, resuming=Resuming()) as directory:
         assert directory.finished == {"starter_0.0"}
     unjudged = {"judge": "none"}
     (tmp_path / "run" / "run.json").write_text(json.dumps(unjudged))
-    async with RunDirectory.open(tmp_path / "run", unjudged, resume=True) as directory:
+    async with RunDirectory.open(tmp_path / "run", unjudged, resuming=Resuming()) as directory:
         assert directory.finished == {"starter_0.0"}, "the other was moved away before"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bench.runs.directory import RunDirectory, RunDirectoryError
-from bench.runs.resume import settle
+from bench.runs.resume import Resuming, settle
 from gateway.trace import TraceError
 from tests.support.commands import FINBENCH, finbench
 from tests.support.records import episode as recorded
@@ -161,7 +161,7 @@ async def test_a_run_from_which_records_are_moved_away_is_not_complete(tmp_path:
     (tmp_path / "metrics.json").unlink()
     (tmp_path / "metrics.json").mkdir()
     with pytest.raises(TraceError, match=r"metrics\.json"):
-        async with RunDirectory.open(tmp_path, {}, resume=True, failed_too=True):
+        async with RunDirectory.open(tmp_path, {}, resuming=Resuming(failed_too=True)):
             pass
     assert (tmp_path / "episodes.jsonl").read_bytes() == b""
     assert json.loads((tmp_path / "run.json").read_text())["ended"] == "interrupted"
@@ -309,9 +309,9 @@ async def test_a_part_that_ends_before_it_knows_forgets_nothing(tmp_path: Path) 
         run.episodes.put(recorded())
     for _ in range(2):
         with pytest.raises(OSError, match="no gateway"):
-            async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resume=True):
+            async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resuming=Resuming()):
                 raise OSError("no gateway")
-    async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resume=True) as run:
+    async with RunDirectory.open(tmp_path / "run", {"agent": "a"}, resuming=Resuming()) as run:
         run.about = run.about.updated({"upstream": "live"})
         with pytest.raises(RunDirectoryError, match="upstream was 'simulated' and is 'live'"):
             run.check_comparable()
@@ -325,7 +325,7 @@ async def test_a_run_whose_every_episode_is_owed_again_is_still_a_run(tmp_path: 
         run.episodes.put(failed)
     for _ in range(2):
         with pytest.raises(OSError, match="stopped at once"):
-            async with RunDirectory.open(tmp_path / "run", {}, resume=True, failed_too=True):
+            async with RunDirectory.open(tmp_path / "run", {}, resuming=Resuming(failed_too=True)):
                 raise OSError("stopped at once")
 
 
@@ -386,3 +386,160 @@ def test_what_is_not_finished_is_moved_away(
     assert len(lines(str(tmp_path / "abandoned.jsonl"))) == settled.abandoned
     again = settle(tmp_path, failed_too=failed_too)
     assert (again.finished, again.abandoned) == (set(finished), 0)
+
+
+SICK = """
+from pathlib import Path
+from finport import Judgement, Turn
+
+class Agent:
+    name = "agent"
+    async def act(self, episode):
+        with open("acted", "a") as file:
+            file.write(episode.task.id + "\\n")
+        return Turn(answer="version 1")
+
+class Judge:
+    name = "judge"
+    async def judge(self, record):
+        if Path("sick").exists():
+            raise ConnectionError("500")
+        if Path("mute").exists():
+            return Judgement(self.name, "free_text", invalid=3)
+        return Judgement(self.name, "free_text", [1.0])
+"""
+
+OWN = (
+    *(
+        "run",
+        "starter",
+        "--upstream",
+        "simulated",
+        "--agent",
+        "sick:Agent",
+        "--judge",
+        "sick:Judge",
+    ),
+    *("--top-k", "0", "--episodes", "6", "--out"),
+)
+
+
+@pytest.fixture
+def _own() -> None:
+    Path("sick.py").write_text(SICK)
+
+
+@pytest.mark.usefixtures("_own")
+@pytest.mark.parametrize("how", ["sick", "mute"])
+def test_episodes_without_a_valid_judgement_are_judged_and_not_played_again(how: str) -> None:
+    assert finbench(*OWN, "whole").returncode == 0
+    Path(how).touch()
+    failed = finbench(*OWN, "out")
+    assert failed.returncode == 1, "the judge failed on every episode"
+    still = finbench(*OWN, "out", "--resume")
+    assert still.returncode == 1, "and does so still"
+    Path("acted").unlink()
+    Path(how).unlink()
+    done = finbench(*OWN, "out", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert not Path("acted").exists()
+    assert not list(Path("out").glob("unjudged*"))
+    for name in ("digest", "judge"):
+        assert about("out")[name] == about("whole")[name]
+    assert counted("out") == counted("whole")
+
+
+@pytest.mark.usefixtures("_own")
+def test_a_judgement_that_was_cut_off_is_made_up_for(tmp_path: Path) -> None:
+    assert finbench(*OWN, "whole").returncode == 0
+    Path("sick").touch()
+    finbench(*OWN, "out")
+    records = [json.loads(line) for line in Path("out/episodes.jsonl").read_text().splitlines()]
+    settled = settle(tmp_path / "out", failed_too=False, is_judged=True)
+    assert (len(settled.unjudged), settled.finished, settled.abandoned) == (6, set(), 0)
+    with Path("out/episodes.jsonl").open("w") as file:  # killed after two
+        for record in records[:2]:
+            judgement = lines("whole/episodes.jsonl")[0]["judgement"]
+            file.write(json.dumps({**record, "judgement": judgement}) + "\n")
+    again = settle(tmp_path / "out", failed_too=False, is_judged=True)
+    assert (len(again.unjudged), len(again.finished), again.abandoned) == (4, 2, 0)
+    Path("sick").unlink()
+    assert finbench(*OWN, "out", "--resume", "--accept-changes").returncode == 0
+    assert about("out")["digest"] == about("whole")["digest"]
+
+
+def about(out: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
+    return found
+
+
+def test_the_plan_decides_which_records_are_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    run = (*FEW, "--episodes", "8")
+    assert finbench(*run).returncode == 0
+    whole = about("out")["digest"]
+    first, *_ = own = Path("out/episodes.jsonl").read_text().splitlines(keepends=True)
+    others = [first.replace("starter_", "alien_") for _ in range(3)]
+    Path("out/episodes.jsonl").write_text("".join([*own, first, *others]))
+    done = finbench(*run, "--resume")
+    assert done.returncode == 0, done.stderr
+    said = "4 records in out that are not of this run or there twice were moved to abandoned.jsonl"
+    assert said in caplog.text
+    assert "8 episodes, 8 of them before" in done.stdout
+    assert about("out")["digest"] == whole
+    assert len(lines("out/abandoned.jsonl")) == 4
+
+
+def test_altered_records_are_refused_and_can_be_accepted() -> None:
+    run = (*FEW, "--episodes", "8")
+    assert finbench(*run).returncode == 0
+    file = Path("out/episodes.jsonl")
+    whole = file.read_bytes()
+    for text, said in (
+        (whole.replace(b"starter_", b"staRter_", 1), "episodes.jsonl has other content than was"),
+        (whole[:-9], f"episodes.jsonl lacks 9 of the {len(whole)} bytes that were written"),
+    ):
+        file.write_bytes(text)
+        refused = finbench(*run, "--resume")
+        assert refused.returncode == 1
+        assert f"can't go on as it was: {said}" in refused.stderr
+        assert "--accept-changes goes on in spite of it" in refused.stderr
+        assert file.read_bytes() == text
+    done = finbench(*run, "--resume", "--accept-changes")
+    assert done.returncode == 0, done.stderr
+    assert [said] == about("out")["accepted"]
+    assert finbench(*run, "--resume").returncode == 0, "what was accepted is the run's"
+
+
+@pytest.mark.usefixtures("_own")
+def test_an_agent_that_was_edited_is_named() -> None:
+    assert finbench(*OWN, "out").returncode == 0
+    Path("sick.py").write_text(SICK.replace("version 1", "version 2"))
+    more = (*OWN, "out", "--episodes", "9", "--resume")
+    refused = finbench(*more)
+    assert refused.returncode == 1
+    assert "can't go on as it was: sick.py was changed; --accept-changes" in refused.stderr
+    done = finbench(*more, "--accept-changes")
+    assert done.returncode == 0, done.stderr
+    assert about("out")["accepted"] == ["sick.py was changed"]
+
+
+@pytest.mark.usefixtures("_own")
+def test_every_reader_takes_new_scores_of_a_run() -> None:
+    Path("sick").touch()
+    assert finbench(*OWN, "out").returncode == 1
+    Path("sick").unlink()
+    done = finbench("score", "out", "--judge", "sick:Judge", "--out", "judged")
+    assert done.returncode == 0, done.stderr
+    assert about("judged")["judged_again"] == about("out")["digest"]
+    assert about("judged")["failed_judgements"] == 0
+    for command in (
+        ("score", "judged"),
+        ("report", "judged"),
+        ("compare", "out", "judged"),
+        ("export", "judged", "--format", "fintoolbench", "--out", "traces.jsonl"),
+    ):
+        read = finbench(*command)
+        assert read.returncode == 0, read.stderr
+    assert json.loads(Path("judged/metrics.json").read_text())["SoftScore"] == 1
+    refused = finbench("score", "out", "--judge", "rules", "--out", "judged")
+    assert (refused.returncode, "it exists already" in refused.stderr) == (1, True)

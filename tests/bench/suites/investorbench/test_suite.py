@@ -313,7 +313,7 @@ def test_a_killed_run_goes_on_from_the_last_finished_day(
 ) -> None:
     whole = run(market, tmp_path / "run", "--agent", "momentum")
     interrupted(tmp_path / "run", calls)
-    found = run(market, tmp_path / "run", "--agent", "momentum", "--resume")
+    found = run(market, tmp_path / "run", "--agent", "momentum", "--resume", "--accept-changes")
     for name in ("episodes", "passed", "CR", "SR", "MDD", "AV", "breakdown"):
         assert found[name] == whole[name]
     about = json.loads((tmp_path / "run/run.json").read_text())
@@ -344,6 +344,6 @@ def test_an_agent_that_can_not_begin_in_the_middle_begins_again(
     )
     assert finbench_in(tmp_path, *command).returncode == 0
     interrupted(tmp_path / "run", 12)
-    again = finbench_in(tmp_path, *command, "--resume")
+    again = finbench_in(tmp_path, *command, "--resume", "--accept-changes")
     assert again.returncode == 0, again.stderr
     assert "3 began again, because their agent can't begin in the middle" in again.stdout
