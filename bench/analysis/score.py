@@ -11,10 +11,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
+
 from bench.judges.judging import Judging
+from bench.judges.registry import JudgeSettings
 from bench.record import EpisodeRecord
+from bench.runs.digest import run_digest
+from bench.runs.directory import COMPLETE, RunDirectory, Stream
+from bench.runs.driver import JUDGE
 from bench.runs.metrics import RunMetrics
-from bench.runs.output import made_from
+from bench.runs.output import check_outside, made_from
+from bench.runs.reader import Run
 from bench.suites.suite import Suite, Traced
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
@@ -84,21 +91,25 @@ async def score_records(
     gold: Gold | None = None,
     out: JsonLines | None = None,
     items: JsonLines | None = None,
+    run: RunDirectory | None = None,
 ) -> RunMetrics:
-    """The metrics of `records`, whose episodes also go to `out`, and the suite's verdict on each to
-    `items`.
+    """The metrics of `records`, which also go into the new `run`; its episodes also go to `out`,
+    and the suite's verdict on each to `items`.
 
     With `keep`, existing judgements stay and `judging` judges the other episodes. Without it, every
     episode is judged anew; if there is no judge, none has a judgement. Raises what reading
     `records` raises, and `TraceError` where `out` can't be written.
     """
-    metrics = RunMetrics(suite)
+    metrics = RunMetrics(suite) if run is None else run.metrics
     in_work: deque[asyncio.Task[EpisodeRecord]] = deque()
 
     async def settle() -> None:
         record = await in_work[0]
         in_work.popleft()
-        metrics.add(record)
+        if run is None:
+            metrics.add(record)
+        else:
+            await _put(record, record.episode, run.episodes)
         if out is not None:
             await _put(record, record.episode, out)
         if items is not None:
@@ -107,7 +118,10 @@ async def score_records(
     try:
         for number, record in enumerate(records):
             if isinstance(record, CallRecord):
-                metrics.add(record)
+                if run is None:
+                    metrics.add(record)
+                else:
+                    await _put(record, record.call_id, run.calls)
                 if number % CALLS_AT_ONCE == 0:
                     await asyncio.sleep(0)
                 continue
@@ -125,11 +139,11 @@ async def score_records(
     return metrics
 
 
-async def _put(line: EpisodeRecord | dict[str, Any], episode: str, out: JsonLines) -> None:
+async def _put(line: Any, name: str, out: JsonLines | Stream) -> None:
     try:
         out.put(line)
     except TypeError as error:  # a record from elsewhere may hold what can't be written here
-        raise TraceError(f"{out.path}: {episode}: {error}") from error
+        raise TraceError(f"{out.path}: {name}: {error}") from error
     if out.full:
         await out.room()
 
@@ -140,6 +154,33 @@ async def _judged(record: EpisodeRecord, judging: Judging | None, keep: bool) ->
         if judging is not None:
             record.judgement = await judging.judged(record)
     return record
+
+
+@asynccontextmanager
+async def judged_again(
+    run: Run, judge: JudgeSettings, judging: Judging | None, suite: type[Suite], out: Path
+) -> AsyncIterator[RunDirectory]:
+    """A new run directory for the records of a run with the judgements of `judging`. `run.json` has
+    the digest of that run as `judged_again`. Raises `RunDirectoryError` and `TraceError`.
+    """
+    check_outside(run.path, out)
+    of_judge = ("judge", "judge_s", "judge_repeats", "judge_key")
+    about = {name: value for name, value in run.about.content.items() if name not in of_judge}
+    about |= {**judge.about(), "judged_again": await to_thread.run_sync(run_digest, run.path)}
+    async with RunDirectory.open(out, about, suite=suite) as made:
+        yield made
+        errors = {name: text for name, text in run.about.first_errors.items() if name != JUDGE}
+        if judging is not None and judging.first_error:
+            errors[JUDGE] = judging.first_error
+        figures = {
+            "judged": judging.asked if judging else 0,
+            "failed_judgements": judging.failed if judging else 0,
+            "first_errors": errors,
+        }
+        if run.about.ended == COMPLETE:
+            await made.complete(figures)
+        else:
+            made.about = made.about.updated(figures)
 
 
 @asynccontextmanager

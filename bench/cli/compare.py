@@ -33,7 +33,7 @@ _NAMED, _FLIPS = 10, 50
 @click.option(
     "--judges",
     is_flag=True,
-    help="Compare the judges of two runs or judged files (`score --out`) of the same episodes.",
+    help="Compare the judges of two runs or judged traces (`score --out`) of the same episodes.",
 )
 @of_suite
 @click.option("--json", "as_json", is_flag=True)

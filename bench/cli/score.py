@@ -12,11 +12,15 @@ from gateway.cli.options import OutPath, echo_json, force, run
 from gateway.terminal import echo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bench.analysis.score import Gold
     from bench.judges.judging import Judging
     from bench.judges.registry import JudgeSettings
+    from bench.record import EpisodeRecord
     from bench.runs.reader import Run
     from bench.suites.suite import Suite
+    from gateway import CallRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,10 @@ class _Order:
 @judging
 @click.option(
     "--out",
-    type=OutPath(dir_okay=False),
-    help="Write the judged episodes as JSON Lines.",
+    type=OutPath(),
+    metavar="DIR|FILE",
+    help="Write a run with the new judgements as a new run directory, the judged episodes of a "
+    "trace as JSON Lines.",
 )
 @click.option(
     "--items",
@@ -201,7 +207,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
 
     from anyio import to_thread
 
-    from bench.analysis.score import Episodes, score_records, written
+    from bench.analysis.score import Episodes, judged_again, score_records, written
     from bench.judges.judging import Judging
     from bench.judges.registry import open_judge
     from bench.runs.reader import Run
@@ -214,25 +220,35 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
             if judge is not None:
                 suite, most_s = order.suite, order.judge.wall_s
                 judging = Judging(judge, suite.kind_of, suite.scores, most_s)
-        lines = [
-            await parts.enter_async_context(written(file, order.path, force=order.force))
-            if file is not None
-            else None
-            for file in (order.out, order.items)
-        ]
-        episodes = None
-        if not order.is_run:
+        out = made = episodes = None
+        records: Iterable[EpisodeRecord | CallRecord]
+        if order.is_run:
+            run = Run.open(order.path)
+            records = run.records()
+            if order.out is not None and order.judge is not None:
+                again = judged_again(run, order.judge, judging, order.suite, order.out)
+                made = await parts.enter_async_context(again)
+        else:
             gold = order.gold
             read = order.suite.read_traces if gold is None else gold.suite.traces
-            episodes = Episodes(read(order.path))
+            records = episodes = Episodes(read(order.path))
+            if order.out is not None:
+                out = await parts.enter_async_context(
+                    written(order.out, order.path, force=order.force)
+                )
+        items = None
+        if order.items is not None:
+            opened = written(order.items, order.path, force=order.force)
+            items = await parts.enter_async_context(opened)
         metrics = await score_records(
             order.suite,
-            Run.open(order.path).records() if episodes is None else episodes,
+            records,
             judging,
             keep=order.keep,
             gold=order.gold,
-            out=lines[0],
-            items=lines[1],
+            out=out,
+            items=items,
+            run=made,
         )
     facts: dict[str, Any] = {}
     if episodes is not None:
