@@ -6,6 +6,7 @@ counts is decided by the reader of the file. One line is in memory at a time, an
 than `LINE_BYTES`.
 """
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -18,7 +19,6 @@ from manifests.regular_file import open_regular
 LINE_BYTES = 64 * 2**20
 """The longest line that is read; a run's lines are less than a quarter of it."""
 
-_MARK = b"\xef\xbb\xbf"
 _T = TypeVar("_T")
 
 
@@ -100,4 +100,4 @@ def values(file: Path, loads: Callable[[bytes], _T]) -> Iterator[tuple[_T, Line]
 
 
 def _bare(text: bytes) -> bytes:
-    return text.removeprefix(_MARK).removesuffix(b"\n")
+    return text.removeprefix(BOM_UTF8).removesuffix(b"\n")
