@@ -191,7 +191,9 @@ class RunDirectory:
             settled = settle(self.path, failed_too=failed_too, is_judged=is_judged, moving=moving)
             self.finished, self.moves = settled.finished, settled.moves
         except (OSError, JsonLinesError) as error:
-            why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+            why: object = error
+            if isinstance(error, OSError):  # one of writing names no file
+                why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
         # A part may end before it knows these values, so it starts with those of the part before.
         known = {name: before.content[name] for name in COMPARABLE if name in before.content}
