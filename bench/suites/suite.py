@@ -243,7 +243,7 @@ class Suite(ABC):
                 raise SuiteError(f"{name}: two tasks have the id {task.id}")
             seen.add(task.id)
 
-    def arguments_of(self, task: Task) -> list[dict[str, Any]]:
+    def arguments_of(self, task: Task) -> list[dict[str, Any] | None]:
         """The arguments of a task's labelled calls, if episodes are measured by them."""
         return task.labelled_arguments if self.compares_arguments else []
 

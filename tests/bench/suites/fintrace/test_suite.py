@@ -135,10 +135,30 @@ def test_arguments_count_where_the_gold_has_them(gold: Callable[..., str]) -> No
         ([{"tool": "rates", "arguments": {}}], 0),
         ([{"tool": "rates", "arguments": {"base": "ZAR"}}], 1),
         ([{"tool": "rates"}], None),
+        ([{"tool": "rates"}, {"tool": "get_coin", "arguments": {}}], 2 / 3),
     ):
         options = ("--suite", "fintrace", "--dataset", gold(gold_trajectory=trajectory), "--json")
         metrics = json.loads(finbench("score", "run", *options).stdout)
-        assert metrics["ToolCallingF1_arguments"] == f1
+        assert metrics["ToolCallingF1_arguments"] == (f1 and pytest.approx(f1, abs=1e-6))
+
+
+def test_an_integer_over_64_bits_is_compared_and_recorded() -> None:
+    trajectory = [{"tool": "transfer", "arguments": {"wei": 10**21}}]
+    task = GOLD | {"gold_trajectory": trajectory}
+    Path("gold.jsonl").write_text(json.dumps(task))  # orjson writes no such number
+    made = {"step": 1, "tool_name": "transfer", "parameters": {"wei": 10**21}, "output": "42"}
+    lines = [{"question": GOLD["query"], "tool_calls": [made, made][:n]} for n in (1, 2)]
+    Path("trace.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options = ("--suite", "fintrace", "--dataset", "gold.jsonl", "--out", "out.jsonl", "--json")
+    done = finbench("score", "trace.jsonl", *options)
+    assert done.returncode == 0, done.stderr
+    f1 = json.loads(done.stdout)["ToolCallingF1_arguments"]
+    assert f1 == pytest.approx((1 + 2 / 3) / 2, abs=1e-6)
+    judged = [orjson.loads(line) for line in Path("out.jsonl").read_bytes().splitlines()]
+    assert [record["labelled_arguments"] for record in judged] == [[{"wei": 1e21}]] * 2
+    Path("gold.jsonl").write_text(json.dumps(task).replace(str(10**21), "9" * 400))
+    with pytest.raises(SuiteError, match=r"gold\.jsonl:1: arguments: .*infinity"):
+        load_suite("fintrace", Path("gold.jsonl"))
 
 
 def test_what_is_no_trace_of_this_suite_is_refused() -> None:
