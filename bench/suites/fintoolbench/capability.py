@@ -70,4 +70,5 @@ class Capability:
             "failed_by_infrastructure": self.infrastructure,
             **{name: share(part, whole) for name, (part, whole) in rates.items()},
             "intervals": {name: rounded(wilson(*rate)) for name, rate in rates.items()},
+            "denominators": {name: whole for name, (_, whole) in rates.items()},
         }

@@ -64,6 +64,11 @@ class Verdicts:
             for name, verdicts in self.verdicts().items()
         }
 
+    def denominators(self) -> dict[str, int]:
+        """Over how many episodes each of `figures` is."""
+        means = {name: _sums(scores)[2] for name, scores in self._scores().items()}
+        return means | {name: eligible for name, (_, eligible) in self.rates().items()}
+
     def verdicts(self) -> dict[str, int]:
         """In how many episodes at least one tool has a verdict."""
         return self._having(MATCH)
@@ -103,6 +108,7 @@ class Judged:
         return {
             **self._verdicts.figures(),
             "intervals": self._verdicts.intervals(),
+            "denominators": self._verdicts.denominators(),
             "judged": {
                 "judges": _tally((judge, n) for (judge, *_), n in self._said.items()),
                 "episodes": self._said.total(),

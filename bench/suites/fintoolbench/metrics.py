@@ -31,18 +31,24 @@ class FinToolBenchMetrics:
 
     def rates(self) -> dict[str, Any]:
         capability, judged = self.capability.result(), self.judged.result()
-        intervals = capability["intervals"] | judged["intervals"]
-        return {**capability, **judged, "intervals": intervals}
+        both = {name: capability[name] | judged[name] for name in ("intervals", "denominators")}
+        return {**capability, **judged, **both}
 
     def details(self) -> dict[str, Any]:
         return {"breakdown": self.breakdown.result()}
 
     def counts(self) -> Mapping[str, str]:
-        rates, judged = self.capability.rates(), self.judged.result()["judged"]
+        rates, result = self.capability.rates(), self.judged.result()
+        judged = result["judged"]
         counts = {name: f"{part:,} of {whole:,}" for name, (part, whole) in rates.items()}
-        counts["SoftScore"] = f"{judged['judged']:,} of {self.capability.episodes:,}"
+        episodes = self.capability.episodes
+        counts["SoftScore"] = f"{judged['judged']:,} of {episodes:,}"
+        if passed := result["denominators"]["CSS"]:
+            counts["CSS"] = f"{passed:,} of {episodes:,}"
         for name, whole in judged["eligible"].items():
             counts[name] = f"{judged['marked'][name]:,} of {whole:,}"
             if (verdicts := judged["verdicts"][name]) < whole:
                 counts[name] += f", {verdicts:,} with a verdict"
+            if 0 < whole < episodes:
+                counts[name] += f"; {whole:,} of {episodes:,} episodes"
         return counts
