@@ -26,6 +26,16 @@ class JsonLinesError(Exception):
     """The file can't be read; the text names it, the line, and the reason."""
 
 
+class IncompleteLineError(Exception):
+    """The last line of a file is incomplete, as a kill leaves it; all lines before it were given.
+    The text names the file and the line, whose number is `number`.
+    """
+
+    def __init__(self, line: "Line") -> None:
+        super().__init__(str(line.error("the last line is incomplete, and is left out")))
+        self.number = line.number
+
+
 class Line(NamedTuple):
     """A line that is not blank, without its line feed. `number` counts from 1, `offset` is where it
     begins in the file, `is_ended` says whether a line feed follows.
@@ -85,7 +95,8 @@ def records(file: Path, kind: TypeAdapter[_T]) -> Iterator[tuple[_T, Line]]:
 
 def values(file: Path, loads: Callable[[bytes], _T]) -> Iterator[tuple[_T, Line]]:
     """The values that `loads` reads from the lines of a file from any source. Its last line may
-    lack its line feed, and is left out if it is incomplete. Raises `JsonLinesError`.
+    lack its line feed; if it is incomplete, raises `IncompleteLineError` after all others. Raises
+    `JsonLinesError`.
 
     `loads` raises `ValueError` for invalid JSON, `RecursionError` for JSON that is nested too deep.
     """
@@ -94,7 +105,7 @@ def values(file: Path, loads: Callable[[bytes], _T]) -> Iterator[tuple[_T, Line]
             value = loads(line.text)
         except (ValueError, RecursionError) as error:
             if line.number > 1 and not line.is_ended:
-                return
+                raise IncompleteLineError(line) from error
             raise line.error(f"not JSON: {error}") from error
         yield value, line
 

@@ -120,11 +120,14 @@ def test_an_episode_passes_by_an_answer_to_a_known_task(gold: Callable[..., str]
     write_run(Path("run"), [answered, silent, foreign])
     options = ("--suite", "fintrace", "--dataset", gold(), "--json")
     metrics = json.loads(finbench("score", "run", *options).stdout)
-    assert (metrics["episodes"], metrics["passed"]) == (3, 1)
+    assert (metrics["episodes"], metrics["passed"], metrics["filled"]) == (3, 1, 2)
+    told = finbench("score", "run", *options[:-1])
+    assert "2 of 3 episodes" in told.stdout
+    assert "1 of 3 episodes are of no task of fintrace" in told.stderr
     write_run(Path("other"), [foreign])
     other = finbench("score", "other", "--suite", "fintrace", "--dataset", gold())
     assert "0 answered and called every gold tool" in other.stdout
-    assert "no episode is of a task of fintrace" in other.stderr
+    assert "1 of 1 episodes are of no task of fintrace" in other.stderr
 
 
 def test_arguments_count_where_the_gold_has_them(gold: Callable[..., str]) -> None:
