@@ -6,6 +6,7 @@ counts is decided by the reader of the file. One line is in memory at a time, an
 than `LINE_BYTES`.
 """
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -18,12 +19,21 @@ from manifests.regular_file import open_regular
 LINE_BYTES = 64 * 2**20
 """The longest line that is read; a run's lines are less than a quarter of it."""
 
-_MARK = b"\xef\xbb\xbf"
 _T = TypeVar("_T")
 
 
 class JsonLinesError(Exception):
     """The file can't be read; the text names it, the line, and the reason."""
+
+
+class IncompleteLineError(Exception):
+    """The last line of a file is incomplete, as a kill leaves it; all lines before it were given.
+    The text names the file and the line, whose number is `number`.
+    """
+
+    def __init__(self, line: "Line") -> None:
+        super().__init__(str(line.error("the last line is incomplete, and is left out")))
+        self.number = line.number
 
 
 class Line(NamedTuple):
@@ -85,7 +95,8 @@ def records(file: Path, kind: TypeAdapter[_T]) -> Iterator[tuple[_T, Line]]:
 
 def values(file: Path, loads: Callable[[bytes], _T]) -> Iterator[tuple[_T, Line]]:
     """The values that `loads` reads from the lines of a file from any source. Its last line may
-    lack its line feed, and is left out if it is incomplete. Raises `JsonLinesError`.
+    lack its line feed; if it is incomplete, raises `IncompleteLineError` after all others. Raises
+    `JsonLinesError`.
 
     `loads` raises `ValueError` for invalid JSON, `RecursionError` for JSON that is nested too deep.
     """
@@ -94,10 +105,10 @@ def values(file: Path, loads: Callable[[bytes], _T]) -> Iterator[tuple[_T, Line]
             value = loads(line.text)
         except (ValueError, RecursionError) as error:
             if line.number > 1 and not line.is_ended:
-                return
+                raise IncompleteLineError(line) from error
             raise line.error(f"not JSON: {error}") from error
         yield value, line
 
 
 def _bare(text: bytes) -> bytes:
-    return text.removeprefix(_MARK).removesuffix(b"\n")
+    return text.removeprefix(BOM_UTF8).removesuffix(b"\n")

@@ -161,8 +161,8 @@ class EpisodeRecord:
 
     `episode` is unique in a run; `id` names the task and `repeat` counts its repetitions from 0.
     Times are Unix seconds and milliseconds. `labelled_tools` are those of the task's labels,
-    `labelled_arguments` their arguments in the same order (none in a suite that does not compare
-    arguments), and `candidate_tools` the tools that the agent was offered.
+    `labelled_arguments` their arguments in the same order (None where any will do; empty in a suite
+    that does not compare them), and `candidate_tools` the tools that the agent was offered.
     """
 
     episode: str
@@ -184,7 +184,7 @@ class EpisodeRecord:
     labelled_tools: list[str] = field(default_factory=list)
     model_calls: list[ModelCallRecord] = field(default_factory=list)
     judgement: Annotated[Judgement | None, BeforeValidator(_told_apart)] = None
-    labelled_arguments: list[dict[str, Any]] = field(default_factory=list)
+    labelled_arguments: list[dict[str, Any] | None] = field(default_factory=list)
     difficulty: str = ""
 
     @property

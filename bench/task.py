@@ -1,9 +1,11 @@
 """A task for an agent, with what is known of its solution."""
 
+import json
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+import orjson
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from manifests import Catalog, Signature
 
@@ -20,6 +22,19 @@ class LabelledCall(TaskModel):
     name: str
     arguments: dict[str, Any] = {}
 
+    @field_validator("arguments")
+    @classmethod
+    def _as_a_trace_has_them(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """An integer of over 64 bits is the nearest double, which any reader of a trace makes of
+        it. Raises `ValueError` if there is none.
+        """
+        try:
+            orjson.dumps(arguments)
+        except TypeError:
+            read: dict[str, Any] = orjson.loads(json.dumps(arguments))
+            return read
+        return arguments
+
 
 class Task(TaskModel):
     """One question for an agent. `source_dataset` names the set that the suite took it from;
@@ -35,10 +50,12 @@ class Task(TaskModel):
     difficulty: str = ""
 
     @property
-    def labelled_arguments(self) -> list[dict[str, Any]]:
-        """The arguments of each labelled call; none if they were given for no call."""
-        are_given = any("arguments" in call.model_fields_set for call in self.tools)
-        return [call.arguments for call in self.tools] if are_given else []
+    def labelled_arguments(self) -> list[dict[str, Any] | None]:
+        """The arguments of each labelled call, None for one without; empty if no call has any."""
+        given = [
+            call.arguments if "arguments" in call.model_fields_set else None for call in self.tools
+        ]
+        return given if any(arguments is not None for arguments in given) else []
 
 
 @cache

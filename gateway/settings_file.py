@@ -42,11 +42,13 @@ def settings_file() -> Path | None:
 
 def read_settings_file() -> Mapping[str, Any]:
     """Read the settings file. Raises `SettingsError`."""
+    from manifests.regular_file import read_text
+
     path = settings_file()
     if path is None:
         return {}
     try:
-        said = tomllib.loads(_bytes_of(path).decode())
+        said = tomllib.loads(read_text(path, MAX_BYTES).decode())
     except OSError as error:
         raise SettingsError(f"settings file {path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -69,14 +71,3 @@ def _check_found(path: Path, said: Mapping[str, Any]) -> None:
             f"sent, who may use them or what is run; set {CONFIG}={FOUND} to trust the whole file, "
             f"or move the setting to FINPORT_{given[0].upper()}"
         )
-
-
-def _bytes_of(path: Path) -> bytes:
-    """The content of the file. Raises `OSError` and `SettingsError`."""
-    from manifests.regular_file import open_regular
-
-    with open_regular(path) as file:
-        text = file.read(MAX_BYTES + 1)
-    if len(text) > MAX_BYTES:
-        raise SettingsError(f"settings file {path}: it is over {MAX_BYTES} bytes")
-    return text

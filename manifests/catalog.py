@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from manifests.manifest import Manifest
 from manifests.nearest import MOST, nearest
 from manifests.problem import first_problem
-from manifests.regular_file import open_regular
+from manifests.regular_file import read_text
 
 if TYPE_CHECKING:
     from manifests.search import Search
@@ -123,8 +123,7 @@ def _shipped() -> Catalog:
 def read(file: Path) -> list[Manifest]:
     """The manifests in one file. Raises `CatalogError`."""
     try:
-        with open_regular(file) as opened:
-            return _FILE.validate_json(opened.read())
+        return _FILE.validate_json(read_text(file))
     except OSError as error:
         raise CatalogError(f"{file.name}: {error.strerror}") from error
     except ValidationError as error:

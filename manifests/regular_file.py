@@ -1,4 +1,4 @@
-"""Opens regular files only, and never waits for one.
+"""Opens and reads regular files only, and never waits for one.
 
 Opening a pipe waits until its other end is opened, and a device may never end.
 """
@@ -6,6 +6,7 @@ Opening a pipe waits until its other end is opened, and a device may never end.
 import errno
 import os
 import stat
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +16,17 @@ WHY_NOT = "it is not a regular file"
 def open_regular(path: Path) -> BinaryIO:
     """Open a file of any origin to read it. Raises `OSError`, also if it is not a regular file."""
     return open(path, "rb", opener=regular)
+
+
+def read_text(path: Path, most: int | None = None) -> bytes:
+    """The UTF-8 text in a file of any origin, without a byte order mark before it. Raises `OSError`
+    as `open_regular`, also if it has over `most` bytes.
+    """
+    with open_regular(path) as file:
+        text = file.read(-1 if most is None else most + 1)
+    if most is not None and len(text) > most:
+        raise OSError(errno.EFBIG, f"it is over {most} bytes", path)
+    return text.removeprefix(BOM_UTF8)
 
 
 def regular(path: str, flags: int, mode: int = 0o666) -> int:

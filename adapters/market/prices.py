@@ -17,7 +17,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from manifests.regular_file import open_regular
+from manifests.regular_file import read_text
 
 FILE_BYTES = 256 * 2**20
 """The largest file that is read."""
@@ -114,12 +114,9 @@ class Market:
     def read(cls, file: Path) -> Self:
         """The market in a file; its symbol is the file's name in capitals. Raises `MarketError`."""
         try:
-            with open_regular(file) as opened:
-                text = opened.read(FILE_BYTES + 1)
+            text = read_text(file, FILE_BYTES)
         except OSError as error:
             raise MarketError(f"{file}: {error.strerror}") from error
-        if len(text) > FILE_BYTES:
-            raise MarketError(f"{file}: it is over {FILE_BYTES} bytes")
         return cls.parse(text, file.stem.upper(), str(file))
 
     @classmethod

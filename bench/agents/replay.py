@@ -6,6 +6,7 @@ before anything is run. Memory holds one file offset for each episode.
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -16,13 +17,15 @@ from anyio import to_thread
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType
-from bench.json_lines import JsonLinesError, line_at, values
+from bench.json_lines import IncompleteLineError, JsonLinesError, line_at, values
 from bench.models.client import ModelError
 from bench.record import DRIVER, Ending
 from bench.suites.traces import as_text
 from bench.task import completed
 from gateway import ErrorCode
 from gateway.bind import REDACTED
+
+log = logging.getLogger("finport")
 
 _NOT_LET_OUT = (ErrorCode.INVALID_ARGUMENTS, ErrorCode.INVALID_REQUEST)
 
@@ -63,7 +66,7 @@ class ReplayAgent:
         """Read the trace in a run directory or in a file of JSON Lines, whose lines are episodes in
         our format or in FinToolBench's.
 
-        An incomplete last line is left out. Raises `AgentSettingsError`.
+        An incomplete last line is left out and logged. Raises `AgentSettingsError`.
         """
         file = path / "episodes.jsonl" if path.is_dir() else path
         places: dict[str, dict[int, int]] = {}
@@ -76,6 +79,8 @@ class ReplayAgent:
                     repeats[_repeat(record, len(repeats))] = line.offset
                 except ValueError as error:
                     raise line.error(f"not a record: {error}") from error
+        except IncompleteLineError as error:
+            log.warning("%s", error)
         except JsonLinesError as error:
             raise AgentSettingsError(str(error)) from error
         if not places:

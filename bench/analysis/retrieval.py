@@ -26,6 +26,8 @@ CUTS = (5, 20, 50)
 DEFAULT = "embedded default"
 Rank = Callable[[str, int], Ranking]
 
+_WANTED = "it wants `question` or `query`, and the names in `select_tools` or `tools`"
+
 
 class DatasetError(Exception):
     """The questions can't be read; the text names the place and the reason."""
@@ -48,9 +50,10 @@ def read_questions(path: Path) -> list[Question]:
                 fields = orjson.loads(line.text)
                 text = fields.get("question") or fields["query"]
                 questions.append(Question(text, _labels(fields)))
-            except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
-                place = f"{path.name}:{line.number}"
-                raise DatasetError(f"{place}: not a labelled question: {error}") from None
+            except orjson.JSONDecodeError as error:
+                raise line.error(f"not JSON: {error}") from None
+            except (KeyError, AttributeError, TypeError):
+                raise line.error(f"not a labelled question: {_WANTED}") from None
     except JsonLinesError as error:
         raise DatasetError(str(error)) from error
     if not questions:

@@ -13,6 +13,7 @@ from typing import Any
 
 from anyio import to_thread
 
+from bench.json_lines import IncompleteLineError
 from bench.judges.judging import Judging
 from bench.judges.registry import JudgeSettings
 from bench.record import EpisodeRecord
@@ -67,19 +68,23 @@ class Gold:
 
 class Episodes:
     """The episodes of a trace file. Once they are read, `typed` says whether every outcome was
-    recorded rather than guessed.
+    recorded rather than guessed, and `incomplete` whether the last line was left out.
     """
 
     def __init__(self, traces: Iterator[Traced]) -> None:
         """`traces` are from `Suite.traces`; where no tasks are known, from `read_traces`."""
         self.typed = True
+        self.incomplete: IncompleteLineError | None = None
         self._traces = traces
 
     def __iter__(self) -> Iterator[EpisodeRecord]:
         """Raises `TraceFormatError`."""
-        for traced in self._traces:
-            self.typed &= traced.typed
-            yield traced.record
+        try:
+            for traced in self._traces:
+                self.typed &= traced.typed
+                yield traced.record
+        except IncompleteLineError as error:
+            self.incomplete = error
 
 
 async def score_records(

@@ -113,6 +113,8 @@ def _compare_judges(a: Path, b: Path, only: Sequence[str], *, as_json: bool) -> 
 def _judged(path: Path) -> "tuple[Scores, list[str]]":
     """The scores in a run or a judged file, and who gave them."""
     from bench.analysis.agreement import scores_of
+    from bench.analysis.score import Episodes
+    from bench.cli.warnings import warn_of_incomplete
     from bench.runs.directory import RunDirectoryError
     from bench.runs.reader import Run
     from bench.suites.suite import TraceFormatError
@@ -122,7 +124,9 @@ def _judged(path: Path) -> "tuple[Scores, list[str]]":
         if path.is_dir():
             scores, judges = scores_of(record for record, _ in Run.open(path).episodes())
         else:
-            scores, judges = scores_of(traced.record for traced in read_trace(path))
+            episodes = Episodes(read_trace(path))
+            scores, judges = scores_of(episodes)
+            warn_of_incomplete(episodes)
     except (RunDirectoryError, TraceFormatError) as error:
         raise click.ClickException(str(error)) from error
     if not judges:

@@ -148,15 +148,14 @@ def catalog_in(path: Path | None) -> "Catalog":
     from manifests import Catalog
     from manifests.catalog import CatalogError
     from manifests.fintoolbench import read_lines
-    from manifests.regular_file import open_regular
+    from manifests.regular_file import read_text
 
     if path is None:
         return Catalog.load()
     try:
         if path.suffix == ".json":
             return Catalog.load(path)
-        with open_regular(path) as lines:
-            imported = read_lines(lines, Catalog.load())
+        imported = read_lines(read_text(path).splitlines(), Catalog.load())
         for name, reason in imported.refused.items():
             echo(f"finbench: {path.name}: {name} is left out: {reason}", err=True)
         if not imported.manifests:

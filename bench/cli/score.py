@@ -163,8 +163,9 @@ async def _score(order: _Order, as_json: bool) -> int:
         warn_of_suite(read, order.suite_given)
     if judging is not None:
         facts["failed_judgements"] = judging.failed
-    if facts.get("filled") == 0:
-        echo(f"finbench: no episode is of a task of {order.name}", err=True)
+    if unmatched := metrics["episodes"] - facts.get("filled", metrics["episodes"]):
+        of = f"{unmatched:,} of {metrics['episodes']:,} episodes"
+        echo(f"finbench: {of} are of no task of {order.name}", err=True)
     if as_json:
         echo_json({**metrics, **facts})
     else:
@@ -175,7 +176,7 @@ async def _score(order: _Order, as_json: bool) -> int:
             echo(f"run digest: {digest}")
     if read is not None and warn_of_changes(read, digest):
         return 1
-    silent: list[str] = []
+    silent = [] if metrics["episodes"] else [f"{order.path} holds no episodes"]
     if judging is not None:
         silent += of_judge(judging.asked, judging.failed, judging.first_error)
     if order.judge is not None and order.judge.needs_model:
@@ -208,6 +209,7 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
     from anyio import to_thread
 
     from bench.analysis.score import Episodes, judged_again, score_records, written
+    from bench.cli.warnings import warn_of_incomplete
     from bench.judges.judging import Judging
     from bench.judges.registry import open_judge
     from bench.runs.reader import Run
@@ -253,6 +255,8 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
     facts: dict[str, Any] = {}
     if episodes is not None:
         facts["outcome"] = "typed" if episodes.typed else "text"
+        facts["incomplete_line"] = episodes.incomplete and episodes.incomplete.number
+        warn_of_incomplete(episodes)
     if order.gold is not None:
         facts["filled"] = order.gold.filled
     return await to_thread.run_sync(metrics.whole), facts, judging

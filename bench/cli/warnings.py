@@ -1,5 +1,6 @@
-"""Warnings about a run directory, on standard error."""
+"""Warnings about a run directory or a trace, on standard error."""
 
+from bench.analysis.score import Episodes
 from bench.runs.reader import Run
 from gateway.terminal import echo
 
@@ -20,3 +21,9 @@ def warn_of_suite(run: Run, given: str | None) -> None:
     if given is not None and own and given != own:
         text = f"the run was made for suite {own}, and is read as one of {given}"
         echo(f"finbench: {run.path}: {text}", err=True)
+
+
+def warn_of_incomplete(episodes: Episodes) -> None:
+    """Say it if the last line of a trace, which has been read, was left out."""
+    if episodes.incomplete is not None:
+        echo(f"finbench: {episodes.incomplete}", err=True)

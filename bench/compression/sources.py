@@ -24,6 +24,7 @@ from gateway import Gateway, GatewaySettings
 from gateway.context import CallContext
 from gateway.result import Result
 from manifests import Catalog, Manifest
+from manifests.regular_file import read_text
 
 ASSETS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
     "btc": {"en": ("BTC", "Bitcoin"), "zh": ("比特币", "BTC")},
@@ -124,7 +125,7 @@ def asset_answers(folder: Path, asset: str, seed: int) -> Iterator[Answer]:
 
 def _read(path: Path) -> Mapping[str, _Day]:
     try:
-        content = orjson.loads(path.read_bytes())
+        content = orjson.loads(read_text(path))
         return {day: _Day.model_validate(content[day]) for day in sorted(content)}
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}; InvestorBench's files are wanted") from error

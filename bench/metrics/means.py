@@ -131,6 +131,7 @@ class Means:
             "failed_by_infrastructure": self._infrastructure,
             **self._all.figures(),
             "intervals": {name: mean.interval for name, mean in self._all.means.items()},
+            "denominators": {name: mean.count for name, mean in self._all.means.items()},
         }
 
     def details(self) -> dict[str, Any]:

@@ -216,7 +216,9 @@ class RunDirectory:
                 planned=named(before.episodes) if named is not None else None,
             )
         except (OSError, JsonLinesError) as error:
-            why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+            why: object = error
+            if isinstance(error, OSError):  # one of writing names no file
+                why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
         self.finished, self.moves = settled.finished, settled.moves
         self._unjudged = settled.unjudged

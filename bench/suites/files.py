@@ -23,14 +23,20 @@ def _read_task(line: bytes, _number: int) -> Task:
 
 
 def read_tasks(path: Path, read_task: ReadTask = _read_task) -> list[Task]:
-    """The tasks of a file. Raises `SuiteError`."""
+    """The tasks of a file, at least one, each with an id of its own. Raises `SuiteError`."""
     tasks: list[Task] = []
+    seen: dict[str, int] = {}
     try:
         for line in lines(path):
             try:
-                tasks.append(read_task(line.text, len(tasks)))
+                task = read_task(line.text, len(tasks))
             except ValidationError as error:
-                raise SuiteError(f"{path.name}:{line.number}: {first_problem(error)}") from error
+                raise line.error(first_problem(error)) from error
+            if (before := seen.setdefault(task.id, line.number)) != line.number:
+                raise line.error(f"id: {task.id!r} is the id of line {before} too")
+            tasks.append(task)
     except JsonLinesError as error:
         raise SuiteError(str(error)) from error
+    if not tasks:
+        raise SuiteError(f"{path} holds no tasks")
     return tasks

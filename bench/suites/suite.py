@@ -28,6 +28,7 @@ NOT_METRICS = frozenset(
     {
         *("episodes", "passed", "failed_by_infrastructure", "judged", "intervals", "breakdown"),
         *("usage", "tool_use", "traffic", "digest", "snapshot", "outcome", "filled", "confusion"),
+        *("denominators", "incomplete_line"),
     }
 )
 """Keys of `metrics.json` and of what `finbench score --json` prints that are no metric's."""
@@ -176,7 +177,8 @@ class SuiteMetrics(Protocol):
 
     def rates(self) -> dict[str, Any]:
         """Each metric by its name, None where it is undefined, with its parts. `intervals` has the
-        ends of each 95 % interval by name. It must be cheap: it is called four times a second.
+        ends of each 95 % interval by name; `denominators`, if present, the number of episodes that
+        each metric is over. It must be cheap: it is called four times a second.
         """
         ...
 
@@ -243,7 +245,7 @@ class Suite(ABC):
                 raise SuiteError(f"{name}: two tasks have the id {task.id}")
             seen.add(task.id)
 
-    def arguments_of(self, task: Task) -> list[dict[str, Any]]:
+    def arguments_of(self, task: Task) -> list[dict[str, Any] | None]:
         """The arguments of a task's labelled calls, if episodes are measured by them."""
         return task.labelled_arguments if self.compares_arguments else []
 
@@ -389,11 +391,13 @@ class Suite(ABC):
 
     @classmethod
     def read_traces(cls, file: Path) -> Iterator[Traced]:
-        """The episodes in a trace file of another project. Raises `TraceFormatError`."""
+        """The episodes in a trace file of another project. Raises `TraceFormatError`, and
+        `IncompleteLineError` after all episodes if the last line was cut off.
+        """
         raise TraceFormatError(f"{file}: {cls.title} is scored from run directories only")
 
     def traces(self, file: Path) -> Iterator[Traced]:
-        """The episodes in a trace file about this suite's tasks. Raises `TraceFormatError`, also
+        """The episodes in a trace file about this suite's tasks. Raises as `read_traces`, also
         where the format says which task is meant and there is none.
         """
         return self.read_traces(file)

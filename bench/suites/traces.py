@@ -42,8 +42,8 @@ def failed_by_text(output: str | dict[str, Any]) -> bool:
 
 
 def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:
-    """The episodes of a file, in order, without a last line that was only partly written. Recorded
-    scores are to be among `scores`, if there are any. Raises `TraceFormatError`.
+    """The episodes of a file, in order. Recorded scores are to be among `scores`, if there are any.
+    Raises `TraceFormatError`, and `IncompleteLineError` after all episodes.
 
     A line without an `id` takes its place in the file, from 0, as id. Lines with one id are repeats
     of a task and all of them count; the public evaluator keeps only the last.

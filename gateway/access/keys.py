@@ -31,6 +31,7 @@ from cache.files import replaced_file
 from gateway.compress.budget import LIMITS
 from gateway.grant import Grant
 from gateway.settings import GatewaySettings, SettingsError
+from manifests.regular_file import read_text
 from manifests.selection import EVERY_TOOL, Selection, SelectionError
 
 NAME_FORM = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and is not 8 hex digits, as ids are"
@@ -179,7 +180,7 @@ def revoke(path: Path, name_or_id: str) -> KeyEntry:
 def text_of(path: Path) -> bytes | None:
     """The contents of the clients file; None if there is no file. Raises `SettingsError`."""
     try:
-        return path.read_bytes()
+        return read_text(path)
     except FileNotFoundError:
         return None
     except OSError as error:

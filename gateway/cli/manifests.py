@@ -140,11 +140,10 @@ def import_(path: Path, _format: str, out: Path, force: bool) -> None:
     from manifests import Catalog, CatalogError
     from manifests.catalog import text_of
     from manifests.fintoolbench import read_lines
-    from manifests.regular_file import open_regular
+    from manifests.regular_file import read_text
 
     try:
-        with open_regular(path) as lines:
-            imported = read_lines(lines, Catalog.load())
+        imported = read_lines(read_text(path).splitlines(), Catalog.load())
         Catalog(imported.manifests)
         with output_file(out, force=force) as file:
             file.write(text_of(imported.manifests).encode())

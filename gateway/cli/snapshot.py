@@ -159,12 +159,10 @@ def without_transactional(
 
 def recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """The calls of a file such as a run's calls.jsonl. Raises `click.UsageError`."""
-    from gateway.json_text import read_json
-    from manifests.regular_file import open_regular
+    from manifests.regular_file import read_text
 
     try:
-        with open_regular(path) as file:
-            lines = file.read().splitlines()
+        lines = read_text(path).splitlines()
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror}") from error
     calls = []
@@ -172,14 +170,26 @@ def recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            call = read_json(line)
-            if not isinstance(call["arguments"], dict):
-                raise TypeError("`arguments` is no object")
-            calls.append((str(call["tool"]), call["arguments"]))
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            calls.append(_recorded_call(line))
+        except ValueError as error:
             text = f"{path}:{number}: not a call with `tool` and `arguments`: {error}"
             raise click.UsageError(text) from error
     return calls
+
+
+def _recorded_call(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Raises `ValueError`."""
+    from gateway.json_text import read_json
+
+    call = read_json(line)
+    if not isinstance(call, dict):
+        raise ValueError("it is no object")
+    tool, arguments = call.get("tool"), call.get("arguments")
+    if not isinstance(tool, str):
+        raise ValueError("`tool` is missing or no text")
+    if not isinstance(arguments, dict):
+        raise ValueError("`arguments` is missing or no object")
+    return tool, arguments
 
 
 def bound_calls(

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from bench.json_lines import JsonLinesError, ended_lines, line_at, lines, records, values
+from bench.json_lines import (
+    IncompleteLineError,
+    JsonLinesError,
+    ended_lines,
+    line_at,
+    lines,
+    records,
+    values,
+)
 
 NUMBERS = TypeAdapter(dict[str, int])
 
@@ -43,7 +51,10 @@ def test_of_what_others_write_a_last_line_counts_unless_it_was_torn(tmp_path: Pa
         return [value for value, _ in values(file_of(tmp_path, text), json.loads)]
 
     assert read(b'{"a":1}\n{"a":NaN}')[1:]
-    assert read(b'{"a":1}\n{"a":') == [{"a": 1}]
+    torn = values(file_of(tmp_path, b'{"a":1}\n{"a":'), json.loads)
+    assert next(torn)[0] == {"a": 1}
+    with pytest.raises(IncompleteLineError, match=r"some\.jsonl:2: the last line is incomplete"):
+        next(torn)
     assert read(b"") == []
     for text, place in ((b"[\n1]", 1), (b'{"a":', 1), (b'{"a":1}\n{"a":\n', 2), (b"1\n\n]\n1", 3)):
         with pytest.raises(JsonLinesError, match=rf"some\.jsonl:{place}: not JSON: "):

@@ -72,7 +72,7 @@ def test_the_file_that_is_named_is_read_in_place_of_the_one_found(
     monkeypatch.setenv("FINPORT_CONFIG", str(tmp_path / "mine.toml"))
     with pytest.raises(SettingsError, match=r"mine\.toml: No such file"):
         GatewaySettings.read()
-    write("max_rows = 2\n", "mine.toml")
+    write("\ufeffmax_rows = 2\n", "mine.toml")  # with a byte order mark, as Windows writes it
     assert GatewaySettings.read().max_rows == 2
     monkeypatch.setenv("FINPORT_CONFIG", "")
     assert GatewaySettings.read().max_rows == 1

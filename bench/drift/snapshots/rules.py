@@ -19,7 +19,7 @@ from typing import Any
 from bench.drift.finding import LEVELS, Finding
 from bench.drift.snapshots.report import CHECKS
 from manifests.nearest import MAX_SHOWN, did_you_mean, not_among
-from manifests.regular_file import open_regular
+from manifests.regular_file import read_text
 
 MAX_BYTES = 2**20
 
@@ -44,11 +44,7 @@ class Rules:
     def read(cls, path: Path) -> "Rules":
         """Raises `RulesError`."""
         try:
-            with open_regular(path) as file:
-                text = file.read(MAX_BYTES + 1)
-            if len(text) > MAX_BYTES:
-                raise RulesError(f"{path}: over {MAX_BYTES} bytes")
-            said = tomllib.loads(text.decode())
+            said = tomllib.loads(read_text(path, MAX_BYTES).decode())
         except OSError as error:
             raise RulesError(f"{path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:  # TOML's, UTF-8's, a number of 5,000 digits

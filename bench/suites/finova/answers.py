@@ -29,7 +29,7 @@ class _Answer(BaseModel):
 
 def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterator[Traced]:
     """An episode for each answer. `counts` has the number of tasks of each kind, if it is known.
-    Raises `TraceFormatError`.
+    Raises `TraceFormatError`, and `IncompleteLineError` after all answers.
     """
     seen: Counter[str] = Counter()
     try:

@@ -30,7 +30,9 @@ _FULL_WIDTH = str.maketrans(
 _HAS_FULL_WIDTH = re.compile("[！-～　]")
 
 _BRACE = re.compile(r"boxed\s*+\{|\\[{}]|[{}]")
-_BETWEEN_BOXES = re.compile(r"(?:[\s$*&]|([,;、和])|\\[\\\[\]()])*+\\?+")
+_BETWEEN_BOXES = re.compile(
+    r"(?:[\s$*&]|\([1-9]\)|[①-⑨]|[1-9][.)](?!\d)|([,;、和])|\\[\\\[\]()])*+\\?+"
+)
 _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm|normal)?|math(?:rm|bf|it|sf|tt)|mbox|bm|boldsymbol|operatorname)\s*+"
     r"\{([^{}]*+)\}"
@@ -43,6 +45,12 @@ _FENCED = re.compile(r"```[A-Za-z]*+")
 _BOLD = re.compile(r"\*\*([^*\n]++)\*\*")
 _MARKED = re.compile(r"(?:答案|结论|结果|判断|回答|输出|\b[Aa]nswer)(?:应该|应)?\s*+")
 _MARK_END = re.compile(r"】?(?:is\b|[是为])?[\s:：*“\"'‘]*+")
+_NOT = re.compile(r"并?不[是为选]|并非|not\b|isn't\b")
+_INSTEAD = re.compile(
+    r"[。!\n]|((?:[,;]\s*+(?:而|应该?)?|而应?该?)[是为选]|(?:[,;]\s*+it\s+is|\bbut(?:\s+rather)?)\b)"
+    r"[\s:*“\"'‘]*+"
+)
+"""The end of a sentence, or the words after which it says what is right in place of what is not."""
 _SENTENCE_END = re.compile(r"[。!\n]|\.(?=\s|$)|,(?!\s*+[\dA-E])")
 
 _BOTH = re.compile(
@@ -96,8 +104,8 @@ def without_style(text: str) -> str:
 
 def _boxed(text: str) -> str | None:
     r"""What the last complete `\boxed{}` holds, empty ones apart. Boxes with nothing but blanks and
-    marks between them are given together: separated by semicolons if a comma or the like is
-    between them, else by line ends.
+    marks between them, or their numbers, are given together: separated by semicolons if a comma or
+    the like is between them, else by line ends.
     """
     open_at: list[tuple[int, int] | None] = []
     boxes: list[tuple[int, int, int]] = []  # begins, its content begins, its content ends
@@ -258,13 +266,20 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
 
 def _stated(text: str) -> str:
     """The answer to a question of reasoning: what is marked, else what follows the last 答案 or the
-    like, else the last code block or bold part, else the last line if it is short.
+    like, but not what that says is wrong, else the last code block or bold part, else the last line
+    if it is short.
     """
     for part in _forms(text):
         return _unwrapped(part)
     for mark in reversed(list(_MARKED.finditer(text))):
         start = _MARK_END.match(text, mark.end())
-        rest = text[start.end() if start else mark.end() :][: 2 * LONGEST_PLAIN]
+        at = start.end() if start else mark.end()
+        if denied := _NOT.match(text, at):
+            instead = _INSTEAD.search(text, denied.end(), denied.end() + LONGEST_PLAIN)
+            if instead is None or not instead[1]:
+                continue
+            at = instead.end()
+        rest = text[at : at + 2 * LONGEST_PLAIN]
         if said := _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *“”\"'$"):
             return _unwrapped(said)
     for part in (*_blocks(text), *reversed(_BOLD.findall(text))):

@@ -13,7 +13,7 @@ from bench.suites.finova.extraction import KINDS
 from bench.suites.suite import SuiteError
 from bench.task import Task
 from manifests.problem import first_problem
-from manifests.regular_file import open_regular
+from manifests.regular_file import read_text
 
 FILE_BYTES = 256 * 2**20
 """The largest file that is read."""
@@ -41,20 +41,18 @@ def read_folder(folder: Path) -> list[Task]:
         )
     tasks = [task for kind in KINDS for task in _read(folder / f"{kind}.json", kind)]
     if not tasks:
-        raise SuiteError(f"{folder} has none of {', '.join(f'{kind}.json' for kind in KINDS)}")
+        names = ", ".join(f"{kind}.json" for kind in KINDS)
+        raise SuiteError(f"{folder} holds no tasks; they are in {names}")
     return tasks
 
 
 def _read(file: Path, kind: str) -> list[Task]:
     try:
-        with open_regular(file) as opened:
-            text = opened.read(FILE_BYTES + 1)
+        text = read_text(file, FILE_BYTES)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise SuiteError(f"{file}: {error.strerror}") from error
-    if len(text) > FILE_BYTES:
-        raise SuiteError(f"{file}: it is over {FILE_BYTES} bytes")
     try:
         items = _ITEMS.validate_json(text)
     except ValidationError as error:

@@ -156,6 +156,7 @@ class FinToolBenchMetrics:
             "failed_by_infrastructure": infrastructure,
             **(found := figures(self._all)),
             "intervals": self._intervals(found),
+            "denominators": self._denominators(),
             "judged": self._judged(),
         }
 
@@ -171,6 +172,11 @@ class FinToolBenchMetrics:
             name: None if found[name] is None else rounded(one.interval())
             for name, one in zip(NAMES, over, strict=True)
         }
+
+    def _denominators(self) -> dict[str, int]:
+        """Over how many episodes each metric is."""
+        scale = dict.fromkeys(JUDGED, ONE)
+        return {name: whole // scale.get(name, 1) for name, (_, whole) in shares(self._all).items()}
 
     def _judged(self) -> dict[str, Any]:
         of = shares(self._all)
@@ -204,13 +210,17 @@ class FinToolBenchMetrics:
         }
 
     def counts(self) -> Mapping[str, str]:
-        of, verdicts = shares(self._all), verdicts_of(self._all)
-        counts = {name: f"{part:,} of {whole:,}" for name, (part, whole) in of.items()}
-        counts["SoftScore"] = f"{_scored(self._all):,} of {self._all.total():,}"
+        of, over, verdicts = shares(self._all), self._denominators(), verdicts_of(self._all)
+        episodes = self._all.total()
+        counts = {name: f"{of[name][0]:,} of {of[name][1]:,}" for name in (*CAPABILITY, *MARKS)}
+        counts["SoftScore"] = f"{over['SoftScore']:,} of {episodes:,}"
+        if over["CSS"]:
+            counts["CSS"] = f"{over['CSS']:,} of {episodes:,}"
         for name in MARKS:
-            if verdicts[name] < of[name][1]:
+            if verdicts[name] < over[name]:
                 counts[name] += f", {verdicts[name]:,} with a verdict"
-        del counts["CSS"]
+            if 0 < over[name] < episodes:
+                counts[name] += f"; {over[name]:,} of {episodes:,} episodes"
         return counts
 
 

@@ -23,6 +23,7 @@ _PAPER = "arXiv 2603.08262, section 4, as its public evaluator counts"
 _OURS = "ours: what the infrastructure failed says nothing about an agent"
 _NET = "without faults of quota, gateway and model"
 _TEXT = "by words in the output"
+_MISMATCHED = "mismatched, of judged episodes with a call"
 
 
 def _llm_judge(parts: JudgeParts) -> LlmJudge:
@@ -44,9 +45,9 @@ class LabelledTasks(Suite):
         Metric("CER_text", f"CER {_TEXT}", _PAPER, "CER, text rule", is_main=False),
         Metric("SoftScore", "mean score of judged answers", _PAPER, "Soft score", is_judged=True),
         Metric("CSS", "SoftScore of those that passed", _PAPER, is_judged=True),
-        Metric("TMR", "timeliness mismatched", _PAPER, better="less", is_judged=True),
-        Metric("IMR", "intent mismatched", _PAPER, better="less", is_judged=True),
-        Metric("DMR", "domain mismatched", _PAPER, better="less", is_judged=True),
+        Metric("TMR", f"timeliness {_MISMATCHED}", _PAPER, better="less", is_judged=True),
+        Metric("IMR", f"intent {_MISMATCHED}", _PAPER, better="less", is_judged=True),
+        Metric("DMR", f"domain {_MISMATCHED}", _PAPER, better="less", is_judged=True),
     )
     metrics_note = (
         "TIR: invoked a tool, of all episodes. TESR: passed, of all: ended without an error of the "

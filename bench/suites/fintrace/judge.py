@@ -66,7 +66,7 @@ def _score(value: object) -> float | None:
 
 
 def _about(record: EpisodeRecord) -> dict[str, Any]:
-    arguments = record.labelled_arguments or [{}] * len(record.labelled_tools)
+    arguments = record.labelled_arguments or [None] * len(record.labelled_tools)
     calls = record.tool_calls
     if len(calls) > STEPS:
         calls = [*calls[: STEPS // 2], *calls[-STEPS // 2 :]]
@@ -74,7 +74,7 @@ def _about(record: EpisodeRecord) -> dict[str, Any]:
         "query": record.question[:TEXT_CHARS],
         "reference": record.ground_truth[:TEXT_CHARS],
         "gold": [
-            {"tool": tool, "arguments": given}
+            {"tool": tool} | ({} if given is None else {"arguments": given})
             for tool, given in zip(record.labelled_tools, arguments, strict=False)
         ],
         "steps": [_step(call) for call in calls],

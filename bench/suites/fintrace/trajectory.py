@@ -23,7 +23,8 @@ def computed(record: EpisodeRecord) -> dict[str, float | None]:
     efficiency and redundancy, each from 0 to 1.
 
     Those that need a gold trajectory are None where the record has none, and those with arguments
-    where its gold trajectory has no arguments.
+    where its gold trajectory has no arguments. A gold call without arguments stands for any call
+    of its tool.
     """
     called = [_call(call.tool_name, call.parameters) for call in record.tool_calls]
     figures: dict[str, float | None] = {"Redundancy": redundancy(record.tool_calls)}
@@ -32,21 +33,32 @@ def computed(record: EpisodeRecord) -> dict[str, float | None]:
         figures |= _named(overlap([name for name, _ in called], gold))
         figures["StepEfficiency"] = step_efficiency(len(called), len(gold))
     if len(arguments) == len(gold) > 0:
-        with_arguments = [_call(*labelled) for labelled in zip(gold, arguments, strict=True)]
-        figures |= _named(overlap(called, with_arguments), "_arguments")
+        labelled = list(zip(gold, arguments, strict=True))
+        exact = [_call(tool, given) for tool, given in labelled if given is not None]
+        of_any = [tool for tool, given in labelled if given is None]
+        if exact:
+            figures |= _named(overlap(called, exact, of_any), "_arguments")
     return figures
 
 
-def overlap(called: Sequence[Any], gold: Sequence[Any]) -> tuple[float, float, float]:
-    """Precision, recall and F1 of two multisets. Two empty ones are equal, so all are 1; where only
-    one is empty, all are 0.
+def overlap(
+    called: Sequence[Any], gold: Sequence[Any], of_any: Sequence[str] = ()
+) -> tuple[float, float, float]:
+    """Precision, recall and F1 of two multisets. `of_any` has further gold calls by their tools;
+    each stands for a call that is none of `gold`. Two empty multisets are equal, so all are 1;
+    where only one is empty, all are 0.
     """
-    if not called and not gold:
+    wanted = len(gold) + len(of_any)
+    if not called and not wanted:
         return 1.0, 1.0, 1.0
-    both = (Counter(called) & Counter(gold)).total()
+    alike = Counter(called) & Counter(gold)
+    both = alike.total()
+    if of_any:
+        left = Counter(tool for tool, _ in (Counter(called) - alike).elements())
+        both += (left & Counter(of_any)).total()
     precision = both / len(called) if called else 0.0
-    recall = both / len(gold) if gold else 0.0
-    return precision, recall, 2 * both / (len(called) + len(gold))
+    recall = both / wanted if wanted else 0.0
+    return precision, recall, 2 * both / (len(called) + wanted)
 
 
 def step_efficiency(taken: int, gold: int) -> float:

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -260,7 +261,7 @@ def test_tools_come_from_a_published_manifest_file(
     assert exported.exit_code == 0, exported.output
     lines = (tmp_path / "tools.jsonl").read_bytes().splitlines(keepends=True)
     assert len(lines) == len(facts)
-    (tmp_path / "some.jsonl").write_bytes(b"".join(lines[:300]))
+    (tmp_path / "some.jsonl").write_bytes(BOM_UTF8 + b"".join(lines[:300]))
     done = run("--manifests", "some.jsonl", "--episodes", "4", "--out", "out", "--json")
     assert done.exit_code == 0, done.output
     about = json.loads(Path("out/run.json").read_text())

@@ -235,12 +235,15 @@ async def test_repeats_that_are_not_recorded_are_those_that_are_in_turn(tmp_path
     assert answers == ["0", "3", "5", "3", "3", "5", "0", "3"]
 
 
-async def test_of_two_lines_for_one_episode_the_later_counts(tmp_path: Path) -> None:
+async def test_of_two_lines_for_one_episode_the_later_counts_and_a_torn_one_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     told = {"episode": "t.0", "id": "t", "repeat": 0}
     file = trace(tmp_path, *({**told, "execution_result": text} for text in ("old", "new")))
     with file.open("a") as text:
         text.write('{"id": "t", "execution_result": "torn')
     assert (await turns(ReplayAgent.read(file)))[0].answer == "new"
+    assert f"{file}:3: the last line is incomplete, and is left out" in caplog.text
 
 
 async def test_ids_and_repeats_are_those_with_which_a_trace_is_scored(tmp_path: Path) -> None:

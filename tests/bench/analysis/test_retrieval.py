@@ -40,11 +40,21 @@ def test_our_own_questions_are_found(catalog: Catalog) -> None:
     assert result["recall@20"] > 0.8
 
 
-@pytest.mark.parametrize("text", ["{", '{"question": "x"}', '{"tools": ["a"]}', "3", ""])
-def test_a_file_without_labels_is_named(tmp_path: Path, text: str) -> None:
+UNLABELLED = ('{"question": "x"}', '{"tools": ["a"]}', '{"question": "x", "tools": [3]}', "null")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", ":1: not JSON: "),
+        *((text, ":1: not a labelled question: it wants `question` or ") for text in UNLABELLED),
+        ("", " holds no questions"),
+    ],
+)
+def test_a_file_without_labels_is_named(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text(text)
-    with pytest.raises(DatasetError, match=r"mine\.jsonl"):
+    with pytest.raises(DatasetError, match=rf"mine\.jsonl{said}"):
         read_questions(file)
 
 

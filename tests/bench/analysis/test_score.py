@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from click.testing import CliRunner, Result
 from bench.analysis.score import IN_FLIGHT, Gold, score_records, written
 from bench.cli.main import main
 from bench.judges.judging import Judging
-from bench.record import EpisodeRecord, Judgement
+from bench.record import EpisodeRecord, Judgement, ToolVerdict
 from bench.runs.digest import run_digest
 from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
@@ -24,6 +25,7 @@ from bench.task import LabelledCall, Task
 from gateway.trace import TraceError
 from tests.support.commands import finbench
 from tests.support.played_model import playing, says
+from tests.support.runs import write_run
 from tests.support.waiting import PATIENCE_S
 
 
@@ -146,7 +148,37 @@ def test_a_suite_fills_in_what_a_trace_lacks() -> None:
     assert kept["SoftScore"] == EXPECTED["SoftScore"], "what the trace says itself stays"
     none = run("own.jsonl", "--suite", "starter")
     assert none.exit_code == 0
-    assert "no episode is of a task of starter" in none.stderr
+    assert "7 of 7 episodes are of no task of starter" in none.stderr
+
+
+def test_a_figure_says_over_how_many_episodes_it_is() -> None:
+    assert scored(wrote("trace.jsonl", TRACE))["denominators"] == {
+        **dict.fromkeys(("TIR", "TESR", "TESR_net", "TESR_text"), 7),
+        **dict.fromkeys(("CER", "CER_net", "CER_text", "TMR", "IMR", "DMR"), 6),
+        "SoftScore": 5,
+        "CSS": 2,
+    }
+    judgement = Judgement("llm:m", "free_text", [0.5], tools=[ToolVerdict(EPU, timeliness=False)])
+    first, *others = (traced.record for traced in read_trace(Path("trace.jsonl")))
+    write_run(Path("part"), [first, *(replace(other, judgement=judgement) for other in others)])
+    told = run("part").output
+    for row in (r"TIR .* of all episodes *\n  TESR", r"SoftScore .*\n +6 of 7 episodes"):
+        assert re.search(row, told), row
+    assert re.search(r"TMR .*\n +5 of 7 episodes", told), "one of the judged ones has no call"
+
+
+def test_an_incomplete_last_line_and_a_file_without_episodes_are_told() -> None:
+    text = Path(wrote("trace.jsonl", TRACE)).read_text()
+    Path("cut.jsonl").write_text(text[:-20])
+    cut = run("cut.jsonl", "--json")
+    assert cut.exit_code == 0
+    assert "finbench: cut.jsonl:7: the last line is incomplete, and is left out" in cut.stderr
+    assert (json.loads(cut.stdout)["episodes"], json.loads(cut.stdout)["incomplete_line"]) == (6, 7)
+    assert scored("trace.jsonl")["incomplete_line"] is None
+    for nothing in ("", "\n \n"):
+        Path("empty.jsonl").write_text(nothing)
+        empty = run("empty.jsonl")
+        assert (empty.exit_code, "empty.jsonl holds no episodes" in empty.stderr) == (1, True)
 
 
 def test_wrong_options_and_unreadable_files_are_told() -> None:
@@ -214,7 +246,7 @@ def test_a_run_counts_as_it_was_judged_unless_asked(run_dir: Path) -> None:
     assert run("run", "--out", "x.jsonl").exit_code == 2
 
     before = (run_dir / "episodes.jsonl").read_bytes()
-    anew = scored("run", "--judge", "rules", "--out", "anew.jsonl")
+    anew = scored("run", "--judge", "rules", "--out", "anew")
     assert {n: anew[n] for n in EXPECTED if n != "outcome"} == {
         n: value for n, value in EXPECTED.items() if n != "outcome"
     }
@@ -222,8 +254,8 @@ def test_a_run_counts_as_it_was_judged_unless_asked(run_dir: Path) -> None:
     assert (run_dir / "episodes.jsonl").read_bytes() == before
     assert "judged by rules" in run("run", "--judge", "rules").output
 
-    again = scored("anew.jsonl")
-    assert (again["SoftScore"], again["outcome"]) == (EXPECTED["SoftScore"], "typed")
+    again = scored("anew")
+    assert again["SoftScore"] == EXPECTED["SoftScore"]
     kept = scored("run/episodes.jsonl")
     assert kept["SoftScore"] == 0.5, "a judgement that a trace holds stays"
 

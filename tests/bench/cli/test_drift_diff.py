@@ -114,7 +114,7 @@ def test_a_host_of_which_some_tools_answer_is_no_finding(
 def test_rules_give_levels_and_fail_on_the_exit_code(
     pair: tuple[Path, Path], tmp_path: Path, rules: str, exits: list[int]
 ) -> None:
-    (tmp_path / "rules.toml").write_text(rules)
+    (tmp_path / "rules.toml").write_text(f"\ufeff{rules}")
     for level, code in zip(("ERR", "WARN", "INFO"), exits, strict=True):
         done = diff(*pair, "--rules", tmp_path / "rules.toml", "--fail-on", level)
         assert done.returncode == code, (level, done.stdout)

@@ -162,6 +162,22 @@ def test_a_file_without_calls_is_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, said)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("null", "it is no object"),
+        ("{}", "`tool` is missing or no text"),
+        ('{"tool": "rates", "arguments": null}', "`arguments` is missing or no object"),
+        ("{", "unexpected end of data"),
+    ],
+)
+def test_a_line_that_is_no_call_is_named(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "calls.jsonl").write_text(f"\n{line}\n")
+    done = record("--calls", "calls.jsonl", *SIMULATED)
+    told = f"calls.jsonl:2: not a call with `tool` and `arguments`: {said}"
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+
 def grown(journal: Path) -> bool:
     return journal.exists() and journal.stat().st_size > 1_000
 
@@ -190,7 +206,8 @@ def test_calls_of_a_file_are_recorded_in_place_of_probes(tmp_path: Path) -> None
         {"tool": "get_coin", "arguments": {"uid": "b"}},
         {"tool": "generate_wallet", "arguments": {}},
     ]
-    (tmp_path / "calls.jsonl").write_text("".join(f"{json.dumps(call)}\n" for call in calls))
+    text = "".join(f"{json.dumps(call)}\n" for call in calls)
+    (tmp_path / "calls.jsonl").write_text(f"\ufeff{text}")
     done = record("--calls", "calls.jsonl", *SIMULATED, "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["tools"] == {"get_coin": 2}

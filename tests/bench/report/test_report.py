@@ -171,8 +171,8 @@ def test_metrics_are_computed_from_the_records(run: Path, page: str) -> None:
     assert not (run / "metrics.json").exists()
     assert values(page, "TIR")[:3] == [f"{60 / 61:.1%}", "91.3% to 99.7%", "60 of 61"]
     assert values(page, "TESR")[:3] == [f"{39 / 61:.1%}", f"{low:.1%} to {high:.1%}", "39 of 61"]
-    assert values(page, "Soft score")[:3] == ["75.0%", "11.8% to 98.5%", "1 of 61"]
-    assert values(page, "IMR")[0::2][:2] == ["1.7%", "1 of 60, 1 with a verdict"]
+    assert values(page, "Soft score")[:3] == ["75.0%", "0.0% to 100.0%", "1 of 61"]
+    assert values(page, "IMR")[0::2][:2] == ["1.7%", "1 of 60, 1 with a verdict; 60 of 61 episodes"]
     assert values(page, "DMR")[0] == "not judged"
     assert values(page, r"task_<wbr>\w*|category 0")[0] == "20"
     assert values(page, "answer") == ["60", "98.4%"]

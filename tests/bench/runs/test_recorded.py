@@ -86,12 +86,14 @@ def test_a_run_has_the_digest_that_it_had() -> None:
 
 
 def test_a_run_scores_as_it_did() -> None:
-    assert json.loads(output_of(finbench, "score", "run", "--json")) == FIGURES["score"]
+    said = json.loads(output_of(finbench, "score", "run", "--json"))
+    assert FIGURES["score"].items() <= said.items(), "later releases may say more"
 
 
 def test_a_trace_scores_as_it_did() -> None:
-    said = output_of(finbench, "score", "run/episodes.jsonl", "--json", "--judge", "none")
-    assert json.loads(said) == FIGURES["score_of_trace"]
+    trace = ("run/episodes.jsonl", "--judge", "none")
+    said = json.loads(output_of(finbench, "score", *trace, "--json"))
+    assert FIGURES["score_of_trace"].items() <= said.items()
 
 
 def test_a_report_has_the_figures_that_it_had() -> None:

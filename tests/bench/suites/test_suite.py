@@ -43,7 +43,7 @@ def test_an_unknown_suite_and_a_bad_line_are_named(tmp_path: Path) -> None:
     bad.write_text(f"\ufeff{line}\n\n")
     assert load_suite("mine", bad).tasks[0].question == "a\u2028b"
     bad.write_text(f"{line}\n{line}\n")
-    with pytest.raises(SuiteError, match="two tasks have the id 1"):
+    with pytest.raises(SuiteError, match=r"mine\.jsonl:2: id: '1' is the id of line 1 too"):
         load_suite("mine", bad)
     bad.write_bytes(b"\xff\n")
     with pytest.raises(SuiteError, match=r"mine\.jsonl:1"):
@@ -51,5 +51,5 @@ def test_an_unknown_suite_and_a_bad_line_are_named(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match="is no name for a suite"):
         load_suite("../mine", bad)
     bad.write_text("")
-    with pytest.raises(SuiteError, match="holds no tasks"):
+    with pytest.raises(SuiteError, match=r"mine\.jsonl holds no tasks"):
         load_suite("mine", bad)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.json_lines import IncompleteLineError
 from bench.record import (
     EpisodeRecord,
     Judgement,
@@ -230,10 +231,13 @@ def test_a_score_that_metrics_can_not_count_is_named(tmp_path: Path) -> None:
                 list(read_trace(file, (0, 0.5, 1)))
 
 
-def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_told_after_the_others(tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
     file.write_text(f"{json.dumps(LINE)}\n{json.dumps(LINE)[:40]}")
-    assert len(list(read_trace(file))) == 1
+    episodes = read_trace(file)
+    assert next(episodes).record.id == LINE["id"]
+    with pytest.raises(IncompleteLineError, match=r"trace\.jsonl:2"):
+        next(episodes)
     file.write_text(json.dumps(LINE)[:40])
     with pytest.raises(TraceFormatError, match=r"trace\.jsonl:1: not JSON"):
         list(read_trace(file))

@@ -213,7 +213,7 @@ async def test_a_file_that_is_spoilt_while_it_is_served_changes_nothing(
         own.clients_file.mkdir()
         await until(lambda: len(warned()) == 3)
         await asyncio.sleep(10 * CHECK_S)
-        kinds = ("Invalid JSON", "is gone", "can't be read: Is a directory")
+        kinds = ("Invalid JSON", "is gone", "can't be read: it is not a regular file")
         assert all(kind in text for kind, text in zip(kinds, warned(), strict=True))
         assert known.authenticate(key) is bob
         own.clients_file.rmdir()

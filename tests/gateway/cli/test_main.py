@@ -34,7 +34,7 @@ def test_validate_names_the_file_that_is_wrong(tmp_path: Path) -> None:
 def test_format_writes_manifest_files_in_the_form_that_the_projects_have(tmp_path: Path) -> None:
     ours = DATA / "rapidapi" / "currencyapi-net.json"
     mine, bad = tmp_path / "mine.json", tmp_path / "z.json"
-    mine.write_text(json.dumps(json.loads(ours.read_text())[::-1], indent=8))
+    mine.write_text("\ufeff" + json.dumps(json.loads(ours.read_text())[::-1], indent=8))
     done = finport("manifests", "format", str(tmp_path))
     told = f"{mine}: written in the standard form\n1 files are in the standard form\n"
     assert (done.returncode, done.stdout) == (0, told)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_an_index_beyond_the_tasks_is_named(tmp_path: Path) -> None:
     said = "answers.jsonl:2: index: 4 is no task of reasoning, which has 4 tasks (0 to 3)"
     assert said in done.stderr
     item = {"prompt": "1 + 1?", "ground_truth": "2", "from": ""}
-    (tmp_path / "reasoning.json").write_bytes(orjson.dumps([item]))
+    (tmp_path / "reasoning.json").write_bytes(BOM_UTF8 + orjson.dumps([item]))
     answers(answer("reasoning", 0, "2"), answer("expression", 0, "是"))
     done = finbench("score", "answers.jsonl", "--suite", "finova", "--dataset", str(tmp_path))
     assert done.returncode == 1
@@ -137,7 +138,7 @@ def test_an_index_beyond_the_tasks_is_named(tmp_path: Path) -> None:
 
 def test_a_dataset_that_is_no_folder_of_tasks_is_named(tmp_path: Path) -> None:
     for name, text, said in (
-        ("compliance.json", "[]", "has none of intent_recognition.json"),
+        ("compliance.json", "[]", "holds no tasks; they are in intent_recognition.json"),
         ("compliance.json", '[{"prompt": 1}]', r"compliance.json: 0\.prompt"),
         ("compliance.json", "{", "compliance.json: "),
     ):

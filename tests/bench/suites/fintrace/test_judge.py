@@ -62,13 +62,14 @@ async def test_the_judge_sees_the_query_the_gold_and_what_the_agent_read() -> No
     long = replace(call(), parameters={"q": "x" * 10_000}, observed="short")
     record = replace(
         episode(0, *[call()] * STEPS, long),
-        labelled_arguments=[{"uuid": "a"}],
+        labelled_tools=["get_coin", "rates"],
+        labelled_arguments=[{"uuid": "a"}, None],
         execution_result="It is 42 \ud800.",
     )
     _, played = await judged(record, answering(json.dumps(ALL)), repeats=1)
     about = json.loads(played.asides[0]["messages"][1]["content"])
     assert about["query"] == record.question
-    assert about["gold"] == [{"tool": "get_coin", "arguments": {"uuid": "a"}}]
+    assert about["gold"] == [{"tool": "get_coin", "arguments": {"uuid": "a"}}, {"tool": "rates"}]
     assert about["reference"] == "42"
     assert len(about["steps"]) == STEPS
     assert about["steps_left_out"] == 1

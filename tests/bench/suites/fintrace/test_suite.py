@@ -120,11 +120,14 @@ def test_an_episode_passes_by_an_answer_to_a_known_task(gold: Callable[..., str]
     write_run(Path("run"), [answered, silent, foreign])
     options = ("--suite", "fintrace", "--dataset", gold(), "--json")
     metrics = json.loads(finbench("score", "run", *options).stdout)
-    assert (metrics["episodes"], metrics["passed"]) == (3, 1)
+    assert (metrics["episodes"], metrics["passed"], metrics["filled"]) == (3, 1, 2)
+    told = finbench("score", "run", *options[:-1])
+    assert "2 of 3 episodes" in told.stdout
+    assert "1 of 3 episodes are of no task of fintrace" in told.stderr
     write_run(Path("other"), [foreign])
     other = finbench("score", "other", "--suite", "fintrace", "--dataset", gold())
     assert "0 answered and called every gold tool" in other.stdout
-    assert "no episode is of a task of fintrace" in other.stderr
+    assert "1 of 1 episodes are of no task of fintrace" in other.stderr
 
 
 def test_arguments_count_where_the_gold_has_them(gold: Callable[..., str]) -> None:
@@ -135,10 +138,30 @@ def test_arguments_count_where_the_gold_has_them(gold: Callable[..., str]) -> No
         ([{"tool": "rates", "arguments": {}}], 0),
         ([{"tool": "rates", "arguments": {"base": "ZAR"}}], 1),
         ([{"tool": "rates"}], None),
+        ([{"tool": "rates"}, {"tool": "get_coin", "arguments": {}}], 2 / 3),
     ):
         options = ("--suite", "fintrace", "--dataset", gold(gold_trajectory=trajectory), "--json")
         metrics = json.loads(finbench("score", "run", *options).stdout)
-        assert metrics["ToolCallingF1_arguments"] == f1
+        assert metrics["ToolCallingF1_arguments"] == (f1 and pytest.approx(f1, abs=1e-6))
+
+
+def test_an_integer_over_64_bits_is_compared_and_recorded() -> None:
+    trajectory = [{"tool": "transfer", "arguments": {"wei": 10**21}}]
+    task = GOLD | {"gold_trajectory": trajectory}
+    Path("gold.jsonl").write_text(json.dumps(task))  # orjson writes no such number
+    made = {"step": 1, "tool_name": "transfer", "parameters": {"wei": 10**21}, "output": "42"}
+    lines = [{"question": GOLD["query"], "tool_calls": [made, made][:n]} for n in (1, 2)]
+    Path("trace.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options = ("--suite", "fintrace", "--dataset", "gold.jsonl", "--out", "out.jsonl", "--json")
+    done = finbench("score", "trace.jsonl", *options)
+    assert done.returncode == 0, done.stderr
+    f1 = json.loads(done.stdout)["ToolCallingF1_arguments"]
+    assert f1 == pytest.approx((1 + 2 / 3) / 2, abs=1e-6)
+    judged = [orjson.loads(line) for line in Path("out.jsonl").read_bytes().splitlines()]
+    assert [record["labelled_arguments"] for record in judged] == [[{"wei": 1e21}]] * 2
+    Path("gold.jsonl").write_text(json.dumps(task).replace(str(10**21), "9" * 400))
+    with pytest.raises(SuiteError, match=r"gold\.jsonl:1: arguments: .*infinity"):
+        load_suite("fintrace", Path("gold.jsonl"))
 
 
 def test_what_is_no_trace_of_this_suite_is_refused() -> None:

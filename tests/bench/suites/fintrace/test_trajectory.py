@@ -1,5 +1,6 @@
 """FinTrace's computed metrics: hand-made trajectories, with the figures worked out by hand."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +13,18 @@ from bench.suites.fintrace.trajectory import computed
 from tests.support.runs import call, episode
 
 Made = tuple[str, dict[str, Any]]
+Labelled = tuple[str, dict[str, Any] | None]
 A1: Made = ("a", {"n": 1})
 A2: Made = ("a", {"n": 2})
 B1: Made = ("b", {"n": 1})
 C1: Made = ("c", {})
+ANY: Labelled = ("a", None)
 NAMES = ("ToolCallingPrecision", "ToolCallingRecall", "ToolCallingF1")
 KEYS = (*NAMES, *(f"{name}_arguments" for name in NAMES), "StepEfficiency", "Redundancy")
 
 
 def trajectory(
-    made: list[Made], gold: list[Made], outputs: list[str] | None = None
+    made: list[Made], gold: Sequence[Labelled], outputs: list[str] | None = None
 ) -> EpisodeRecord:
     calls: list[ToolCallRecord] = []
     for place, (tool, arguments) in enumerate(made):
@@ -42,7 +45,7 @@ def trajectory(
     )
 
 
-CASES: list[tuple[str, list[Made], list[Made], tuple[float, ...]]] = [
+CASES: list[tuple[str, list[Made], Sequence[Labelled], tuple[float, ...]]] = [
     # name, calls, gold, then precision, recall, F1, the same with arguments, steps, redundancy
     ("the gold one", [A1], [A1], (1, 1, 1, 1, 1, 1, 1, 1)),
     ("the gold ones in their order", [A1, B1, C1], [A1, B1, C1], (1,) * 8),
@@ -89,6 +92,10 @@ CASES: list[tuple[str, list[Made], list[Made], tuple[float, ...]]] = [
         [A1, B1],
         (1, 1, 1, 1 / 2, 1 / 2, 1 / 2, 1, 1),
     ),
+    ("a gold call without arguments", [A2, B1], [ANY, B1], (1,) * 8),
+    ("the exact one first, in whatever order", [A2, A1], [ANY, A1], (1,) * 8),
+    ("one of two without arguments", [B1, A1], [ANY, ANY, B1], (1, 2 / 3, 4 / 5) * 2 + (1, 1)),
+    ("one without arguments of another tool", [B1], [ANY, B1], (1, 1 / 2, 2 / 3) * 2 + (1, 1)),
     (
         "a known tool, in another spelling",
         [("stock_zh_a_hist", {"symbol": "000001", "period": "daily"})],
@@ -108,7 +115,7 @@ CASES: list[tuple[str, list[Made], list[Made], tuple[float, ...]]] = [
     ("made", "gold", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
 def test_figures_are_those_worked_out_by_hand(
-    made: list[Made], gold: list[Made], expected: tuple[float, ...]
+    made: list[Made], gold: Sequence[Labelled], expected: tuple[float, ...]
 ) -> None:
     figures = computed(trajectory(made, gold))
     assert {name: figures[name] for name in KEYS} == pytest.approx(
@@ -142,15 +149,16 @@ calls = st.lists(
 )
 
 
-@given(calls, calls)
-def test_figures_are_shares(made: list[Made], gold: list[Made]) -> None:
+@given(calls, calls, st.lists(st.just(ANY), max_size=2))
+def test_figures_are_shares(made: list[Made], exact: list[Made], of_any: list[Labelled]) -> None:
+    gold = [*exact, *of_any]
     figures = computed(trajectory(made, gold))
     assert all(0 <= figure <= 1 for figure in figures.values() if figure is not None)
     if gold:
-        by_tool, by_call = figures["ToolCallingF1"], figures["ToolCallingF1_arguments"]
+        by_tool, by_call = figures["ToolCallingF1"], figures.get("ToolCallingF1_arguments")
         assert by_tool is not None
-        assert by_call is not None
-        assert by_call <= by_tool
+        assert (by_call is None) == (not exact)
+        assert by_call is None or by_call <= by_tool
 
 
 @given(calls.filter(bool))
