@@ -130,9 +130,14 @@ class Judgement:
     rounded: Whole = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the judge had nothing to score."""
+        return not (self.scores or self.by_metric or self.invalid)
+
+    @property
     def is_valid(self) -> bool:
         """Whether the judge scored the episode, or had nothing to score."""
-        return bool(self.scores or self.by_metric) or not self.invalid
+        return bool(self.scores or self.by_metric or not self.invalid)
 
     def fields(self) -> dict[str, Any]:
         """Its fields by name, without empty ones that few judges have (`OPTIONAL`)."""

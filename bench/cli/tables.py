@@ -44,6 +44,13 @@ def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Ta
     return table
 
 
+_OF_JUDGES = {
+    "invalid": "answers of the judge were no scores, or none came",
+    "invalid_tools": "tools got no verdict from the judge",
+    "rounded": "scores of the judge were rounded to 0 or 1",
+}
+
+
 def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
     """The metrics of a finished run."""
     console = _console(100)
@@ -76,8 +83,9 @@ def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
                 f"the {who}'s model: {asked['calls']} requests in {asked['attempts']} attempts, "
                 f"{asked['failed']} failed; {tokens['input']} tokens in, {tokens['output']} out"
             )
-    if invalid := metrics.get("judged", {}).get("invalid"):
-        console.print(f"{invalid} answers of the judge were no scores, or none came")
+    for name, text in _OF_JUDGES.items():
+        if counted := metrics.get("judged", {}).get(name):
+            console.print(f"{counted} {text}")
     if about.failed_judgements:
         console.print(f"the judge failed on {about.failed_judgements} of {about.judged} episodes")
     for ending, text in about.first_errors.items():

@@ -68,7 +68,7 @@ class Batch:
             self.first_errors.setdefault(record.ending, record.error)
         if (judgement := record.judgement) is None:
             return
-        self.judged += 1
+        self.judged += not judgement.is_empty
         if not judgement.is_valid:
             self.failed_judgements += 1
             self.first_errors.setdefault(JUDGE, why_invalid(judgement))

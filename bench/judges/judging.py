@@ -38,9 +38,9 @@ class JudgementError(Exception):
 
 
 class Judging:
-    """Has episodes judged, and counts those on which the judge failed: `failed` of `asked`. It also
-    failed if none of its answers was valid. The first failure is logged; `first_error` has its
-    text.
+    """Has episodes judged, and counts those on which the judge failed: `failed` of `asked`, without
+    those where it had nothing to score. It also failed if none of its answers was valid. The first
+    failure is logged; `first_error` has its text.
 
     A failed judgement has the kind that `kind_of` says. Scores are among `scores`, or if there are
     none, from 0 to 1. `most_s` is the longest that a judgement may take.
@@ -70,6 +70,7 @@ class Judging:
             if isinstance(error, TimeoutError) and limit.expired():
                 return self.failure(record, f"limit: {self._most_s:g} s have passed")
             return self.failure(record, words_of(error))
+        self.asked -= judgement.is_empty
         if not judgement.is_valid:
             self._note(record, why_invalid(judgement))
         return judgement

@@ -291,6 +291,26 @@ async def test_a_model_judges_a_trace_anew() -> None:
     assert figures["judged"]["eligible"] == {"TMR": 6, "IMR": 6, "DMR": 6}
     assert figures["judged"]["verdicts"] == {"TMR": 5, "IMR": 5, "DMR": 5}, "one tool has no tags"
     assert len(played.asides) == 6 * 2 + 5
+    assert (figures["judged"]["rounded"], figures["judged"]["invalid_tools"]) == (5 * 2, 0)
+
+
+@pytest.mark.anyio
+async def test_a_judge_that_answers_but_never_scores_has_failed() -> None:
+    async def garbage(_: Any) -> dict[str, Any]:
+        return says("I would say it is fine.")
+
+    wrote("trace.jsonl", TRACE)
+    async with playing() as played:
+        played.aside = {"judge-answer": garbage, "judge-tools": garbage}
+        options = ("--judge-model", "m", "--judge-base-url", played.url)
+        done = await asyncio.to_thread(
+            finbench, "score", "trace.jsonl", "--judge", "llm", *options, "--suite", "starter"
+        )
+    assert done.returncode == 1
+    assert "18 answers of the judge were no scores" in done.stdout
+    assert "6 tools got no verdict from the judge" in done.stdout
+    assert "the judge failed on 6 of 6 episodes" in done.stdout
+    assert "the judge failed in all 6 episodes; the first: none of its 3 answers" in done.stderr
 
 
 def episodes(count: int) -> list[EpisodeRecord]:
