@@ -187,6 +187,13 @@ class EpisodeRecord:
         return [call for call in self.tool_calls if call.step != DRIVER]
 
     @property
+    def cache_hit_rate(self) -> float | None:
+        """Share of the answered calls that were answered from the cache, fresh or stale."""
+        sources = [call.source for call in self.tool_calls if call.ok]
+        hits = sources.count("cached") + sources.count("stale")
+        return hits / len(sources) if sources else None
+
+    @property
     def last_round(self) -> list[ToolCallRecord]:
         """The calls with the highest step."""
         last = max((call.step for call in self.tool_calls), default=0)

@@ -1,5 +1,6 @@
 """Warnings about a run directory, on standard error."""
 
+from bench.runs.about import simulated
 from bench.runs.reader import Run
 from gateway.terminal import echo
 
@@ -20,3 +21,9 @@ def warn_of_suite(run: Run, given: str | None) -> None:
     if given is not None and own and given != own:
         text = f"the run was made for suite {own}, and is read as one of {given}"
         echo(f"finbench: {run.path}: {text}", err=True)
+
+
+def warn_of_simulation(run: Run) -> None:
+    """Say what was simulated in the run."""
+    if found := simulated(run.about):
+        echo(f"finbench: {run.path}: {'; '.join(found)}", err=True)
