@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.judges.judging import Judging
+from bench.own import words_of
 from bench.record import EpisodeRecord
 from bench.runs.metrics import RunMetrics
 from bench.runs.output import made_from
@@ -138,7 +139,12 @@ async def _judged(record: EpisodeRecord, judging: Judging | None, keep: bool) ->
     if not keep or record.judgement is None:
         record.judgement = None
         if judging is not None:
-            record.judgement = await judging.judged(record)
+            try:
+                record.judgement = await judging.judged(record)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a user's judge may raise anything
+                record.judgement = judging.failure(record, words_of(error))
     return record
 
 

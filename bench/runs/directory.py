@@ -128,11 +128,11 @@ class RunDirectory:
         run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}), suite)
         with contextlib.ExitStack() as held:
             if resume:
-                held.callback(os.close, await to_thread.run_sync(_locked, path))
+                held.callback(_unlock, await to_thread.run_sync(_locked, path))
                 await to_thread.run_sync(run._take_up, failed_too)
             else:
                 await to_thread.run_sync(run._create)
-                held.callback(os.close, await to_thread.run_sync(_locked, path))
+                held.callback(_unlock, await to_thread.run_sync(_locked, path))
             async with run._open():
                 yield run
 
@@ -333,6 +333,11 @@ def _locked(path: Path) -> int:
         os.close(folder)
         raise RunDirectoryError(f"another process writes to {path}") from None
     return folder
+
+
+def _unlock(folder: int) -> None:
+    with contextlib.suppress(OSError):  # an agent may have closed it
+        os.close(folder)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

@@ -2,15 +2,16 @@
 
 It holds only the episodes in flight, at most `concurrency`, so memory does not grow with the number
 of finished ones. Whatever an agent does, its episode ends in one record of bounded size: with its
-answer, or with an error that names the limit or the fault. Only Ctrl-C ends more than one episode,
-and an agent that raises `KeyboardInterrupt` looks the same. The limits can't stop an agent or a
-judge that never yields, or that goes on after it is cancelled.
+answer, or with an error that names the limit or the fault. Only Ctrl-C ends more than one episode.
+The limits can't stop an agent or a judge that never yields, or that goes on after it is cancelled.
 """
 
 import asyncio
 import contextlib
 import logging
 import math
+import signal
+import threading
 import time
 from collections.abc import (
     AsyncIterator,
@@ -507,7 +508,12 @@ async def _given(episodes: Iterator[Owed]) -> AsyncIterator[Owed]:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Whether it is or holds a `KeyboardInterrupt`."""
+    """Whether it is or holds a `KeyboardInterrupt` of the user's. Python raises one in the main
+    thread only, and not where something else handles the signal, as `asyncio.run` does.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return False
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt)
