@@ -200,6 +200,21 @@ class EpisodeRecord:
         return [call for call in self.tool_calls if call.step == last]
 
 
+@dataclass
+class Checkpoint:
+    """What an episode added to its record since its last checkpoint. There is one whenever the
+    state of its session can be made again, so an interrupted episode goes on after the last one.
+    `elapsed_ms` is that of the whole episode until then.
+    """
+
+    episode: str
+    started_at: Time
+    elapsed_ms: Figure
+    tool_calls: list[ToolCallRecord]
+    response: list[str]
+    model_calls: list[ModelCallRecord]
+
+
 def is_infrastructure(faults: Collection[str | None]) -> bool:
     """Whether a round whose calls failed by these faults failed only because of a quota or the
     gateway, which says nothing about the agent.

@@ -295,7 +295,7 @@ class Head:
 
     def _leased(self, owed: Owed) -> Leased:
         task, repeat = owed
-        return Leased(task.id, repeat, self._directory.moves.get(name_of(task, repeat), ()))
+        return Leased(task.id, repeat, self._directory.begun.get(name_of(task, repeat), ()))
 
     def _take_in(self, name: str, holder: Holder, given: Given) -> None:
         """Record what a player gave. Raises `TraceError`."""

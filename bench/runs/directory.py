@@ -1,6 +1,7 @@
 """A run directory: all files that a run writes.
 
-`calls.jsonl` and `episodes.jsonl` are append-only. `run.json` says what was run and, at the end,
+`calls.jsonl` and `episodes.jsonl` are append-only, and so is `checkpoints.jsonl` of a suite whose
+sessions have a state. `run.json` says what was run and, at the end,
 how long it took; `metrics.json` holds the metrics so far. These two are replaced as a whole, so no
 reader sees them half-written. If a replacement fails, the old file remains and the next save tries
 again. `run.json` says `complete` only once everything else is on disk.
@@ -30,7 +31,7 @@ from bench.runs.about import RunDirectoryError, RunInfo
 from bench.runs.digest import digest_of
 from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run
-from bench.runs.resume import COMPARABLE, Moves, differences, settle
+from bench.runs.resume import CHECKPOINTS, COMPARABLE, Begun, differences, settle
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite, SuiteError
 from cache.files import own_file, replaced_file, taken
@@ -50,7 +51,7 @@ WRITTEN_S = 10.0
 INTERRUPTED, COMPLETE = "interrupted", "complete"
 
 _STREAMS = ("calls", "episodes")
-_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", "metrics.json")
+_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", CHECKPOINTS, "metrics.json")
 
 log = logging.getLogger("finport")
 
@@ -99,11 +100,13 @@ class RunDirectory:
         self.finished: set[str] = set()
         self.unsaved: str | None = None
         self.failed_saves = 0
-        self.moves: Moves = {}
+        self.begun: Begun = {}
+        self.interrupted = 0
         self._streams: list[Stream] = []
         self._saving = asyncio.Lock()
         self.calls: Stream
         self.episodes: Stream
+        self.checkpoints: JsonLines
 
     @classmethod
     @asynccontextmanager
@@ -119,9 +122,9 @@ class RunDirectory:
         """Create `path`, or with `resume` go on with the run in it, until the context ends. The
         metrics are those of `suite`.
 
-        `finished` names the episodes that need not be run any more, and `moves` has what was played
-        in the sessions of the others. With `failed_too` the episodes
-        that failed only because of a quota or the gateway are run again. Raises
+        `finished` names the episodes that need not be run any more, `begun` has the checkpoints of
+        those that were `interrupted`. With `failed_too` the episodes that failed only because of a
+        quota or the gateway are run again. Raises
         `RunDirectoryError` where `path` already holds something else or another process writes to
         it, `TraceError` where it can't be written.
         """
@@ -156,6 +159,9 @@ class RunDirectory:
                 lines = await parts.enter_async_context(JsonLines.open(self.path / f"{name}.jsonl"))
                 self._streams.append(Stream(lines, self.metrics))
             self.calls, self.episodes = self._streams
+            if self.metrics.suite.moving_tools:
+                opened = JsonLines.open(self.path / CHECKPOINTS)
+                self.checkpoints = await parts.enter_async_context(opened)
             await self.save()
             saver = asyncio.create_task(self._save_repeatedly())
             try:
@@ -182,14 +188,20 @@ class RunDirectory:
         try:
             before = self._before = RunInfo.read(self.path)
             self.check_comparable()  # before anything is moved
-            for name in _STREAMS:
+            moving = self.metrics.suite.moving_tools
+            for name in (*_STREAMS, *(["checkpoints"] if moving else [])):
                 open(self.path / f"{name}.jsonl", "ab", opener=own_file).close()
             interrupted = before.updated({"ended": INTERRUPTED})
             _replace(self.path / "run.json", _json(interrupted.content))
             is_judged = before.judge not in ("", "none")
-            moving = self.metrics.suite.moving_tools
-            settled = settle(self.path, failed_too=failed_too, is_judged=is_judged, moving=moving)
-            self.finished, self.moves = settled.finished, settled.moves
+            settled = settle(
+                self.path,
+                failed_too=failed_too,
+                is_judged=is_judged,
+                has_checkpoints=bool(moving),
+            )
+            self.finished, self.begun = settled.finished, settled.begun
+            self.interrupted = settled.interrupted
         except (OSError, JsonLinesError) as error:
             why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error

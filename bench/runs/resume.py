@@ -2,15 +2,15 @@
 
 An episode is finished when its record, the records of all its calls and, if the run has a judge,
 its judgement are on disk. Before a run goes on, its directory is made as if only the finished
-episodes had been run. Records of other episodes are moved to `abandoned.jsonl`, so no call counts
-twice and nothing recorded is lost. Each file is replaced as a whole, so a kill at any moment leaves
-readable files, and so does a full disk. On a full disk a run with nothing to move goes on as far as
-it can.
+episodes had been run, and others up to their last checkpoint. All other records are moved to
+`abandoned.jsonl`, so no call counts twice and nothing recorded is lost. Each file is replaced as a
+whole, so a kill at any moment leaves readable files, and so does a full disk. On a full disk a run
+with nothing to move goes on as far as it can.
 """
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -18,12 +18,12 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic import TypeAdapter
 
 from bench.json_lines import records
-from bench.record import Ending, is_infrastructure
+from bench.record import Checkpoint, Ending, is_infrastructure
 from bench.runs.about import RunInfo
 from cache.files import own_file, replaced_file
 from gateway.trace import end_of_lines
 
-ABANDONED = "abandoned.jsonl"
+ABANDONED, CHECKPOINTS = "abandoned.jsonl", "checkpoints.jsonl"
 
 COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
@@ -57,44 +57,38 @@ class _Episode:
 @dataclass(slots=True)
 class _Call:
     episode: str | None
+    call_id: str
 
 
-@dataclass(slots=True)
-class _Played:
-    episode: str | None
-    tool: str
-    arguments: dict[str, Any]
-    ok: bool
-
-
-_Record = TypeVar("_Record", _Call, _Episode)
+_Record = TypeVar("_Record", _Call, _Episode, Checkpoint)
 
 _EPISODE: TypeAdapter[_Episode] = TypeAdapter(_Episode)
 _CALL: TypeAdapter[_Call] = TypeAdapter(_Call)
-_PLAYED: TypeAdapter[_Played] = TypeAdapter(_Played)
+_CHECKPOINT: TypeAdapter[Checkpoint] = TypeAdapter(Checkpoint)
 
-Moves = dict[str, list[tuple[str, dict[str, Any]]]]
-"""By unfinished episode, tool and arguments of the calls that made the state of its session."""
+Begun = dict[str, list[Checkpoint]]
+"""By unfinished episode, its checkpoints."""
 
 
 @dataclass(slots=True)
 class Settled:
-    """The names of finished episodes, what was played in the sessions of the others, and how many
-    records were moved away.
+    """The names of finished episodes, the checkpoints of the others and how many these are, and how
+    many records were moved away.
     """
 
     finished: set[str] = field(default_factory=set)
-    moves: Moves = field(default_factory=dict)
+    begun: Begun = field(default_factory=dict)
+    interrupted: int = 0
     abandoned: int = 0
 
 
 def settle(
-    path: Path, *, failed_too: bool, is_judged: bool = False, moving: Collection[str] = ()
+    path: Path, *, failed_too: bool, is_judged: bool = False, has_checkpoints: bool = False
 ) -> Settled:
-    """Move away the records that finished episodes do not need; where the run `is_judged`, they
-    have a judgement. With `failed_too` also move the episodes that failed only because of a quota,
-    the gateway or the model's endpoint. `moving` are the tools whose calls change the state of a
-    session. Raises `OSError`, and `JsonLinesError` where a file can't be read.
+    """Move away the records that neither finished episodes nor checkpoints need; where the run
+    `is_judged`, finished episodes have a judgement. With `failed_too` also move the episodes that
+    failed only because of a quota, the gateway or the model's endpoint. Raises `OSError`, and
+    `JsonLinesError` where a file can't be read.
     """
     settled = Settled()
     calls, episodes = path / "calls.jsonl", path / "episodes.jsonl"
@@ -105,13 +99,46 @@ def settle(
             continue
         if made[record.episode] >= recorded and not (failed_too and _is_infrastructure(record)):
             settled.finished.add(record.episode)
-    if moving:
-        for call, _ in records(calls, _PLAYED):
-            if call.ok and call.tool in moving and call.episode not in {None, *settled.finished}:
-                settled.moves.setdefault(str(call.episode), []).append((call.tool, call.arguments))
-    settled.abandoned += _keep(calls, _CALL, settled.finished)
-    settled.abandoned += _keep(episodes, _EPISODE, settled.finished)
+    finished, kept = settled.finished, set[str]()
+    settled.interrupted = len(made.keys() - finished - {None})
+    if has_checkpoints:
+        settled.begun = _begun(path, finished)
+        for checkpoints in settled.begun.values():
+            kept.update(*map(_call_ids, checkpoints))
+        settled.abandoned += _keep(
+            path / CHECKPOINTS,
+            _CHECKPOINT,
+            lambda one: one.episode in finished or kept >= _call_ids(one),
+        )
+    settled.abandoned += _keep(
+        calls, _CALL, lambda call: call.episode in finished or call.call_id in kept
+    )
+    settled.abandoned += _keep(episodes, _EPISODE, lambda record: record.episode in finished)
     return settled
+
+
+def _begun(path: Path, finished: set[str]) -> Begun:
+    """The checkpoints of unfinished episodes, as far as the records of their calls are on disk."""
+    known = {
+        call.call_id
+        for call, _ in records(path / "calls.jsonl", _CALL)
+        if call.episode not in finished
+    }
+    found: Begun = {}
+    torn = set[str]()
+    for checkpoint, _ in records(path / CHECKPOINTS, _CHECKPOINT):
+        name = checkpoint.episode
+        if name in finished or name in torn:
+            continue
+        if known >= _call_ids(checkpoint):
+            found.setdefault(name, []).append(checkpoint)
+        else:
+            torn.add(name)
+    return found
+
+
+def _call_ids(checkpoint: Checkpoint) -> set[str]:
+    return {call.call_id for call in checkpoint.tool_calls if call.call_id}
 
 
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
@@ -151,24 +178,24 @@ def _is_infrastructure(record: _Episode) -> bool:
     return is_infrastructure(failed)
 
 
-def _keep(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> int:
-    """Keep only the records of finished episodes in a file; returns how many others were moved."""
-    moved = sum(record.episode not in finished for record, _ in records(file, kind))
+def _keep(file: Path, kind: TypeAdapter[_Record], is_needed: Callable[[_Record], bool]) -> int:
+    """Keep only the records in a file that are needed; returns how many others were moved."""
+    moved = sum(not is_needed(record) for record, _ in records(file, kind))
     if moved:
-        _move(file, kind, finished)
+        _move(file, kind, is_needed)
     else:
         with open(file, "r+b", opener=own_file) as opened:
             _cut_to_whole_lines(opened)
     return moved
 
 
-def _move(file: Path, kind: TypeAdapter[_Record], finished: set[str]) -> None:
+def _move(file: Path, kind: TypeAdapter[_Record], is_needed: Callable[[_Record], bool]) -> None:
     moved = file.parent / ABANDONED
     with replaced_file(file) as kept, open(moved, "a+b", opener=own_file) as abandoned:
         before = _cut_to_whole_lines(abandoned)
         try:
             for record, line in records(file, kind):
-                (kept if record.episode in finished else abandoned).write(line.text + b"\n")
+                (kept if is_needed(record) else abandoned).write(line.text + b"\n")
             for written in (abandoned, kept):
                 written.flush()
                 os.fsync(written.fileno())

@@ -317,8 +317,8 @@ class Suite(ABC):
         played: Sequence[tuple[str, dict[str, Any]]],
         task: Task,  # noqa: ARG003
     ) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Which calls of `moving_tools` of an interrupted episode are made again when it goes on.
-        The agent goes on after them.
+        """Which of these calls of `moving_tools` made a state from which an interrupted episode can
+        go on. There is a checkpoint when all since the last one did.
         """
         return played
 
