@@ -243,6 +243,23 @@ def test_an_agent_whose_constructor_leaves_is_a_usage_error(tmp_path: Path) -> N
     assert "agent leaving:Leaving: leaving.py:4: SystemExit: 0" in done.stderr
 
 
+def test_a_judge_that_leaves_fails_on_its_episodes_only(tmp_path: Path) -> None:
+    (tmp_path / "leaver.py").write_text(
+        "import sys\nclass Leaver:\n    name = 'leaver'\n"
+        "    async def judge(self, record):\n"
+        "        if record.id != 'starter_0':\n"
+        "            raise BaseExceptionGroup('both', [SystemExit(0), KeyboardInterrupt()])\n"
+        "        sys.exit(0)\n"
+    )
+    run = ("run", "starter", "--upstream", "simulated", "--episodes", "3", "--out", "out")
+    assert finbench(*run).returncode == 0
+    scored = finbench("score", "out", "--judge", "leaver:Leaver", "--out", "judged.jsonl")
+    assert scored.returncode == 1
+    assert "the judge failed in all 3 episodes; the first: leaver.py:7: SystemE" in scored.stderr
+    lines = (tmp_path / "judged.jsonl").read_text().splitlines()
+    assert sum('"error":"leaver.py:6: BaseExceptionGroup: both' in line for line in lines) == 2
+
+
 def pending(process: int) -> bool:
     """Whether a signal was sent to a process and not delivered yet."""
     status = Path(f"/proc/{process}/status").read_text()
