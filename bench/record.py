@@ -202,10 +202,32 @@ class EpisodeRecord:
         return [call for call in self.tool_calls if call.step != DRIVER]
 
     @property
+    def cache_hit_rate(self) -> float | None:
+        """Share of the answered calls that were answered from the cache, fresh or stale."""
+        sources = [call.source for call in self.tool_calls if call.ok]
+        hits = sources.count("cached") + sources.count("stale")
+        return hits / len(sources) if sources else None
+
+    @property
     def last_round(self) -> list[ToolCallRecord]:
         """The calls with the highest step."""
         last = max((call.step for call in self.tool_calls), default=0)
         return [call for call in self.tool_calls if call.step == last]
+
+
+@dataclass
+class Checkpoint:
+    """What an episode added to its record since its last checkpoint. There is one whenever the
+    state of its session can be made again, so an interrupted episode goes on after the last one.
+    `elapsed_ms` is that of the whole episode until then.
+    """
+
+    episode: str
+    started_at: Time
+    elapsed_ms: Figure
+    tool_calls: list[ToolCallRecord]
+    response: list[str]
+    model_calls: list[ModelCallRecord]
 
 
 def is_infrastructure(faults: Collection[str | None]) -> bool:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gateway.rows import Page
     from gateway.settings import GatewaySettings, HostSettings
     from gateway.settings_file import SettingsError
+    from gateway.tables import PartialTableWarning
     from gateway.trace import CallRecord, JsonLines, Trace, TraceError
     from manifests.catalog import Catalog, CatalogError
     from manifests.manifest import Column, Manifest, Parameter
@@ -92,6 +93,7 @@ HOMES = {
     "Observer": "gateway.call",
     "Page": "gateway.rows",
     "Parameter": "manifests.manifest",
+    "PartialTableWarning": "gateway.tables",
     "Reply": "bench.client",
     "Result": "gateway.result",
     "Round": "bench.agents.agent",
@@ -159,6 +161,7 @@ __all__ = [
     "Observer",
     "Page",
     "Parameter",
+    "PartialTableWarning",
     "Reply",
     "Result",
     "Round",

@@ -1,5 +1,6 @@
 """The result of a call: an answer with its provenance, or an error. Both have one envelope."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +21,8 @@ ProvenanceSource = Literal["live", "cached", "stale", "replayed", "simulated", "
 
 @dataclass(slots=True)
 class Result:
-    """Outcome of one call.
+    """Outcome of one call. Its conversions to pandas, Arrow and CSV warn with `PartialTableWarning`
+    if a limit left rows of the answer out.
 
     `source` says where the answer (or the upstream's error) came from this time. `upstream`
     (`live`, `simulated`, or `recorded` for the market's tools) says where it was made, and
@@ -84,18 +86,18 @@ class Result:
         """The rows of `data` as a data frame. Raises `NoTableError` if the answer is no table, and
         `ImportError` without pandas.
         """
-        return tables.to_pandas(*self.table())
+        return tables.to_pandas(*self._told())
 
     def to_arrow(self) -> "pyarrow.Table":
         """The rows of `data` as an Arrow table. A column whose cells have no common type is one of
         JSON texts. Raises `NoTableError` if the answer is no table, and `ImportError` without
         pyarrow.
         """
-        return tables.to_arrow(*self.table())
+        return tables.to_arrow(*self._told())
 
     def to_csv(self) -> str:
         """The rows of `data` with a header. Raises `NoTableError` if the answer is no table."""
-        return tables.to_csv(*self.table())
+        return tables.to_csv(*self._told())
 
     def table(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """The rows of `data` and their columns. Raises `NoTableError` if the answer is no table."""
@@ -106,6 +108,14 @@ class Result:
             what = "a shortened text" if isinstance(rows, str) else "a document"
             raise tables.NoTableError(f"the answer is {what} and has no rows")
         return rows, self.columns
+
+    def _told(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """`table`, with a warning to the caller of the conversion if it lacks rows."""
+        table = self.table()
+        if self.truncated:
+            text = f"{self.tool}: only {self.shown}; CallContext(max_rows={self.rows}) gives all"
+            warnings.warn(tables.PartialTableWarning(text), stacklevel=3)
+        return table
 
     def to_line(self) -> bytes:
         """The envelope on one line. Tabs stand for the line breaks between the records of a table;

@@ -19,6 +19,10 @@ class NoTableError(TypeError):
     """The answer is no table: it is a document, an error or a shortened text."""
 
 
+class PartialTableWarning(UserWarning):
+    """A converted table lacks rows of the answer; the text says how to get all."""
+
+
 def to_csv(rows: Rows, columns: Sequence[str], *, with_head: bool = True) -> str:
     """The rows with a header, as RFC 4180 has it: lines end with CR LF, a null cell is empty, and
     a nested value is written as JSON.

@@ -53,7 +53,9 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 
 class LackError(Exception):
-    """The system gives this process no more threads, processes or memory."""
+    """The process lacks what it works with: the system gives it no more threads, processes or
+    memory, or other code in it closed its files.
+    """
 
 
 class Commands(click.Group):

@@ -151,7 +151,10 @@ class JsonLines:
             lines._filled.set()
             with anyio.CancelScope(shield=True):
                 await writer
-            file.close()
+            try:
+                file.close()
+            except OSError as error:
+                lines.failure = lines.failure or error.strerror
         if lines.failure is not None:
             raise lines._lost()
 

@@ -31,7 +31,8 @@ Query = Mapping[str, str]
 Row = Mapping[str, object]
 
 BASE = date(2026, 6, 30)  # the "today" of these upstreams
-MOST = 250  # bars in one answer
+FIRST = date(1990, 12, 19)  # the first bar day
+MOST = 250  # bars in one answer, if it was not asked from which day on
 HISTORY = 2900  # bars where AkShare asks for everything and cuts the range itself
 STOCKS = [
     ("600901", "样本银行", "银行"),
@@ -97,11 +98,14 @@ def closes(day: date, klt: str) -> bool:
 def bar_days(
     first: date | None = None, last: date | None = None, most: int = MOST, klt: str = "101"
 ) -> list[date]:
-    """List the last `most` bar days of a range, oldest first."""
+    """List the bar days of a range, oldest first: all from `first` on; the last `most` if that is
+    missing, before the first bar or in the future.
+    """
     if last is None or (last > BASE and (first is None or first <= BASE)):
         last = BASE
-    floor, found = max(first or date.min, date(1990, 12, 19)), list[date]()
-    while last >= floor and len(found) < most:
+    floor, found = max(first or FIRST, FIRST), list[date]()
+    is_whole = first == floor <= BASE
+    while last >= floor and (is_whole or len(found) < most):
         if closes(last, klt):
             found.append(last)
         last -= timedelta(days=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bench.client import Reply
-from bench.record import Ending, ModelCallRecord
+from bench.record import Ending, ModelCallRecord, ToolCallRecord
 from bench.task import Task
 from manifests import Manifest
 
@@ -61,9 +61,11 @@ class Round:
 class Episode:
     """One episode as its agent sees it.
 
-    `tools` are those that it is offered. With no `rounds_left`, calls end the episode as an error,
-    so the agent should answer. The agent notes each request to a model in `model_calls`, also a
-    failed one, and may keep anything in `memory`.
+    `tools` are those that it is offered. `step` is the number of the round to be played, from 1.
+    With no `rounds_left`, calls end the episode as an error, so the agent should answer. The agent
+    notes each request to a model in `model_calls`, also a failed one, and may keep anything in
+    `memory`. In an environment `moves` are the calls that made the state of its session, up to the
+    end of the last day, also those of an interrupted part; elsewhere it is None.
     """
 
     task: Task
@@ -73,6 +75,8 @@ class Episode:
     history: list[Round] = field(default_factory=list)
     model_calls: list[ModelCallRecord] = field(default_factory=list)
     memory: Any = None
+    step: int = 1
+    moves: tuple[ToolCallRecord, ...] | None = None
 
 
 class Agent(Protocol):
@@ -82,7 +86,7 @@ class Agent(Protocol):
     named `module:Class`. If it has a number `output_chars`, the answers to its calls are texts of
     at most so many characters, shortened to what the task's question needs (`Reply.text`). If
     `goes_on` is true, it can begin in the middle of an environment: an interrupted episode then
-    goes on where it stood, with an empty history.
+    goes on after its last day, with an empty history.
     """
 
     name: str

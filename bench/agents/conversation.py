@@ -4,6 +4,10 @@ What is sent to a model is always a valid conversation, whatever the model answe
 its own id and exactly one answer, names are spelt as the API accepts them, arguments are a JSON
 object, and a user message never follows another user message. Messages are only added, so an act
 costs what it adds.
+
+An episode in an environment may have hundreds of days, so there the conversation is bounded: after
+the end of a day it begins anew, with the latest moves in place of what was said, and of a day only
+the last rounds are kept.
 """
 
 import re
@@ -15,8 +19,9 @@ import orjson
 from bench.agents.agent import Episode, Round, ToolCall, Turn
 from bench.client import Reply
 from bench.models.client import Completion, FunctionCall, ModelClient
-from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord
+from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord, ToolCallRecord
 from gateway.bind import REDACTED, masked
+from gateway.compress.cut import cut
 from gateway.json_text import Repeating, read_json
 from manifests import Manifest
 from manifests.export import export
@@ -26,6 +31,17 @@ LAST_WORD = "No more tool calls can be made. Give your final answer now, from wh
 
 ANSWER_NOW = "Your last message was empty. Give your final answer now, without calling a tool."
 """Sent once to a model that answered with nothing, as in FinToolBench."""
+
+MOVES = """\
+Moves so far: {count}. The latest ones, each with its result:
+{lines}"""
+"""Follows the question in a conversation that begins anew."""
+
+MOVES_CHARS, MOVE_CHARS = 4_000, 400
+"""How much a model reads of its moves together, and of the arguments and the result of each."""
+
+KEPT_ROUNDS = 16
+"""How many rounds of a day a conversation holds."""
 
 RAW_CHARS = 200
 """How many characters are kept of arguments that can't be read."""
@@ -76,6 +92,8 @@ class Conversation:
         self.messages: list[dict[str, Any]] = [{"role": "user", "content": question}]
         if system is not None:
             self.messages.insert(0, {"role": "system", "content": system})
+        self._question, self._head = question, len(self.messages)
+        self._moves = 0
         self._tools = tools
         self._ids: set[str] = set()
         self._open: list[str] = []
@@ -84,6 +102,8 @@ class Conversation:
         """The planner's next turn. It is asked for its final answer if no rounds are left, and once
         more if it returned nothing. Raises `ModelError`.
         """
+        if episode.moves is not None:
+            self._forget(episode.moves)
         last = episode.rounds_left == 0
         if last:
             self._request(LAST_WORD)
@@ -98,6 +118,18 @@ class Conversation:
         for id_, text in zip(self._open, texts, strict=True):
             self.messages.append({"role": "tool", "tool_call_id": id_, "content": text})
         self._open = []
+
+    def _forget(self, moves: Sequence[ToolCallRecord]) -> None:
+        """Begin anew if there are new moves, else leave out the oldest rounds if there are many."""
+        if len(moves) > self._moves:
+            self._moves = len(moves)
+            told = MOVES.format(count=len(moves), lines="\n".join(latest(moves)))
+            question = {"role": "user", "content": f"{self._question}\n\n{told}"}
+            self.messages[self._head - 1 :] = [question]
+            return
+        rounds = [n for n, message in enumerate(self.messages) if "tool_calls" in message]
+        if len(rounds) > KEPT_ROUNDS:
+            del self.messages[self._head : rounds[-KEPT_ROUNDS]]
 
     async def _ask(self, model: ModelClient, episode: Episode, final: bool) -> Turn | None:
         completion = await model.complete(
@@ -155,6 +187,20 @@ class Conversation:
             self.messages.append({"role": "user", "content": text})
 
 
+def latest(moves: Sequence[ToolCallRecord]) -> list[str]:
+    """The latest calls as lines, oldest first: as many as a model reads."""
+    lines: list[str] = []
+    left = MOVES_CHARS
+    for call in reversed(moves):
+        made, result = orjson.dumps(call.parameters).decode(), str(call.output)
+        line = f"{call.tool_name} {cut(made, MOVE_CHARS)} -> {cut(result, MOVE_CHARS)}"
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    return lines[::-1]
+
+
 def is_refusal(completion: Completion) -> bool:
     """Whether the model, or a filter of its answers, declined."""
     return bool(completion.refusal) or completion.finish == "content_filter"
@@ -162,8 +208,7 @@ def is_refusal(completion: Completion) -> bool:
 
 def noted(model: ModelClient, episode: Episode, purpose: str) -> ModelCallRecord:
     """The record of a request that is about to be sent; the client fills it in."""
-    step = len(episode.history) + 1
-    record = ModelCallRecord(step, purpose, model.model, at=0.0, elapsed_ms=0.0)
+    record = ModelCallRecord(episode.step, purpose, model.model, at=0.0, elapsed_ms=0.0)
     episode.model_calls.append(record)
     return record
 

@@ -15,7 +15,7 @@ import orjson
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.conversation import noted
 from bench.agents.declaration import AgentParts, AgentType
-from bench.agents.market import OBSERVE, TRADE, answer_of, observing
+from bench.agents.market import OBSERVE, TRADE, answer_of, beginning, observing
 from bench.models.client import ModelClient
 
 RECALL = "market_recall"
@@ -63,7 +63,7 @@ class FinMemAgent:
 
     async def act(self, episode: Episode) -> Turn:
         if not episode.history:
-            return observing()
+            return beginning(episode)
         last = episode.history[-1]
         answers = [answer_of(reply) for reply in last.replies]
         tool = last.turn.calls[0].tool

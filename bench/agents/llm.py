@@ -2,7 +2,8 @@
 
 It sees the question, the offered tools and the results of its calls. The gateway shortens outputs
 over FinToolBench's bound to what the question needs. Where no tools are offered, the model gets the
-question and nothing else. Across episodes the agent keeps only the JSON of tools.
+question and nothing else. In a market each day is a conversation of its own. Across episodes the
+agent keeps only the JSON of tools.
 """
 
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class LlmAgent:
     """Function calling with one model."""
 
     name = "llm"
+    goes_on = True
     output_chars = OUTPUT_CHARS
 
     def __init__(self, model: ModelClient, *, inject: bool = True) -> None:
@@ -41,7 +43,8 @@ class LlmAgent:
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory
         if conversation is None:
-            system = PLANNER.format(rounds=episode.rounds_left) if episode.tools else None
+            rounds = episode.rounds_left + episode.step - 1  # also of an interrupted part
+            system = PLANNER.format(rounds=rounds) if episode.tools else None
             tools = self._tools.encoded(episode.tools)
             conversation = Conversation(system, episode.task.question, tools)
             episode.memory = conversation

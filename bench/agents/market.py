@@ -37,7 +37,7 @@ class MarketAgent:
 
     async def act(self, episode: Episode) -> Turn:
         if not episode.history:
-            return observing()
+            return beginning(episode)
         replies = [answer_of(reply) for reply in episode.history[-1].replies]
         was_observed = episode.history[-1].turn.calls[0].tool == OBSERVE
         del episode.history[:-1]  # the answers of 150 days are megabytes
@@ -65,6 +65,12 @@ class MarketAgent:
             for asset in episode.memory["assets"]
         ]
         return Turn(calls=tuple(calls))
+
+
+def beginning(episode: Episode) -> Turn:
+    """The first turn; an answer if an interrupted episode had come to its last day."""
+    last = orjson.loads(str(episode.moves[-1].output)) if episode.moves else {}
+    return Turn(answer=f"traded until {last['date']}") if last.get("is_over") else observing()
 
 
 def observing() -> Turn:

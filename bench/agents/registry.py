@@ -1,5 +1,6 @@
 """Agents by name: those of the project, and a user's own as `module:Name`."""
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -123,12 +124,13 @@ async def _made(settings: AgentSettings, parts: AgentParts) -> Agent:
     try:
         made = settings.type.make(settings.options, parts)
         agent: Agent = (await made) if inspect.isawaitable(made) else made
-    except (KeyboardInterrupt, AgentSettingsError):
+        problem = lacking(agent, "act")
+    except (KeyboardInterrupt, asyncio.CancelledError, AgentSettingsError):
         raise
     except (TypeError, ValueError) as error:
         raise AgentSettingsError(f"agent {name}: {error}") from error
-    except Exception as error:  # from a user's constructor
+    except BaseException as error:  # a user's constructor may raise anything
         raise AgentSettingsError(f"agent {name}: {words_of(error)}") from error
-    if problem := lacking(agent, "act"):
+    if problem:
         raise AgentSettingsError(f"agent {name}: {problem}")
     return agent

@@ -225,7 +225,8 @@ def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
     final = record.last_round
     measured = measure_episode(suite, record)
     rounds = final[0].step if final else 0
-    shared = (len(record.tool_calls), rounds, record.tokens, record.elapsed_ms / 1e3)
+    took = (len(record.tool_calls), rounds, record.tokens, record.elapsed_ms / 1e3)
+    shared = (*took, record.cache_hit_rate)
     names = (measure.name for measure in SHARED_MEASURES)
     figures = {**measured.figures, **dict(zip(names, shared, strict=True))}
     days = suite.series(record)

@@ -16,6 +16,7 @@ from anyio import to_thread
 from bench.json_lines import IncompleteLineError
 from bench.judges.judging import Judging
 from bench.judges.registry import JudgeSettings
+from bench.own import words_of
 from bench.record import EpisodeRecord
 from bench.runs.digest import run_digest
 from bench.runs.directory import COMPLETE, RunDirectory, Stream
@@ -157,7 +158,12 @@ async def _judged(record: EpisodeRecord, judging: Judging | None, keep: bool) ->
     if not keep or record.judgement is None:
         record.judgement = None
         if judging is not None:
-            record.judgement = await judging.judged(record)
+            try:
+                record.judgement = await judging.judged(record)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a user's judge may raise anything
+                record.judgement = judging.failure(record, words_of(error))
     return record
 
 

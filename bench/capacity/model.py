@@ -22,6 +22,13 @@ SPARE = 1.1
 SIMULATED_TURNS = 60_000
 """About so many turns are simulated; that takes a second."""
 
+MOST_TURNS = 2_000_000
+"""The most turns that are simulated; that takes half a minute."""
+
+
+class WorkloadError(ValueError):
+    """A run is too large to be simulated; the text says what is too large, and what helps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -104,9 +111,16 @@ def _of_batches(costs: UnitCosts, players: int) -> float:
 def simulated(
     workload: Workload, costs: UnitCosts, parts: Parts, *, cores: int | None = None, seed: int = 0
 ) -> Simulated:
-    """Simulate a run. If all processes share one machine, it has so many `cores`."""
+    """Simulate a run. If all processes share one machine, it has so many `cores`. Raises
+    `WorkloadError`.
+    """
     slots = max(1, parts.in_flight // parts.players)
     turns = workload.turns
+    if 2 * slots * turns > MOST_TURNS:
+        raise WorkloadError(
+            f"a player would have {slots:,} episodes of {turns:,} turns at once, more than can be "
+            "simulated: expect fewer calls of an episode, more in a turn or shorter waits"
+        )
     per_player = max(1, round(workload.episodes / parts.players))
     episodes = min(per_player, max(2 * slots, SIMULATED_TURNS // turns))
     calls = workload.calls_per_episode / max(turns - 1, 1)

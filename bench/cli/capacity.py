@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import Number
+from bench.cli.options import MOST, Number
 from gateway.cli.options import echo_json, run
 from gateway.duration import duration
 from gateway.terminal import echo
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from bench.capacity.costs import UnitCosts
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+_LONGEST_D = 36_500
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, given as `2s`, `500ms`, `30min`, `24h` or `3d`; zero only if it `may_be_zero`."""
+    """Seconds, given as `2s`, `500ms`, `30min`, `24h` or `3d`; at least `least_s`."""
 
     name = "duration"
 
-    def __init__(self, *, may_be_zero: bool = True) -> None:
-        self._may_be_zero = may_be_zero
+    def __init__(self, least_s: float = 0.0) -> None:
+        self._least_s = least_s
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -33,39 +34,39 @@ class Duration(click.ParamType[float]):
         if match is None:
             self.fail(f"{value!r} is no duration, such as 2s, 500ms, 30min, 24h or 3d", param, ctx)
         seconds = float(match[1]) * _UNITS[match[2]]
-        if not seconds and not self._may_be_zero:
-            self.fail("it must be longer than 0 s", param, ctx)
+        if not self._least_s <= seconds <= _LONGEST_D * _UNITS["d"]:
+            self.fail(f"{value} is not from {self._least_s:g}s to {_LONGEST_D}d", param, ctx)
         return seconds
 
 
 @click.command()
-@click.option("--episodes", type=Number(min=1), default=1e6, show_default=True)
-@click.option("--calls", type=Number(min=0), default=1e9, show_default=True, help="In all.")
+@click.option("--episodes", type=Number(1, MOST), default=1e6, show_default=True)
+@click.option("--calls", type=Number(0, MOST), default=1e9, show_default=True, help="In all.")
 @click.option("--model-latency", type=Duration(), default="2s", show_default=True)
 @click.option("--calls-per-turn", type=click.IntRange(1, 16), default=16, show_default=True)
 @click.option(
     "--within",
-    type=Duration(may_be_zero=False),
+    type=Duration(least_s=1.0),
     default="24h",
     show_default=True,
     help="How long it may take.",
 )
 @click.option(
     "--utilisation",
-    type=click.FloatRange(0.1, 0.95),
+    type=Number(0.1, 0.95),
     default=0.6,
     show_default=True,
     help="How busy players and gateways may be.",
 )
 @click.option(
     "--miss-share",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.01,
     show_default=True,
     help="Calls whose answer no gateway has: they cost the Redis that gateways share.",
 )
-@click.option("--core-hour-price", type=Number(min=0), help="Of one core; gives the cost.")
-@click.option("--gb-price", type=Number(min=0), help="Of one GB on disk, for the run's files.")
+@click.option("--core-hour-price", type=Number(0, MOST), help="Of one core; gives the cost.")
+@click.option("--gb-price", type=Number(0, MOST), help="Of one GB on disk, for the run's files.")
 @click.option("--measure", is_flag=True, help="Measure the unit costs of this machine; minutes.")
 @click.option("--check", is_flag=True, help="Compare the model with runs of three sizes; minutes.")
 @click.option("--json", "as_json", is_flag=True)
@@ -81,6 +82,7 @@ async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str
     from bench.capacity.costs import CostsError, UnitCosts
     from bench.capacity.measuring import CapacityError, measured_costs
     from bench.capacity.measuring import check as checked
+    from bench.capacity.model import WorkloadError
 
     try:
         costs = await measured_costs() if measure else UnitCosts.read()
@@ -89,7 +91,10 @@ async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str
     except (CapacityError, CostsError) as error:
         echo(f"finbench: {error}", err=True)
         return 1
-    found: dict[str, Any] = _needs(costs, options)
+    try:
+        found = _needs(costs, options)
+    except WorkloadError as error:
+        raise click.UsageError(str(error)) from error
     if measure:
         found["costs"] = costs.to_dict()
     if check:

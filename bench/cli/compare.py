@@ -59,7 +59,7 @@ def compare(
             raise click.UsageError(f"{run_dir} is no run directory")
     from bench.analysis.compare import NothingInCommonError, Run
     from bench.analysis.compare import compare as compared
-    from bench.cli.warnings import warn_of_changes, warn_of_suite
+    from bench.cli.warnings import warn_of_changes, warn_of_simulation, warn_of_suite
     from bench.runs.directory import RunDirectoryError
     from bench.suites.suite import SuiteError
 
@@ -72,6 +72,7 @@ def compare(
     for run in (a.files, b.files):
         warn_of_changes(run)
         warn_of_suite(run, suite)
+        warn_of_simulation(run)
     _check_names(metrics, [measure.name for measure in a.measures])
     try:
         result = compared(a, b, only=metrics)
@@ -230,6 +231,8 @@ def show_metrics(
         "A, B: means over tasks; the interval is about other tasks of the same kind; p: McNemar's "
         "exact test, two-sided, where a task passes if more than half of its repeats do"
     )
+    if metrics.get("cache_hit_rate", {}).get("tasks"):
+        console.print("cache_hit_rate: answers from the cache, of all answers; these take no time")
     if any(name.endswith("_net") for name in metrics):
         console.print(
             "_net: without what failed through nobody but a quota, the gateway or a model"

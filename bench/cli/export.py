@@ -92,7 +92,7 @@ def export(
     sft            conversations to train on: train.jsonl and test.jsonl in the folder --out
     dpo            the same with pairs of a better and a worse one; both take several RUNs
     """
-    from bench.cli.warnings import warn_of_changes, warn_of_suite
+    from bench.cli.warnings import warn_of_changes, warn_of_simulation, warn_of_suite
     from bench.exports import Run
     from bench.runs.directory import RunDirectoryError
     from bench.runs.output import check_outside
@@ -109,6 +109,7 @@ def export(
         for run in runs:
             warn_of_changes(run)
             warn_of_suite(run, suite)
+            warn_of_simulation(run)
         write = _training_data if form in TRAINING else _one_run
         text, result = write(form, runs, out, suite, force, **training)
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import with_dataset
+from bench.cli.options import Number, with_dataset
 from gateway.cli.options import run
 from gateway.terminal import echo
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--latency-s",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0.0,
     show_default=True,
     help="Seconds before each answer.",

@@ -40,8 +40,7 @@ def whole(least: int = -MOST) -> click.IntRange:
 
 
 def share(name: str, default: float, text: str) -> Callable[[Command], Command]:
-    kind = click.FloatRange(0, 1)
-    return click.option(name, type=kind, default=default, show_default=True, help=text)
+    return click.option(name, type=Number(0, 1), default=default, show_default=True, help=text)
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

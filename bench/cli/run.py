@@ -23,7 +23,15 @@ from bench.cli.options import (
     with_dataset,
     with_manifests,
 )
-from gateway.cli.options import OutPath, echo_json, modes, read_settings, run, simulation
+from gateway.cli.options import (
+    OutPath,
+    echo_json,
+    modes,
+    read_settings,
+    run,
+    simulation,
+    told_abort,
+)
 from gateway.compress.budget import LIMITS
 from gateway.terminal import echo
 
@@ -235,10 +243,11 @@ def run_suite(
     ending = f"finbench: ending the run in {folder}; --resume goes on."
     on_ray = {"players": players, "dashboard": dashboard} if engine == "ray" else None
     resuming = Resuming(failed_too, accept_changes) if resume else None
-    run(
-        lambda: _run(plan, folder, settings, catalog, resuming, as_json, on_ray),
-        interrupted=ending,
-    )
+    with told_abort(lambda: f"finbench: native code aborted the process; {_left_in(folder)}"):
+        run(
+            lambda: _run(plan, folder, settings, catalog, resuming, as_json, on_ray),
+            interrupted=ending,
+        )
 
 
 def _pairs(

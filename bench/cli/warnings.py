@@ -1,6 +1,7 @@
 """Warnings about a run directory or a trace, on standard error."""
 
 from bench.analysis.score import Episodes
+from bench.runs.about import simulated
 from bench.runs.reader import Run
 from gateway.terminal import echo
 
@@ -27,3 +28,9 @@ def warn_of_incomplete(episodes: Episodes) -> None:
     """Say it if the last line of a trace, which has been read, was left out."""
     if episodes.incomplete is not None:
         echo(f"finbench: {episodes.incomplete}", err=True)
+
+
+def warn_of_simulation(run: Run) -> None:
+    """Say what was simulated in the run."""
+    if found := simulated(run.about):
+        echo(f"finbench: {run.path}: {'; '.join(found)}", err=True)

@@ -1,7 +1,7 @@
 """Records of ended episodes, as a player hands them to the head: encoded and counted.
 
 The calls of an episode are kept until it ends and leave together with its record. So a call of an
-episode that was lost with its player is in no file.
+episode that was lost with its player is in no file, and neither is a checkpoint.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import orjson
 
 from bench.judges.judging import why_invalid
-from bench.record import EpisodeRecord
+from bench.record import Checkpoint, EpisodeRecord
 from bench.runs.driver import JUDGE
 from bench.runs.metrics import RunMetrics
-from bench.runs.resume import Moves
+from bench.runs.resume import Begun
 from bench.suites.suite import Suite, SuiteError
 from gateway import CallRecord
 from gateway.trace import TraceError
@@ -99,6 +99,16 @@ class Calls:
         return
 
 
+class _Nowhere:
+    """Takes checkpoints and keeps none."""
+
+    full = False
+
+    def put(self, record: Checkpoint) -> None: ...
+
+    async def room(self) -> None: ...
+
+
 class Collector:
     """Collects batches in memory until they are taken, for a driver that plays `suite`.
 
@@ -109,7 +119,8 @@ class Collector:
 
     def __init__(self, suite: type[Suite]) -> None:
         self.awaited = 0
-        self.moves: Moves = {}
+        self.begun: Begun = {}
+        self.checkpoints = _Nowhere()
         self.unjudged: dict[str, EpisodeRecord] = {}
         self.calls = Calls()
         self._suite = suite
@@ -142,7 +153,7 @@ class Collector:
             self._batches.append(Batch())
         calls = self.calls.of(record.episode)
         self._waiting += self._batches[-1].add(record, calls, self._suite)
-        self.moves.pop(record.episode, None)
+        self.begun.pop(record.episode, None)
         self.awaited -= 1
         if was_empty or self._is_enough:
             self._changed.set()

@@ -21,7 +21,14 @@ from bench.own import is_users, words_of
 START_S = 120.0
 """How long a cluster may take to start or to answer."""
 
-CONNECT_S = 10.0
+CONNECT_S = 5.0
+"""How long the connection to a cluster and its first bytes may take."""
+
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What begins a connection of HTTP/2, on which gRPC rests, with empty settings (RFC 9113, 3.4)."""
+
+_FRAME_HEAD, _SETTINGS = 9, 4
+"""Bytes of a frame's head, and the type of the frame that the server begins with."""
 
 ANSWER_S = 30.0
 """How long it may take to answer a question later."""
@@ -155,17 +162,26 @@ class Cluster:
 
 
 async def _check_answers(address: str) -> None:
-    """Raises `EngineError` if nothing listens at HOST:PORT: Ray would try for minutes."""
+    """Raises `EngineError` if nothing at HOST:PORT speaks gRPC, as Ray does: it would try for
+    minutes. A cluster with TLS is only connected to.
+    """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         return
     try:
         async with asyncio.timeout(CONNECT_S):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except (OSError, OverflowError, TimeoutError) as error:
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            try:
+                if os.environ.get("RAY_USE_TLS", "0") == "0":
+                    writer.write(_PREFACE)
+                    head = await reader.readexactly(_FRAME_HEAD)
+                    if head[3] != _SETTINGS:
+                        raise ConnectionError
+            finally:
+                writer.close()
+    except (OSError, OverflowError, TimeoutError, EOFError) as error:
         text = f"no Ray cluster answers at {address}, which {ADDRESS} names"
         raise EngineError(f"{text}: {type(error).__name__}") from error
-    writer.close()
 
 
 def ray_module() -> Any:

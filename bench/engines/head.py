@@ -298,8 +298,8 @@ class Head:
     async def _leased(self, owed: Owed) -> Leased:
         task, repeat = owed
         name = name_of(task, repeat)
-        moves, record = self._directory.moves.get(name, ()), await self._directory.recorded(name)
-        return Leased(task.id, repeat, moves, record)
+        begun, record = self._directory.begun.get(name, ()), await self._directory.recorded(name)
+        return Leased(task.id, repeat, begun, record)
 
     def _take_in(self, name: str, holder: Holder, given: Given) -> None:
         """Record what a player gave. Raises `TraceError`."""

@@ -24,7 +24,7 @@ from bench.engines.errors import EngineError
 from bench.engines.work import Work
 from bench.judges.registry import JudgeSettingsError, open_judge
 from bench.own import words_of
-from bench.record import EpisodeRecord
+from bench.record import Checkpoint, EpisodeRecord
 from bench.runs.driver import Driver, Owed
 from bench.runs.episode import name_of
 from bench.runs.run import YOUNG, client_of, driver_of, offer_of, upstream_of
@@ -50,18 +50,16 @@ REFUSALS = (
 )
 """Errors with which a player can't begin; they end the run as they would end one without Ray."""
 
-Moves = Sequence[tuple[str, dict[str, Any]]]
-
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """An episode to play: the id of its task, its repeat, and what was played in its session before
-    the run was interrupted. One that was played whole and lacks a judgement has its record.
+    """An episode to play: the id of its task, its repeat, and its checkpoints from before the run
+    was interrupted. One that was played whole and lacks a judgement has its record.
     """
 
     task: str
     repeat: int
-    moves: Moves = ()
+    begun: Sequence[Checkpoint] = ()
     record: EpisodeRecord | None = None
 
 
@@ -176,8 +174,8 @@ class Player:
         self._collector.awaited += len(leased)
         for one in leased:
             task = self._tasks[one.task]
-            if one.moves:
-                self._collector.moves[name_of(task, one.repeat)] = [*one.moves]
+            if one.begun:
+                self._collector.begun[name_of(task, one.repeat)] = [*one.begun]
             if one.record is not None:
                 self._collector.unjudged[one.record.episode] = one.record
             self._owed.put_nowait((task, one.repeat))

@@ -17,7 +17,7 @@ from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import owed
 from bench.runs.resume import Resuming
-from bench.runs.run import RunPlan, shown_if, with_suite
+from bench.runs.run import RunPlan, gone_on, shown_if, with_suite
 from gateway import GatewaySettings
 from gateway.telemetry.vitals import Vitals
 from manifests import Catalog
@@ -109,12 +109,7 @@ async def run_on_ray(
                 "players_cpu_s": round(head.players_cpu_s, 3),
             },
         }
-        if directory.moves:
-            figures["gone_on"] = {
-                "episodes": len(head.gone_on),
-                "calls": sum(head.gone_on.values()),
-                "begun_again": 0 if head.goes_on else len(directory.moves),
-            }
+        figures |= gone_on(directory, head.gone_on, goes_on=head.goes_on)
         if of_gateway := head.calls():
             figures["gateway_calls"] = of_gateway
         await directory.complete(figures)

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from bench.exports.target import new_folder, write_lines
+from bench.exports.target import begins, new_folder, write_lines
 from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
 from bench.runs.about import simulated
 from bench.runs.reader import ExportError, Run, text_of
@@ -32,6 +32,7 @@ WITHOUT_MODEL = ("scripted", "replay")
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_HEAD = b'{\n  "schema_version": "ATIF-'
 
 
 def write(run: Run, out: Path, *, force: bool = False) -> int:
@@ -45,7 +46,7 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
 
 def _files(run: Run, out: Path, force: bool) -> int:
     written = 0
-    with new_folder(out, ".json", force=force) as folder:
+    with new_folder(out, _is_exported, force=force) as folder:
         for episode, _ in run.episodes():
             name = file_name(episode.episode)
             try:
@@ -55,6 +56,10 @@ def _files(run: Run, out: Path, force: bool) -> int:
                 raise ExportError(f"two episodes want the file {name!r}") from None
             written += 1
     return written
+
+
+def _is_exported(file: Path) -> bool:
+    return file.suffix == ".json" and begins(file, _HEAD)
 
 
 def file_name(episode: str) -> str:

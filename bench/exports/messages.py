@@ -7,7 +7,8 @@ agent read.
 
 A record does not hold what an agent's prompts were. Those of the agent `llm` are the same for every
 question, so its conversation is given whole. Where it was offered no tools, it sent the question
-alone. That of any other agent has the question, the calls, their results and the answer.
+alone. That of any other agent, or in an environment, where it begins anew again and again, has the
+question, the calls, their results and the answer.
 """
 
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from typing import Any
 from bench.agents.conversation import ANSWER_NOW, LAST_WORD, error_text
 from bench.agents.llm import PLANNER, LlmAgent
 from bench.client import Reply
-from bench.record import EpisodeRecord, ToolCallRecord
+from bench.record import DRIVER, EpisodeRecord, ToolCallRecord
 from bench.runs.driver import Limits
 from bench.runs.episode import WITHHELD
 from bench.runs.reader import Run, text_of
@@ -38,7 +39,7 @@ class Conversations:
         """`catalog` has the tools that were offered in the run."""
         about = run.about
         rounds = about.limits.get("rounds")
-        self._is_whole = about.agent == LlmAgent.name
+        self._is_llm = about.agent == LlmAgent.name
         self._rounds = Limits().rounds if rounds is None else int(rounds)
         self._keeps_texts = about.agent != "fatr"  # it states its constraints in its first text
         self._tags = about.content.get("inject") is not False
@@ -48,7 +49,7 @@ class Conversations:
     def prompt(self, record: EpisodeRecord) -> list[Message]:
         """The messages up to the question."""
         question = {"role": "user", "content": record.question}
-        if not self._is_whole or not record.candidate_tools:
+        if not self._has_prompts(record) or not record.candidate_tools:
             return [question]
         return [{"role": "system", "content": PLANNER.format(rounds=self._rounds)}, question]
 
@@ -83,6 +84,10 @@ class Conversations:
             found.append(schema)
         return found
 
+    def _has_prompts(self, record: EpisodeRecord) -> bool:
+        """Whether what the agent was sent beside the question and the results is known."""
+        return self._is_llm and all(call.step != DRIVER for call in record.tool_calls)
+
     def _said(self, record: EpisodeRecord, rounds: int) -> list[str]:
         """The text beside the calls of each round. A record does not say which turns had no text,
         so texts are kept only if there is one for each round.
@@ -93,7 +98,7 @@ class Conversations:
 
     def _reminder(self, record: EpisodeRecord, rounds: int) -> str:
         """What the agent was told before its answer (`bench/agents/conversation.py`)."""
-        if not self._is_whole:
+        if not self._has_prompts(record):
             return ""
         asked = sum(call.purpose == "final" for call in record.model_calls)
         is_last = rounds >= self._rounds

@@ -18,6 +18,7 @@ from typing import Any
 
 from bench.exports.target import write_lines
 from bench.record import OUTPUT_CHARS, EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
+from bench.runs.about import simulated
 from bench.runs.reader import Run, json_text, text_of
 
 INTERNAL = 1
@@ -61,6 +62,7 @@ def request(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
         "finport.upstream": about.upstream,
         "finport.mode": about.mode,
         "finport.snapshot": about.snapshot,
+        "finport.simulated": "; ".join(simulated(about)) or None,
     }
     spans = {"scope": {"name": "finbench", "version": version}, "spans": list(_spans(run, episode))}
     return {

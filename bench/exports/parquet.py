@@ -4,7 +4,8 @@ Columns have the names of the records' fields (`gateway/trace.py`, `bench/record
 timestamps in UTC to the millisecond, durations are milliseconds, `arguments` and `parameters` are
 JSON texts. The `output` of a call is its text, of a failed call JSON with `error`. `tool_calls`,
 `model_calls` and `judgement` are structs. The file's metadata `finport.run` has the run's settings
-as JSON. Needs the extra `finport[parquet]`.
+as JSON, and `finport.simulated` says what was simulated, if anything. Needs the extra
+`finport[parquet]`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,8 +15,11 @@ from typing import Any
 
 from bench.exports.target import new_folder
 from bench.record import EpisodeRecord, Judgement, ModelCallRecord, ToolCallRecord
+from bench.runs.about import simulated
 from bench.runs.reader import ExportError, Run, json_text, text_of
 from gateway import CallRecord
+
+_FILES = ("calls.parquet", "episodes.parquet")
 
 GROUP_BYTES = 8 * 2**20
 """How many bytes of the run's lines form one row group."""
@@ -32,9 +36,11 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
     except ImportError as error:
         raise ExportError("Parquet needs pyarrow: pip install 'finport[parquet]'") from error
     about = {"finport.run": json_text(run.about.content)}
+    if found := simulated(run.about):
+        about["finport.simulated"] = "; ".join(found)
     calls = pyarrow.schema(_calls(pyarrow), about)
     episodes = pyarrow.schema(_episodes(pyarrow), about)
-    with new_folder(out, ".parquet", force=force) as folder:
+    with new_folder(out, lambda file: file.name in _FILES, force=force) as folder:
         _write(folder / "calls.parquet", calls, ((_call(c), size) for c, size in run.calls()))
         rows = ((_episode(e), size) for e, size in run.episodes())
         return _write(folder / "episodes.parquet", episodes, rows)

@@ -1,8 +1,9 @@
 """Writes exports aside and puts them in place complete or not at all.
 
 An existing file or folder of the name is refused, or replaced at the end with `force`; until then
-it stays complete. A folder is replaced only if every file in it could be from an earlier export. A
-killed export of a folder leaves a `.part` behind, which the next one to the same place replaces.
+it stays complete. No file of a run is replaced, and a folder only if every file in it is from an
+earlier export. A killed export of a folder leaves a `.part` behind, which the next one to the same
+place replaces.
 """
 
 import os
@@ -36,15 +37,16 @@ def write_lines(
 
 
 @contextmanager
-def new_folder(out: Path, suffix: str, *, force: bool) -> Iterator[Path]:
-    """A folder to write files with this suffix into; it gets the name `out` when the context ends
-    without an exception. Raises `ExportError` if `out` holds what is of no export, and `OSError`.
+def new_folder(out: Path, is_exported: Callable[[Path], bool], *, force: bool) -> Iterator[Path]:
+    """A folder to write files into; it gets the name `out` when the context ends without an
+    exception. `is_exported` says whether a file could be from an earlier export. Raises
+    `ExportError` if `out` holds another one, and `OSError`.
     """
     out = out.resolve()
-    if _is_taken(out, suffix) and not force:
+    if _is_taken(out, is_exported) and not force:
         raise taken(out, FORCE)
     part = _part_of(out)
-    if _is_taken(part, suffix):
+    if _is_taken(part, is_exported):
         shutil.rmtree(part)
     part.mkdir(parents=True, exist_ok=True)
     try:
@@ -60,7 +62,13 @@ def _part_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.part")
 
 
-def _is_taken(folder: Path, suffix: str) -> bool:
+def begins(file: Path, text: bytes) -> bool:
+    """Whether a file begins with this text, as far as a killed export wrote it."""
+    with file.open("rb") as opened:
+        return text.startswith(opened.read(len(text)))
+
+
+def _is_taken(folder: Path, is_exported: Callable[[Path], bool]) -> bool:
     """Whether a folder holds files. Raises `ExportError` if one of them is not of an export."""
     if not os.path.lexists(folder):
         return False
@@ -70,7 +78,7 @@ def _is_taken(folder: Path, suffix: str) -> bool:
     with os.scandir(folder) as entries:
         for entry in entries:
             found = True
-            if not entry.name.endswith(suffix) or not entry.is_file(follow_symlinks=False):
+            if not entry.is_file(follow_symlinks=False) or not is_exported(Path(entry.path)):
                 text = f"{folder} holds {entry.name!r}, which is of no export; name another folder"
                 raise ExportError(text)
     return found

@@ -2,7 +2,9 @@
 
 `sft` writes an episode a line: `messages`, `tools`. `dpo` writes a pair of episodes of one task a
 line: `prompt`, `chosen`, `rejected`, `tools`. `--out` is a folder that gets `train.jsonl` and
-`test.jsonl`; a file without lines is not written, since `datasets` can't read one.
+`test.jsonl`; a file without lines is not written, since `datasets` can't read one. A further field
+of a line would break readers that declare their fields, so what was simulated is said in a
+`README.md` beside them, the dataset card of `datasets`.
 
 Questions that differ only in case, width of letters and spaces are one question, and episodes with
 one question are those of one task. All that share a question or an id are on the same side of the
@@ -26,12 +28,16 @@ import orjson
 
 from bench.exports.choosing import REASONS, Entry, Selection, chosen_of, reasons
 from bench.exports.messages import Conversations, is_recorded
-from bench.exports.target import new_folder
+from bench.exports.target import begins, new_folder
 from bench.record import Ending, EpisodeRecord
+from bench.runs.about import simulated
 from bench.runs.reader import ExportError, Run
 from bench.suites.suite import Suite
 from bench.suites.suite import measure as measure_episode
 from manifests import Catalog
+
+CARD = "README.md"
+_TITLE = "# Simulated training data\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def write(
             else:
                 left_out[entry] += 1
     side_of, lines = sides.found(), Counter({"train": 0, "test": 0})
-    with new_folder(out, ".jsonl", force=force) as folder, ExitStack() as opened:
+    with new_folder(out, _is_exported, force=force) as folder, ExitStack() as opened:
         files: dict[str, BinaryIO] = {}
         for question in sorted(tasks):
             side = side_of[question]
@@ -85,7 +91,22 @@ def write(
         if not files:
             text = f"no line for {out} of {episodes} episodes"
             raise ExportError(f"{text}: {reasons(+left_out) or 'the runs are empty'}")
+        if card := _card(runs):
+            (folder / CARD).write_text(card)
     return Written(episodes, lines, {key: left_out[key] for key in REASONS if left_out[key]})
+
+
+def _card(runs: Sequence[Run]) -> str:
+    """What was simulated in the runs, as a page; empty if nothing was."""
+    found = Counter(said for run in runs for said in simulated(run.about))
+    told = (f"- in {count} of {len(runs)} runs: {said}\n" for said, count in sorted(found.items()))
+    return _TITLE + "".join(told) if found else ""
+
+
+def _is_exported(file: Path) -> bool:
+    if file.name == CARD:
+        return begins(file, _TITLE.encode())
+    return file.name in ("train.jsonl", "test.jsonl")
 
 
 def as_one(question: str) -> str:

@@ -1,5 +1,6 @@
 """Judges by name: those of a suite, and a user's own as `module:Name`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -127,8 +128,11 @@ async def _opened(kind: JudgeType, parts: JudgeParts) -> AsyncIterator[Judge]:
             judge = kind.make(parts)
             if isinstance(judge, AbstractAsyncContextManager):
                 await stack.enter_async_context(judge)
-        except Exception as error:
+            problem = lacking(judge, "judge")
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise
+        except BaseException as error:  # a user's constructor may raise anything
             raise JudgeSettingsError(f"judge {kind.name}: {words_of(error)}") from error
-        if problem := lacking(judge, "judge"):
+        if problem:
             raise JudgeSettingsError(f"judge {kind.name}: {problem}")
         yield judge

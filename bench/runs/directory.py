@@ -1,6 +1,7 @@
 """A run directory: all files that a run writes.
 
-`calls.jsonl` and `episodes.jsonl` are append-only. `run.json` says what was run and, at the end,
+`calls.jsonl` and `episodes.jsonl` are append-only, and so is `checkpoints.jsonl` of a suite whose
+sessions have a state. `run.json` says what was run and, at the end,
 how long it took; `metrics.json` holds the metrics so far. These two are replaced as a whole, so no
 reader sees them half-written. If a replacement fails, the old file remains and the next save tries
 again. `run.json` says `complete` only once everything else is on disk.
@@ -32,9 +33,10 @@ from bench.runs.metrics import RunMetrics
 from bench.runs.reader import Run, episode_at
 from bench.runs.resume import (
     ABANDONED,
+    CHECKPOINTS,
     COMPARABLE,
     UNJUDGED,
-    Moves,
+    Begun,
     Resuming,
     changed_code,
     changes,
@@ -60,7 +62,7 @@ WRITTEN_S = 10.0
 INTERRUPTED, COMPLETE = "interrupted", "complete"
 
 _STREAMS = ("calls", "episodes")
-_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", "metrics.json")
+_OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", CHECKPOINTS, "metrics.json")
 
 log = logging.getLogger("finport")
 
@@ -114,12 +116,14 @@ class RunDirectory:
         self.finished: set[str] = set()
         self.unsaved: str | None = None
         self.failed_saves = 0
-        self.moves: Moves = {}
+        self.begun: Begun = {}
+        self.interrupted = 0
         self._unjudged: dict[str, int] = {}
         self._streams: list[Stream] = []
         self._saving = asyncio.Lock()
         self.calls: Stream
         self.episodes: Stream
+        self.checkpoints: JsonLines
 
     @classmethod
     @asynccontextmanager
@@ -136,19 +140,19 @@ class RunDirectory:
         of `suite`. `named` gives the names of the run's episodes if it was once to have so many;
         without it they may have any name.
 
-        `finished` names the episodes that need not be run any more, and `moves` has what was played
-        in the sessions of the others. Raises `RunDirectoryError` where `path` already holds
+        `finished` names the episodes that need not be run any more, and `begun` has the checkpoints
+        of those that were `interrupted`. Raises `RunDirectoryError` where `path` already holds
         something else, another process writes to it, or something was changed that is not to be
         accepted, and `TraceError` where it can't be written.
         """
         run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}), suite)
         with contextlib.ExitStack() as held:
             if resuming is not None:
-                held.callback(os.close, await to_thread.run_sync(_locked, path))
+                held.callback(_unlock, await to_thread.run_sync(_locked, path))
                 await to_thread.run_sync(run._take_up, resuming, named)
             else:
                 await to_thread.run_sync(run._create)
-                held.callback(os.close, await to_thread.run_sync(_locked, path))
+                held.callback(_unlock, await to_thread.run_sync(_locked, path))
             async with run._open():
                 yield run
 
@@ -173,6 +177,9 @@ class RunDirectory:
                 lines = await parts.enter_async_context(opened)
                 self._streams.append(Stream(lines, self.metrics))
             self.calls, self.episodes = self._streams
+            if self.metrics.suite.moving_tools:
+                opened = JsonLines.open(self.path / CHECKPOINTS)
+                self.checkpoints = await parts.enter_async_context(opened)
             await self.save()
             saver = asyncio.create_task(self._save_repeatedly())
             try:
@@ -203,7 +210,8 @@ class RunDirectory:
             if changed and not resuming.accept_changes:
                 text = f"the run in {self.path} can't go on as it was: {'; '.join(changed)}"
                 raise RunDirectoryError(f"{text}; --accept-changes goes on in spite of it")
-            for name in _STREAMS:
+            moving = self.metrics.suite.moving_tools
+            for name in (*_STREAMS, *(["checkpoints"] if moving else [])):
                 open(self.path / f"{name}.jsonl", "ab", opener=own_file).close()
             # Without digests of files, which a kill from here on may leave as they will be.
             interrupted = before.updated({"ended": INTERRUPTED, "files": {}})
@@ -212,7 +220,7 @@ class RunDirectory:
                 self.path,
                 failed_too=resuming.failed_too,
                 is_judged=before.judge not in ("", "none"),
-                moving=self.metrics.suite.moving_tools,
+                has_checkpoints=bool(moving),
                 planned=named(before.episodes) if named is not None else None,
             )
         except (OSError, JsonLinesError) as error:
@@ -220,8 +228,8 @@ class RunDirectory:
             if isinstance(error, OSError):  # one of writing names no file
                 why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
-        self.finished, self.moves = settled.finished, settled.moves
-        self._unjudged = settled.unjudged
+        self.finished, self.begun = settled.finished, settled.begun
+        self.interrupted, self._unjudged = settled.interrupted, settled.unjudged
         if settled.strange:
             text = "%d records in %s that are not of this run or there twice were moved to %s"
             log.warning(text, settled.strange, self.path, ABANDONED)
@@ -384,6 +392,11 @@ def _locked(path: Path) -> int:
         os.close(folder)
         raise RunDirectoryError(f"another process writes to {path}") from None
     return folder
+
+
+def _unlock(folder: int) -> None:
+    with contextlib.suppress(OSError):  # an agent may have closed it
+        os.close(folder)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

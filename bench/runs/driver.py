@@ -2,15 +2,16 @@
 
 It holds only the episodes in flight, at most `concurrency`, so memory does not grow with the number
 of finished ones. Whatever an agent does, its episode ends in one record of bounded size: with its
-answer, or with an error that names the limit or the fault. Only Ctrl-C ends more than one episode,
-and an agent that raises `KeyboardInterrupt` looks the same. The limits can't stop an agent or a
-judge that never yields, or that goes on after it is cancelled.
+answer, or with an error that names the limit or the fault. Only Ctrl-C ends more than one episode.
+The limits can't stop an agent or a judge that never yields, or that goes on after it is cancelled.
 """
 
 import asyncio
 import contextlib
 import logging
 import math
+import signal
+import threading
 import time
 from collections.abc import (
     AsyncIterator,
@@ -23,6 +24,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -36,7 +38,7 @@ from bench.client import Reply, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
 from bench.own import words_of
-from bench.record import DRIVER, Ending, EpisodeRecord, ToolCallRecord, storable
+from bench.record import DRIVER, Checkpoint, Ending, EpisodeRecord, ToolCallRecord, storable
 from bench.runs.episode import (
     SAID_BYTES,
     answered,
@@ -44,12 +46,14 @@ from bench.runs.episode import (
     end,
     name_of,
     note_left,
+    note_observed,
     pending,
     refused,
+    requests_of,
     text_bytes,
     within_bounds,
 )
-from bench.runs.resume import Moves
+from bench.runs.resume import Begun
 from bench.suites.suite import Environment, Suite
 from bench.task import Task
 from gateway import CallContext, ErrorCode
@@ -95,22 +99,26 @@ Owed = tuple[Task, int]
 
 
 class Records(Protocol):
-    """Takes the records of episodes and of their calls. `moves` has what was played in sessions of
-    interrupted episodes, and `finished` names those that need not be run. `recorded` gives the
-    record of an episode that need not be played any more, but lacks a judgement.
+    """Takes the records of episodes and of their calls, and checkpoints of those in sessions.
+    `begun` has the checkpoints of interrupted episodes, and `finished` names those that need not be
+    run. `recorded` gives the record of an episode that need not be played any more, but lacks a
+    judgement.
     """
 
     @property
     def finished(self) -> Collection[str]: ...
 
     @property
-    def moves(self) -> Moves: ...
+    def begun(self) -> Begun: ...
 
     @property
     def calls(self) -> "CallsOfRun": ...
 
     @property
     def episodes(self) -> "EpisodesOfRun": ...
+
+    @property
+    def checkpoints(self) -> "Checkpoints": ...
 
     async def recorded(self, episode: str) -> EpisodeRecord | None: ...
 
@@ -132,6 +140,18 @@ class EpisodesOfRun(Protocol):
     def room(self) -> Callable[[], Awaitable[None]]: ...
 
     def put(self, record: EpisodeRecord) -> None: ...
+
+
+class Checkpoints(Protocol):
+    """Takes checkpoints, as `EpisodesOfRun` takes episodes."""
+
+    @property
+    def full(self) -> bool: ...
+
+    @property
+    def room(self) -> Callable[[], Awaitable[None]]: ...
+
+    def put(self, record: Checkpoint) -> None: ...
 
 
 Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
@@ -266,7 +286,7 @@ class Driver:
         record.model_calls = episode.model_calls
         rounds: list[Observed] = []
         own_task = asyncio.current_task()
-        started = time.perf_counter()
+        progress = _Progress(time.perf_counter())
         try:
             async with asyncio.timeout(self._limits.wall_s) as limit:
                 if self._offer is not None:
@@ -274,8 +294,10 @@ class Driver:
                     record.candidate_tools = [tool.name for tool in episode.tools]
                 async with self._environment(task, record) as session:
                     if session is not None:
-                        await self._go_on(session, task, record, rounds)
-                    await self._play(episode, record, rounds, limit, session)
+                        episode.moves = ()
+                        await self._go_on(session, episode, record, rounds, progress)
+                        progress.note(episode, record)
+                    await self._play(episode, record, rounds, limit, session, progress)
         except TraceError:
             raise
         except ModelError as error:
@@ -293,7 +315,7 @@ class Driver:
                 end(record, Ending.AGENT_ERROR, f"agent: {words_of(error)}")
         note_left(episode, rounds, record)
         await self._take_back_cancellations()
-        record.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+        record.elapsed_ms = progress.elapsed_ms
         return record
 
     async def _play(
@@ -303,6 +325,7 @@ class Driver:
         rounds: list[Observed],
         limit: asyncio.Timeout,
         session: "_Session | None",
+        progress: "_Progress",
     ) -> None:
         """Play turns until the last one. What the agent reads of each round is added to `rounds`,
         whatever it does to its episode.
@@ -310,6 +333,7 @@ class Driver:
         limits, said = self._limits, 0
         while True:
             self._end_if_told()
+            episode.step = len(rounds) + 1
             turn = checked(await self._agent.act(episode))
             if limit.expired():  # the agent ignored its cancellation
                 raise TimeoutError
@@ -338,6 +362,8 @@ class Driver:
             played = Round(turn, replies)
             rounds.append((len(replies), played.observed))
             episode.history.append(played)
+            if session is not None:
+                await self._checkpoint(episode, record, rounds, progress)
 
     def _is_told_to_end(self) -> bool:
         """Whether the run is being cancelled, not just something that an agent awaited.
@@ -419,24 +445,72 @@ class Driver:
                         answered(closing, reply)
 
     async def _go_on(
-        self, session: "_Session", task: Task, record: EpisodeRecord, rounds: list[Observed]
+        self,
+        session: "_Session",
+        episode: Episode,
+        record: EpisodeRecord,
+        rounds: list[Observed],
+        progress: "_Progress",
     ) -> None:
-        """Bring the session of an episode that was interrupted to where it stood, if the agent can
-        go on from there. Raises `SessionError` where a call that worked then does not now.
+        """Bring the session of an episode that was interrupted to its last checkpoint, and the
+        record too, if the agent can go on from there. Raises `SessionError` where a call that
+        worked then does not now.
         """
-        played = self._run.moves.get(record.episode)
-        if not played or not getattr(self._agent, "goes_on", False):
+        begun = self._run.begun.get(record.episode)
+        if not begun or not getattr(self._agent, "goes_on", False):
             return
-        for tool, arguments in type(self._suite).moves(played, task):
-            call = session.named_in(ToolCall(tool, arguments))
-            made = pending(ToolCall(tool, arguments), len(rounds) + 1)
-            record.tool_calls.append(made)
-            context = CallContext(episode=record.episode, step=made.step)
-            reply = answered(made, await self._client.call(call.tool, call.arguments, context))
+        calls = [call for checkpoint in begun for call in checkpoint.tool_calls]
+        episode.moves = tuple(self._moves(calls))
+        context = CallContext(episode=record.episode, step=DRIVER)
+        for made in episode.moves:
+            call = session.named_in(ToolCall(made.tool_name, made.parameters))
+            reply = await self._client.call(call.tool, call.arguments, context)
             if not reply.ok:
                 raise SessionError(f"the episode can't go on: {reply.message or reply.code}")
-            rounds.append((1, {}))
-            self.gone_on[record.episode] = len(rounds)
+        self.gone_on[record.episode] = len(episode.moves)
+        for checkpoint in begun:
+            record.response += checkpoint.response
+            episode.model_calls += checkpoint.model_calls
+        record.tool_calls += calls
+        record.started_at = begun[0].started_at
+        progress.began -= begun[-1].elapsed_ms / 1e3
+        rounds += [(len([*made]), {}) for _, made in groupby(calls, lambda call: call.step)]
+        episode.rounds_left = self._limits.rounds - len(rounds)
+
+    def _moves(self, calls: Sequence[ToolCallRecord]) -> list[ToolCallRecord]:
+        moving = self._suite.moving_tools
+        return [replace(call) for call in calls if call.ok and call.tool_name in moving]
+
+    async def _checkpoint(
+        self,
+        episode: Episode,
+        record: EpisodeRecord,
+        rounds: list[Observed],
+        progress: "_Progress",
+    ) -> None:
+        """Note what an episode did since its last checkpoint, if that made a state of its session
+        which can be made again.
+        """
+        calls = record.tool_calls[progress.calls :]
+        moves = self._moves(calls)
+        played = [(call.tool_name, call.parameters) for call in moves]
+        if not played or len(self._suite.moves(played, episode.task)) < len(played):
+            return
+        episode.moves = (*(episode.moves or ()), *moves)
+        if getattr(self._agent, "goes_on", False):
+            note_observed(rounds, record)
+            checkpoint = Checkpoint(
+                record.episode,
+                record.started_at,
+                progress.elapsed_ms,
+                calls,
+                record.response[progress.responses :],
+                requests_of(_requests(episode)[progress.requests :])[0],
+            )
+            self._run.checkpoints.put(checkpoint)
+            if self._run.checkpoints.full:
+                await self._run.checkpoints.room()
+        progress.note(episode, record)
 
     def _context(self, task: Task, episode: str, step: int) -> CallContext:
         """The context of a round's calls. If their answers are bounded, they are shortened to the
@@ -460,6 +534,26 @@ class Driver:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, call.problem, call))
         reply = await self._client.call(call.tool, call.arguments, context)
         return answered(made, reply, is_withheld=call.tool in self._withheld)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """When an episode began, by the performance counter and without the time between its parts, and
+    how much of its record is in checkpoints.
+    """
+
+    began: float
+    calls: int = 0
+    responses: int = 0
+    requests: int = 0
+
+    @property
+    def elapsed_ms(self) -> float:
+        return round((time.perf_counter() - self.began) * 1e3, 3)
+
+    def note(self, episode: Episode, record: EpisodeRecord) -> None:
+        self.calls, self.responses = len(record.tool_calls), len(record.response)
+        self.requests = len(_requests(episode))
 
 
 class SessionError(Exception):
@@ -497,6 +591,12 @@ class _Session:
         return replace(call, arguments={**call.arguments, SESSION: self.id})
 
 
+def _requests(episode: Episode) -> list[Any]:
+    """What the agent noted of its requests, which is checked at the end of the episode."""
+    noted: object = episode.model_calls
+    return noted if isinstance(noted, list) else []
+
+
 def owed(suite: Suite, episodes: int, finished: Collection[str] = ()) -> Iterator[Owed]:
     """The suite's tasks and their repeats, without those that are finished."""
     for number in range(episodes):
@@ -512,7 +612,12 @@ async def _given(episodes: Iterator[Owed]) -> AsyncIterator[Owed]:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Whether it is or holds a `KeyboardInterrupt`."""
+    """Whether it is or holds a `KeyboardInterrupt` of the user's. Python raises one in the main
+    thread only, and not where something else handles the signal, as `asyncio.run` does.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return False
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt)

@@ -167,33 +167,34 @@ def note_left(
     """Record what the agent left in its episode: its requests to models, and the texts that it read
     in place of whole replies. Each text goes to the call that it belongs to.
     """
-    wrong = _note_requests(episode.model_calls, record) or _note_observed(rounds, record)
+    record.model_calls, wrong = requests_of(episode.model_calls)
+    wrong = wrong or note_observed(rounds, record)
     if wrong is not None and record.error is None:
         end(record, Ending.AGENT_ERROR, f"agent: {wrong}")
 
 
-def _note_requests(noted: object, record: EpisodeRecord) -> str | None:
-    """Record the requests as a reader of the file will read them; returns what is wrong with them,
-    if anything.
+def requests_of(noted: object) -> tuple[list[ModelCallRecord], str | None]:
+    """The requests as a reader of the file will read them, and what is wrong with them, if
+    anything.
     """
-    record.model_calls = []
+    found: list[ModelCallRecord] = []
     listed = noted if isinstance(noted, list) else [noted]
     for call in listed[:MODEL_CALLS]:
         try:
             text = orjson.dumps(call if isinstance(call, ModelCallRecord) else None)
             if len(text) <= REQUEST_BYTES:
-                record.model_calls.append(_MODEL_CALL.validate_json(text))
+                found.append(_MODEL_CALL.validate_json(text))
         except (TypeError, ValidationError):
             continue
-    if len(record.model_calls) == len(listed):
-        return None
-    return (
+    if len(found) == len(listed):
+        return found, None
+    return found, (
         f"`model_calls` of an episode is a list of ModelCallRecords, at most {MODEL_CALLS} of at "
         f"most {REQUEST_BYTES} bytes"
     )
 
 
-def _note_observed(rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecord) -> str | None:
+def note_observed(rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecord) -> str | None:
     """Record the texts; returns what is wrong, if anything."""
     first, room, wrong = 0, LONGEST_TEXT, None
     calls = record.agent_calls

@@ -1,5 +1,6 @@
 """Files that commands make from a run for their user: a report, an export, judged episodes."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import BinaryIO
 from bench.runs.about import LINK, RunDirectoryError
 from bench.runs.reader import OWN_FILES
 from cache.files import output_file
+
+_OF_EVERY_RUN = ("run.json", "calls.jsonl", "episodes.jsonl")
 
 
 @contextmanager
@@ -23,12 +26,15 @@ def made_from(run_dir: Path, out: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 
 def check_outside(run_dir: Path, out: Path) -> None:
-    """Raises `RunDirectoryError` if `out` is the run or a file of it, or if a link in the run
+    """Raises `RunDirectoryError` if `out` is the run or a file of any run, or if a link in the run
     directory, which may be someone else's, leads to it.
     """
-    whole = run_dir.resolve()
+    whole, place = run_dir.resolve(), out.resolve()
     for part in (out, *out.parents):
         if part.is_symlink() and part.parent.resolve().is_relative_to(whole):
             raise RunDirectoryError(f"{part}: {LINK}")
-    if out.resolve() in (whole, *(whole / name for name in OWN_FILES)):
+    if place in (whole, *(whole / name for name in OWN_FILES)):
         raise RunDirectoryError(f"{out} is a file of the run itself; name another place")
+    beside = (place.with_name(name) for name in _OF_EVERY_RUN if name != place.name)
+    if place.name in OWN_FILES and any(map(os.path.lexists, beside)):
+        raise RunDirectoryError(f"{out} is a file of another run; name another place")

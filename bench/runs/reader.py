@@ -13,11 +13,14 @@ from bench.json_lines import JsonLinesError, Line, line_at, records
 from bench.record import LAST_SECOND, MOST, EpisodeRecord
 from bench.runs.about import RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
-from bench.runs.resume import ABANDONED, UNJUDGED
+from bench.runs.resume import ABANDONED, CHECKPOINTS, UNJUDGED
 from gateway import CallRecord
 from manifests.problem import first_problem
 
-OWN_FILES = ("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json", ABANDONED, UNJUDGED)
+OWN_FILES = (
+    *("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json"),
+    *(ABANDONED, CHECKPOINTS, UNJUDGED),
+)
 """The files of a run directory. No file made from the run may replace them."""
 
 

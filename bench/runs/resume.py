@@ -2,11 +2,12 @@
 
 An episode is finished when its record, the records of all its calls and, if the run has a judge, a
 valid judgement are on disk. Before a run goes on, its directory is made as if only the finished
-episodes had been run. The plan decides: each of its episodes counts once, and no other. An episode
-that lacks nothing but a valid judgement is not played again: its record waits in `unjudged.jsonl`,
-and its calls stay. All other records are moved to `abandoned.jsonl`, so no call counts twice and
-nothing recorded is lost. Each file is replaced as a whole, so a kill at any moment leaves readable
-files, and so does a full disk. On a full disk a run with nothing to move goes on as far as it can.
+episodes had been run, and others up to their last checkpoint. The plan decides: each of its
+episodes counts once, and no other. An episode that lacks nothing but a valid judgement is not
+played again: its record waits in `unjudged.jsonl`, and its calls stay. All other records are moved
+to `abandoned.jsonl`, so no call counts twice and nothing recorded is lost. Each file is replaced as
+a whole, so a kill at any moment leaves readable files, and so does a full disk. On a full disk a
+run with nothing to move goes on as far as it can.
 """
 
 import os
@@ -21,13 +22,14 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter
 
 from bench.json_lines import ended_lines, records
-from bench.record import Ending, Judgement, is_infrastructure
+from bench.record import Checkpoint, Ending, Judgement, is_infrastructure
 from bench.runs.about import RunInfo
 from cache.files import own_file, replaced_file
 from gateway.trace import end_of_lines
 from manifests.regular_file import open_regular
 
 ABANDONED, UNJUDGED = "abandoned.jsonl", "unjudged.jsonl"
+CALLS, EPISODES, CHECKPOINTS = "calls.jsonl", "episodes.jsonl", "checkpoints.jsonl"
 
 COMPARABLE = (
     *("suite", "suite_digest", "agent", "gateway", "seed", "think_s", "error_rates", "trace"),
@@ -75,32 +77,26 @@ class _Call:
     call_id: str = ""
 
 
-@dataclass(slots=True)
-class _Played:
-    episode: str | None
-    tool: str
-    arguments: dict[str, Any]
-    ok: bool
-
-
 _EPISODE: TypeAdapter[_Episode] = TypeAdapter(_Episode)
 _CALL: TypeAdapter[_Call] = TypeAdapter(_Call)
-_PLAYED: TypeAdapter[_Played] = TypeAdapter(_Played)
+_CHECKPOINT: TypeAdapter[Checkpoint] = TypeAdapter(Checkpoint)
 
-Moves = dict[str, list[tuple[str, dict[str, Any]]]]
-"""By unfinished episode, tool and arguments of the calls that made the state of its session."""
+Begun = dict[str, list[Checkpoint]]
+"""By unfinished episode, its checkpoints."""
 
 
 @dataclass(slots=True)
 class Settled:
     """The names of finished episodes; where the records of the `unjudged` ones are in
-    `unjudged.jsonl`; what was played in the sessions of the others; how many records were moved to
-    `abandoned.jsonl`, and how many of these are `strange`: not of the plan, or there twice.
+    `unjudged.jsonl`; the checkpoints of the others, and how many of these were interrupted. How
+    many records were moved to `abandoned.jsonl`, and how many of these are `strange`: not of the
+    plan, or there twice.
     """
 
     finished: set[str] = field(default_factory=set)
     unjudged: dict[str, int] = field(default_factory=dict)
-    moves: Moves = field(default_factory=dict)
+    begun: Begun = field(default_factory=dict)
+    interrupted: int = 0
     abandoned: int = 0
     strange: int = 0
 
@@ -110,26 +106,25 @@ def settle(
     *,
     failed_too: bool,
     is_judged: bool = False,
-    moving: Collection[str] = (),
+    has_checkpoints: bool = False,
     planned: Collection[str] | None = None,
 ) -> Settled:
-    """Move away the records that finished episodes do not need; where the run `is_judged`, these
-    have a valid judgement. With `failed_too` also move the episodes that failed only because of a
-    quota, the gateway or the model's endpoint. `moving` are the tools whose calls change the state
-    of a session. `planned` are the names of all episodes of the run; None stands for any.
+    """Move away the records that neither finished episodes nor checkpoints need; where the run
+    `is_judged`, finished episodes have a valid judgement. With `failed_too` also move the episodes
+    that failed only because of a quota, the gateway or the model's endpoint. `planned` are the
+    names of all episodes of the run; None stands for any.
 
     Raises `OSError`, and `JsonLinesError` where a file can't be read.
     """
-    settled, made = Settled(), _counted_calls(path)
-    places: dict[str, int] = {}
-    waiting: dict[str, int] = {}
-    seen: set[str] = set()
-    doubled: set[str] = set()
+    settled = Settled()
+    made = Counter(call.episode for call, _ in records(path / CALLS, _CALL))
+    unjudged: dict[str, int] = {}
+    seen, doubled = set[str](), set[str]()
     moved: dict[int, str] = {}
-    for record, line in records(path / "episodes.jsonl", _EPISODE):
+    for record, line in records(path / EPISODES, _EPISODE):
         name, recorded = record.episode, sum(bool(call.call_id) for call in record.tool_calls)
         moved[line.offset] = ABANDONED
-        if (planned is not None and name not in planned) or name in places:
+        if (planned is not None and name not in planned) or name in settled.finished:
             settled.strange += 1
             continue
         seen.add(name)
@@ -138,48 +133,70 @@ def settle(
         if made[name] < recorded or (failed_too and _is_infrastructure(record)):
             continue
         if is_judged and not (record.judgement and record.judgement.is_valid):
-            waiting[name] = line.offset
+            unjudged[name] = line.offset
         else:
-            places[name] = line.offset
+            settled.finished.add(name)
             del moved[line.offset]
-    for name in waiting.keys() - places.keys():
-        moved[waiting[name]] = UNJUDGED
-    settled.finished = set(places)
-    unjudged = waiting.keys() | {*_names_unjudged(path)} - seen
-    unjudged = {n for n in unjudged - settled.finished if planned is None or n in planned}
-    if moving:
-        for call, _ in records(path / "calls.jsonl", _PLAYED):
-            if call.ok and call.tool in moving and call.episode not in {None, *settled.finished}:
-                settled.moves.setdefault(str(call.episode), []).append((call.tool, call.arguments))
-    needed, ids = settled.finished | unjudged, set[str]()
-    moved_calls: dict[int, str] = {}
-    for one, line in records(path / "calls.jsonl", _CALL):
-        is_again = one.episode in doubled and one.call_id in ids
-        if one.episode in doubled:
-            ids.add(one.call_id)
-        settled.strange += is_again or (
-            planned is not None and one.episode is not None and one.episode not in planned
+    for name in unjudged.keys() - settled.finished:
+        moved[unjudged[name]] = UNJUDGED
+    played = settled.finished | unjudged.keys() | (_waiting(path, planned) - seen)
+    settled.interrupted = len(made.keys() - played - {None})
+    kept = set[str]()
+    if has_checkpoints:
+        settled.begun = _begun(path, played)
+        for checkpoints in settled.begun.values():
+            kept.update(*map(_call_ids, checkpoints))
+        settled.abandoned += _move(
+            path / CHECKPOINTS,
+            {
+                line.offset: ABANDONED
+                for one, line in records(path / CHECKPOINTS, _CHECKPOINT)
+                if not (one.episode in played or kept >= _call_ids(one))
+            },
         )
-        if is_again or one.episode not in needed:
+    ids = set[str]()
+    moved_calls: dict[int, str] = {}
+    for call, line in records(path / CALLS, _CALL):
+        is_again = call.episode in doubled and call.call_id in ids
+        if call.episode in doubled:
+            ids.add(call.call_id)
+        is_planned = planned is None or call.episode is None or call.episode in planned
+        settled.strange += is_again or not is_planned
+        if is_again or not (call.episode in played or call.call_id in kept):
             moved_calls[line.offset] = ABANDONED
-    _move(path / "calls.jsonl", moved_calls)
-    _move(path / "episodes.jsonl", moved)
-    settled.abandoned = [*moved.values(), *moved_calls.values()].count(ABANDONED)
-    if unjudged:
+    settled.abandoned += _move(path / CALLS, moved_calls) + _move(path / EPISODES, moved)
+    if waiting := played - settled.finished:
         for record, line in records(path / UNJUDGED, _EPISODE):
-            if record.episode in unjudged:
+            if record.episode in waiting:
                 settled.unjudged[record.episode] = line.offset  # of several, the last
     return settled
 
 
-def _counted_calls(path: Path) -> Counter[str | None]:
-    return Counter(record.episode for record, _ in records(path / "calls.jsonl", _CALL))
-
-
-def _names_unjudged(path: Path) -> list[str]:
+def _waiting(path: Path, planned: Collection[str] | None) -> set[str]:
     """The episodes whose records have waited for a judgement since an earlier part of the run."""
     file = path / UNJUDGED
-    return [one.episode for one, _ in records(file, _EPISODE)] if file.exists() else []
+    names = {one.episode for one, _ in records(file, _EPISODE)} if file.exists() else set()
+    return {name for name in names if planned is None or name in planned}
+
+
+def _begun(path: Path, played: Collection[str]) -> Begun:
+    """The checkpoints of unfinished episodes, as far as the records of their calls are on disk."""
+    known = {call.call_id for call, _ in records(path / CALLS, _CALL) if call.episode not in played}
+    found: Begun = {}
+    torn = set[str]()
+    for checkpoint, _ in records(path / CHECKPOINTS, _CHECKPOINT):
+        name = checkpoint.episode
+        if name in played or name in torn:
+            continue
+        if known >= _call_ids(checkpoint):
+            found.setdefault(name, []).append(checkpoint)
+        else:
+            torn.add(name)
+    return found
+
+
+def _call_ids(checkpoint: Checkpoint) -> set[str]:
+    return {call.call_id for call in checkpoint.tool_calls if call.call_id}
 
 
 def changes(path: Path, before: RunInfo) -> list[str]:
@@ -247,14 +264,14 @@ def _is_infrastructure(record: _Episode) -> bool:
     return is_infrastructure(failed)
 
 
-def _move(file: Path, moved: Mapping[int, str]) -> None:
-    """Move lines, by their place in the file, to the end of the files beside it with these names.
-    An incomplete last line is removed.
+def _move(file: Path, moved: Mapping[int, str]) -> int:
+    """Move lines, by their place in the file, to the end of the files beside it with these names;
+    returns how many were abandoned. An incomplete last line is removed.
     """
     if not moved:
         with open(file, "r+b", opener=own_file) as opened:
             _cut_to_whole_lines(opened)
-        return
+        return 0
     with replaced_file(file) as kept, ExitStack() as stack:
         others = {
             name: stack.enter_context(open(file.parent / name, "a+b", opener=own_file))
@@ -272,6 +289,7 @@ def _move(file: Path, moved: Mapping[int, str]) -> None:
             for name, other in others.items():  # the original file still has these records
                 os.truncate(other.fileno(), before[name])
             raise
+    return [*moved.values()].count(ABANDONED)
 
 
 def _cut_to_whole_lines(file: BinaryIO) -> int:

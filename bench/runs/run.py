@@ -158,12 +158,8 @@ async def run(
             "failed_judgements": driver.failed_judgements,
             "driver": vitals.result(),
         }
-        if directory.moves:
-            figures["gone_on"] = {
-                "episodes": len(driver.gone_on),
-                "calls": sum(driver.gone_on.values()),
-                "begun_again": 0 if getattr(agent, "goes_on", False) else len(directory.moves),
-            }
+        goes_on = bool(getattr(agent, "goes_on", False))
+        figures |= gone_on(directory, driver.gone_on, goes_on=goes_on)
         if isinstance(client, WireClient):
             figures["gateway_calls"] = {
                 "made": client.made,
@@ -175,6 +171,17 @@ async def run(
             figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has its id by now
         await directory.complete(figures)
     return directory.about
+
+
+def gone_on(directory: RunDirectory, moves: Mapping[str, int], *, goes_on: bool) -> dict[str, Any]:
+    """What became of the interrupted episodes of a suite whose sessions have a state, for
+    `run.json`: `moves` has how many calls were made again for those that went on.
+    """
+    again = directory.interrupted if directory.metrics.suite.moving_tools and not goes_on else 0
+    if not moves and not again:
+        return {}
+    calls = sum(moves.values())
+    return {"gone_on": {"episodes": len(moves), "calls": calls, "begun_again": again}}
 
 
 def with_suite(

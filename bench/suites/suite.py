@@ -150,10 +150,13 @@ class Charts(Protocol):
     def drawn(self) -> Sequence[Chart]: ...
 
 
-SHARED_MEASURES = tuple(
-    Measure(name, is_share=False) for name in ("calls", "rounds", "tokens", "wall_s")
+SHARED_MEASURES = (
+    *(Measure(name, is_share=False) for name in ("calls", "rounds", "tokens", "wall_s")),
+    Measure("cache_hit_rate"),
 )
-"""Measures that episodes of every suite have."""
+"""Measures that episodes of every suite have. Answers from a cache take no time, so times compare
+only where their shares are alike.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +319,8 @@ class Suite(ABC):
         played: Sequence[tuple[str, dict[str, Any]]],
         task: Task,  # noqa: ARG003
     ) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Which calls of `moving_tools` of an interrupted episode are made again when it goes on.
-        The agent goes on after them.
+        """Which of these calls of `moving_tools` made a state from which an interrupted episode can
+        go on. There is a checkpoint when all since the last one did.
         """
         return played
 

@@ -108,7 +108,7 @@ def _print_rows(result: "Result", form: Format) -> int:
 
     try:
         if form == "csv":
-            _write(result.to_csv())
+            _write(tables.to_csv(*result.table()))
         elif form == "jsonl":
             value = result.value
             rows = value if result.rows is not None else [value]

@@ -9,12 +9,12 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import orjson
 
-from gateway.terminal import check_threads, escaped, told_lack
+from gateway.terminal import LackError, check_threads, escaped, told_lack
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -39,10 +39,11 @@ def ended(
 
     The first Ctrl-C cancels the coroutine, the second ends the process. With `interrupted`, which
     is printed at the first, SIGTERM does the same. A setting that turns out to be wrong when the
-    gateway opens is a usage error. Raises `LackError`.
+    gateway opens is a usage error. Raises `LackError`, also where the event loop can't end.
     """
     import uvloop
 
+    from gateway.loop import CommandLoop
     from gateway.settings_file import SettingsError
 
     # A shell ignores Ctrl-C for its background jobs, and only the main thread handles signals.
@@ -52,19 +53,52 @@ def ended(
         defaults[signal.SIGTERM] = signal.SIG_DFL
     handled = [n for n, default in defaults.items() if in_main and signal.getsignal(n) is default]
     ended_by: list[int] = []
+    own: BaseException | None = None
 
     async def cancellable() -> int:
-        with _cancelled_by(handled, interrupted, ended_by):
-            return await main()
+        nonlocal own
+        loop = cast(CommandLoop, asyncio.get_running_loop())
+        try:
+            with _cancelled_by(handled, interrupted, ended_by), loop.held():
+                return await main()
+        except BaseException as error:
+            own = error
+            raise
 
     check_threads()
     try:
         with told_lack():
-            return uvloop.run(cancellable())
+            return uvloop.run(cancellable(), loop_factory=CommandLoop)
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 128 + next(iter(ended_by), signal.SIGINT)
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
+    except Exception as error:
+        if error is own or isinstance(error, LackError):
+            raise
+        text = "the event loop could not end: other code may have closed its files"
+        raise LackError(text) from error
+
+
+@contextmanager
+def told_abort(text: Callable[[], str]) -> Iterator[None]:
+    """Where native code aborts the process, print `text` and exit with 1. libuv does so if other
+    code closed the files of the event loop; no handler in Python would run then.
+    """
+    import ctypes
+
+    def tell(_: int) -> None:
+        with suppress(OSError):
+            os.write(2, f"{text()}\n".encode())
+        os._exit(1)
+
+    libc, handler = ctypes.CDLL(None), ctypes.CFUNCTYPE(None, ctypes.c_int)(tell)
+    libc.signal.restype = ctypes.c_void_p
+    before = libc.signal(signal.SIGABRT, handler)
+    try:
+        yield
+    finally:
+        libc.signal(signal.SIGABRT, ctypes.c_void_p(before))
 
 
 @contextmanager

@@ -37,7 +37,7 @@ with replaced_file(Path("out")) as file:
 A_FOLDER = """
 from bench.exports.target import new_folder
 sys.addaudithook(hook)
-with new_folder(Path("out"), ".json", force=True) as folder:
+with new_folder(Path("out"), lambda file: file.suffix == ".json", force=True) as folder:
     folder.joinpath("b.json").write_text("new")
 """
 

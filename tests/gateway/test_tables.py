@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finport import CallContext
+from finport import CallContext, PartialTableWarning
 from gateway import tables
 from tests.support.gateways import LocalGateway
 
@@ -57,10 +57,16 @@ async def test_a_result_gives_its_rows(local: LocalGateway) -> None:
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     pandas = pytest.importorskip("pandas", reason="the extra akshare is not installed")
     gateway = local.gateway
-    result = await gateway.call("stock_zh_a_hist", {"symbol": "000001"}, CallContext(max_rows=5))
+    cut = await gateway.call("stock_zh_a_hist", {"symbol": "000001"})
+    said = r"stock_zh_a_hist: only rows 151-250 of 250, .*; CallContext\(max_rows=250\) gives all"
+    for convert in (cut.to_pandas, cut.to_arrow, cut.to_csv):
+        with pytest.warns(PartialTableWarning, match=said):
+            convert()
+    result = await gateway.call("stock_zh_a_hist", {"symbol": "000001"}, CallContext(max_rows=250))
     frame = result.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame.to_dict("records") == result.to_arrow().to_pylist() == result.value
+    assert len(frame) == 250
     shortened = await gateway.call(
         "stock_zh_a_hist", {"symbol": "000001"}, CallContext(max_tokens=100)
     )

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date, timedelta
@@ -73,3 +74,31 @@ async def opened(gateway: Gateway, symbols: str = "AAA", **dates: object) -> str
     assert result.ok, result.error
     found: str = result.value["session"]
     return found
+
+
+def interrupted(run: Path, calls: int) -> None:
+    """Make a run's files what a kill would have left after so many calls of each episode."""
+    kept, seen = [], Counter[str]()
+    for line in (run / "calls.jsonl").read_text().splitlines():
+        episode = json.loads(line)["episode"]
+        seen[episode] += 1
+        if seen[episode] <= calls:
+            kept.append(line)
+    (run / "calls.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    (run / "episodes.jsonl").write_text("")
+    (run / "metrics.json").unlink()
+
+
+def timeless(run: Path) -> dict[str, Any]:
+    """The episodes of a run by name, without times and what is made of them."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        times = ("at", "started_at", "elapsed_ms", "call_id")
+        return {name: plain(of) for name, of in value.items() if name not in times}
+
+    lines = (run / "episodes.jsonl").read_text().splitlines()
+    return {episode["episode"]: plain(episode) for episode in map(json.loads, lines)}

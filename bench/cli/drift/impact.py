@@ -18,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from bench.cli.options import (
+    Number,
     catalog_in,
     judge_settings,
     judging,
@@ -83,7 +84,7 @@ class _Work:
 @click.option("--resume", is_flag=True, help="Go on with the replayed runs in --out.")
 @click.option(
     "--fail-under",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     metavar="SHARE",
     help="Exit with 1 if the outcomes of a smaller share of episodes are the same.",
 )

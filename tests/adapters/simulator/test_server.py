@@ -90,3 +90,16 @@ async def test_an_argument_that_the_upstream_does_not_know_gets_no_data_and_no_t
             assert response.status == 200
             assert not (await response.json())[part]
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("end", [{}, {"end": "20500101"}, {"end": "20260630"}])
+async def test_a_history_begins_on_the_day_from_which_it_was_asked_for(
+    catalog: Catalog, end: dict[str, str]
+) -> None:
+    async with SimulatedUpstream.open(catalog) as simulator, aiohttp.ClientSession() as session:
+        url = f"{simulator.base_url}/api/qt/stock/kline/get"
+        headers = {ORIGINAL_HOST: "push2his.eastmoney.com"}
+        asked = {"secid": "1.600519", "beg": "20230103", **end}
+        async with session.get(url, params=asked, headers=headers) as response:
+            bars = (await response.json())["data"]["klines"]
+    assert (bars[0][:10], bars[-1][:10]) == ("2023-01-03", "2026-06-30")

@@ -2,13 +2,15 @@
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from anyio import to_thread
 
-from bench.agents.conversation import read_arguments
+from bench.agents.conversation import KEPT_ROUNDS, MOVES_CHARS, read_arguments
 from bench.agents.llm import LlmAgent
 from bench.client import EmbeddedClient, HttpClient, Reply
 from bench.models.client import ModelClient
@@ -17,6 +19,8 @@ from gateway import Gateway, GatewaySettings
 from gateway.server.http import serve
 from gateway.trace import JsonLines
 from manifests import Catalog, Manifest
+from tests.support.commands import finbench_in
+from tests.support.markets import day, timeless, write_market
 from tests.support.played_model import INPUT, OUTPUT, TASK, Outputs, opened, play, playing, says
 from tests.support.waiting import at_little_cost
 
@@ -282,6 +286,64 @@ async def test_a_failed_call_is_told_with_its_code(tmp_path: Path) -> None:
     )
     told = json.loads(played.messages[3]["content"])
     assert told == {"error": {"code": "timeout", "message": "no answer in 60 s"}}
+
+
+async def test_each_day_of_a_market_is_a_bounded_conversation_that_can_go_on(
+    tmp_path: Path,
+) -> None:
+    market = write_market(tmp_path / "market", ("AAA",))
+    observed = Counter[int]()
+    fails_on: set[int] = set()
+
+    async def plan(body: dict[str, Any]) -> Any:
+        asked = next(m for m in body["messages"] if m["role"] == "user")["content"]
+        number = int(asked.partition("Moves so far: ")[2].partition(".")[0] or 0)
+        if number in fails_on:
+            fails_on.remove(number)
+            return 400
+        if '"is_over":true' in asked:
+            return says("traded")
+        observed[number] += 1
+        if observed[number] % (40 if number == 3 else 2):
+            return says("Let me see.", ("market_observe", {}))
+        reason = f"{number} {'long ' * 150}"
+        return says(
+            None, ("market_trade", {"date": day(number), "action": "buy", "reason": reason})
+        )
+
+    async with playing() as played:
+        played.plan = plan
+        command = (
+            *("run", "investorbench", "--dataset", str(market), "--upstream", "simulated"),
+            *("--agent", "llm", "--model", "played", "--base-url", played.url, "--json"),
+        )
+        done = await to_thread.run_sync(finbench_in, tmp_path, *command, "--out", "whole")
+        assert done.returncode == 0, done.stderr
+        whole = json.loads(done.stdout)
+        longest = max(len(body["messages"]) for body in played.requests)
+        assert longest == 2 + 2 * KEPT_ROUNDS
+        assert max(len(json.dumps(body["messages"])) for body in played.requests) < 30_000
+        (*_, last) = (body["messages"] for body in played.requests)
+        assert [message["role"] for message in last] == ["system", "user"]
+        lines = last[1]["content"].partition("each with its result:\n")[2].splitlines()
+        assert sum(map(len, lines)) <= MOVES_CHARS
+        assert all(line.startswith('market_trade {"date":"2024-01-') for line in lines)
+        assert '"is_over":true' in lines[-1]
+
+        fails_on.add(7)
+        again = (*command, "--out", "again")
+        failed = await to_thread.run_sync(finbench_in, tmp_path, *again)
+        assert json.loads(failed.stdout)["usage"]["endings"] == {"model_error": 1}
+        done = await to_thread.run_sync(finbench_in, tmp_path, *again, "--resume", "--failed-too")
+        assert done.returncode == 0, done.stderr
+    given = ("--format", "sft", "--min-score", "-9", "--test-share", "0", "--out", "sft")
+    done_too = await to_thread.run_sync(finbench_in, tmp_path, "export", "whole", *given)
+    assert done_too.returncode == 0, done_too.stderr
+    (line,) = (tmp_path / "sft/train.jsonl").read_text().splitlines()
+    assert json.loads(line)["messages"][0]["role"] == "user", "what it was sent is not known"
+    assert whole["passed"] == 1
+    assert json.loads(done.stdout)["usage"] == whole["usage"]
+    assert timeless(tmp_path / "again") == timeless(tmp_path / "whole")
 
 
 async def test_in_process_and_over_http_a_model_reads_the_same_of_a_series(

@@ -74,6 +74,7 @@ def test_a_run_is_like_itself(tmp_path: Path) -> None:
     result = compared(known(), known(), tmp_path)
     assert result["flips"] == []
     shares = {f"{one.name}{net}" for one in LabelledTasks.measures for net in ("", "_net")}
+    shares.add("cache_hit_rate")
     for name, found in result["metrics"].items():
         if found["tasks"]:
             assert (found["difference"], found.get("p", 1)) == (0, 1), name
@@ -182,6 +183,21 @@ def test_what_it_took_is_compared(tmp_path: Path) -> None:
         low, high = metrics[name]["interval"]
         assert 0.7 < low < 1 < high < 1.3
     assert metrics["tokens"]["a"] == 109
+
+
+def test_times_have_the_share_of_cached_answers_beside_them(tmp_path: Path) -> None:
+    warm = [replace(call(step), source=source) for step, source in ((1, "cached"), (2, "stale"))]
+    write_run(tmp_path / "a", [episode(n, call(), call(2)) for n in range(9)])
+    about = {"upstream": "simulated", "agent_is_simulated": True}
+    write_run(tmp_path / "b", [episode(n, *warm[n % 2 :]) for n in range(9)], **about)
+    result = compare(Run(tmp_path / "a"), Run(tmp_path / "b"))
+    names = list(result["metrics"])
+    assert names[names.index("wall_s") + 1] == "cache_hit_rate"
+    assert [result["metrics"]["cache_hit_rate"][side] for side in ("a", "b")] == [0, 1]
+    done = finbench(tmp_path / "a", tmp_path / "b")
+    assert "cache_hit_rate: answers from the cache, of all answers" in done.stdout
+    said = "answers are simulated, so no figure tells of real tools; the agent is scripted, so none"
+    assert done.stderr == f"finbench: {tmp_path / 'b'}: {said} tells of a model\n"
 
 
 def test_tasks_of_one_run_only_and_settings_that_differ_are_told(tmp_path: Path) -> None:

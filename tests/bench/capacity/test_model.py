@@ -76,10 +76,24 @@ def test_the_command_says_what_a_run_needs() -> None:
     assert "breaks_first: " in told.stdout
 
 
-def test_what_is_no_duration_is_refused() -> None:
-    done = finbench("capacity", "--model-latency", "2 parsecs")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--model-latency", "2 parsecs"), "is no duration, such as 2s"),
+        (("--model-latency", "99999999999d"), "is not from 0s to 36500d"),
+        (("--within", "0s"), "0s is not from 1s to 36500d"),
+        (("--episodes", "0"), "is not in the range 1<=x<="),
+        (("--episodes", "nan"), "is not a finite number"),
+        (("--calls", "-1"), "is not in the range 0<=x<="),
+        (("--calls", "1e300"), "is not in the range 0<=x<="),
+        (("--utilisation", "nan"), "is not a finite number"),
+        (("--miss-share", "nan"), "is not a finite number"),
+        (("--core-hour-price", "1e308"), "is not in the range 0<=x<="),
+        (("--model-latency", "100d"), "episodes of 64 turns at once, more than can be simulated"),
+        (("--episodes", "1"), "of 62,500,001 turns at once, more than can be simulated"),
+    ],
+)
+def test_what_no_run_can_be_is_refused(options: tuple[str, str], said: str) -> None:
+    done = finbench("capacity", *options)
     assert done.returncode == 2
-    assert "is no duration, such as 2s" in done.stderr
-    none = finbench("capacity", "--within", "0s")
-    assert none.returncode == 2
-    assert "longer than 0 s" in none.stderr
+    assert said in done.stderr

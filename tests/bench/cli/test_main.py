@@ -179,6 +179,87 @@ def test_a_second_signal_ends_a_run_whose_agent_blocks_and_resume_goes_on(
     assert json.loads((tmp_path / "out/metrics.json").read_text())["episodes"] == 4
 
 
+FAULTY = """
+import asyncio, os, sys
+from finport import Turn
+
+class Told(KeyboardInterrupt): pass
+
+async def leave(): sys.exit(0)
+
+class Faulty:
+    name = "faulty"
+
+    async def act(self, episode):
+        match episode.task.id:
+            case "starter_0":
+                asyncio.get_running_loop().stop()
+            case "starter_1":
+                raise BaseExceptionGroup("both", [KeyboardInterrupt(), ValueError()])
+            case "starter_2":
+                raise Told("enough")
+            case "starter_3":
+                await asyncio.gather(leave(), asyncio.sleep(0))
+            case "starter_4" if "CLOSES" in os.environ:
+                os.closerange(3, 256)
+        return Turn(answer="x")
+"""
+
+
+def test_what_an_agent_does_to_the_process_ends_its_episode_or_the_run_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    agent = ("--agent", "faulty:Faulty", "--top-k", "0", "--upstream", "simulated")
+    run = ("run", "starter", *agent, "--concurrency", "1", "--episodes", "8", "--out", "out")
+    with monkeypatch.context() as patch:
+        patch.setenv("CLOSES", "1")
+        broken = finbench_process(*run)
+    assert (broken.returncode, "Traceback" in broken.stderr) == (1, False), broken.stderr
+    told = (
+        "finbench: native code aborted the process; what was finished is in out, --resume goes on"
+    )
+    assert told in broken.stderr.splitlines()
+    assert finbench("score", "out").returncode == 0
+    done = finbench_process(*run, "--resume")
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    lines = (tmp_path / "out/episodes.jsonl").read_text().splitlines()
+    records = {record["id"]: record for record in map(json.loads, lines)}
+    assert len(lines) == len(records) == 8
+    assert {id_: record["error"] for id_, record in records.items() if record["error"]} == {
+        "starter_0": "agent: faulty.py:15: RuntimeError: the event loop is shared and ends with "
+        "its command; don't stop it",
+        "starter_1": "agent: faulty.py:17: BaseExceptionGroup: both (2 sub-exceptions)",
+        "starter_2": "agent: faulty.py:19: Told: enough",
+        "starter_3": "agent: faulty.py:7: SystemExit: 0",
+    }
+
+
+def test_an_agent_whose_constructor_leaves_is_a_usage_error(tmp_path: Path) -> None:
+    source = "import sys\nclass Leaving:\n    def __init__(self):\n        sys.exit(0)\n"
+    (tmp_path / "leaving.py").write_text(source)
+    done = finbench("run", "starter", "--agent", "leaving:Leaving", "--upstream", "simulated")
+    assert done.returncode == 2
+    assert "agent leaving:Leaving: leaving.py:4: SystemExit: 0" in done.stderr
+
+
+def test_a_judge_that_leaves_fails_on_its_episodes_only(tmp_path: Path) -> None:
+    (tmp_path / "leaver.py").write_text(
+        "import sys\nclass Leaver:\n    name = 'leaver'\n"
+        "    async def judge(self, record):\n"
+        "        if record.id != 'starter_0':\n"
+        "            raise BaseExceptionGroup('both', [SystemExit(0), KeyboardInterrupt()])\n"
+        "        sys.exit(0)\n"
+    )
+    run = ("run", "starter", "--upstream", "simulated", "--episodes", "3", "--out", "out")
+    assert finbench(*run).returncode == 0
+    scored = finbench("score", "out", "--judge", "leaver:Leaver", "--out", "judged")
+    assert scored.returncode == 1
+    assert "the judge failed in all 3 episodes; the first: leaver.py:7: SystemE" in scored.stderr
+    lines = (tmp_path / "judged" / "episodes.jsonl").read_text().splitlines()
+    assert sum('"error":"leaver.py:6: BaseExceptionGroup: both' in line for line in lines) == 2
+
+
 def pending(process: int) -> bool:
     """Whether a signal was sent to a process and not delivered yet."""
     status = Path(f"/proc/{process}/status").read_text()

@@ -1,7 +1,9 @@
 """What `--engine ray` refuses, before any process of Ray starts."""
 
+import socketserver
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,30 @@ def test_what_can_not_be_right_on_ray_is_refused(
     assert done.returncode == 1, done.stderr
     assert why in done.stderr
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"), [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "ConnectionError"), (b"", "Timeout")]
+)
+def test_what_listens_and_is_no_cluster_is_told_within_seconds(
+    reply: bytes, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(reply)
+            while self.request.recv(100):
+                pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        done = finbench(*RUN, "--upstream", "simulated")
+        server.shutdown()
+    said = f"no Ray cluster answers at {address}, which RAY_ADDRESS names: {why}"
+    assert (done.returncode, said in done.stderr) == (1, True), done.stderr
 
 
 def test_options_of_the_engine_are_for_it_only() -> None:

@@ -487,6 +487,36 @@ def test_an_export_never_takes_the_place_of_its_run(form: str, made: Path) -> No
     assert {file.name: file.read_bytes() for file in made.iterdir()} == before
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_export_never_takes_the_place_of_another_run(
+    form: str, made: Path, tmp_path: Path
+) -> None:
+    other = write(tmp_path / "other", episodes())
+    (tmp_path / "link.jsonl").symlink_to(other / "episodes.jsonl")
+    (tmp_path / "market").mkdir()
+    (tmp_path / "market" / "jnj.json").write_text("{}")
+    before = {file.name: file.read_bytes() for file in other.iterdir()}
+    for out in (other / "episodes.jsonl", other / "abandoned.jsonl", tmp_path / "link.jsonl"):
+        done = export(made, form, out, "--force")
+        assert (done.exit_code, "is a file of another run" in done.output) == (2, True)
+    for out in (other, tmp_path / "market"):
+        assert export(made, form, out, "--force").exit_code == 1
+    assert {file.name: file.read_bytes() for file in other.iterdir()} == before
+    assert (tmp_path / "market" / "jnj.json").exists()
+
+
+def test_what_is_simulated_is_said_and_stands_in_the_export(run: Path, tmp_path: Path) -> None:
+    said = "answers are simulated, so no figure tells of real tools; the agent is scripted, so none"
+    tables = exported(run, "parquet", tmp_path / "tables")
+    metadata = parquet.read_schema(tables / "calls.parquet").metadata
+    assert metadata[b"finport.simulated"].decode().startswith(said)
+    done = export(run, "openinference", tmp_path / "spans.jsonl")
+    assert done.stderr.startswith(f"finbench: {run}: {said}")
+    (resource, *_) = lines(tmp_path / "spans.jsonl")[0]["resourceSpans"]
+    attributes = {one["key"]: one["value"] for one in resource["resource"]["attributes"]}
+    assert attributes["finport.simulated"]["stringValue"].startswith(said)
+
+
 def test_wrong_places_are_told_with_exit_code_1(made: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for form in FORMATS:

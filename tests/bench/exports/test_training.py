@@ -178,6 +178,20 @@ async def test_a_conversation_is_what_the_model_was_sent_and_said(
 
 
 @pytest.mark.anyio
+async def test_what_is_simulated_is_said_and_stands_beside_the_data(
+    played: tuple[Played, Played], tmp_path: Path
+) -> None:
+    runs, out = [str(made.folder) for made in played], tmp_path / "sft"
+    for options in ((), ("--force",)):
+        done = finbench("export", *runs, "--format", "sft", "--out", str(out), *options)
+        assert done.returncode == 0, done.stderr
+    said = "answers are simulated, so no figure tells of real tools"
+    assert done.stderr == "".join(f"finbench: {run}: {said}\n" for run in runs)
+    card = (out / "README.md").read_text()
+    assert card == f"# Simulated training data\n\n- in 2 of 2 runs: {said}\n"
+
+
+@pytest.mark.anyio
 async def test_calls_and_results_have_the_form_of_chat_templates(
     played: tuple[Played, Played], tmp_path: Path
 ) -> None:
@@ -437,8 +451,10 @@ def test_a_folder_is_replaced_on_demand_and_what_is_no_folder_never(tmp_path: Pa
     (tmp_path / "out" / "test.jsonl").touch()  # an earlier export had it
     assert code(tmp_path / "out", "--force") == 0
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["train.jsonl"]
-    (tmp_path / "out" / "notes.txt").touch()
-    assert code(tmp_path / "out", "--force") == 1
+    for theirs in ("README.md", "questions.jsonl"):
+        (tmp_path / "out" / theirs).write_text("mine")
+        assert code(tmp_path / "out", "--force") == 1
+        (tmp_path / "out" / theirs).unlink()
     os.mkfifo(tmp_path / "pipe")
     assert code(tmp_path / "pipe", "--force") == 1
     assert (tmp_path / "pipe").is_fifo()

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -17,7 +16,7 @@ from bench.suites import load_suite
 from bench.suites.suite import SuiteError
 from tests.support.checkout import INVESTORBENCH
 from tests.support.commands import FINPORT, finbench, finbench_in
-from tests.support.markets import DAYS, day, write_market
+from tests.support.markets import DAYS, day, interrupted, timeless, write_market
 
 needs_data = pytest.mark.skipif(not INVESTORBENCH.exists(), reason="../shared has no InvestorBench")
 
@@ -294,38 +293,33 @@ def test_decisions_that_are_none_name_the_line(
     assert "--dataset" in without.stderr
 
 
-def interrupted(folder: Path, calls: int) -> None:
-    """Make a run's files what a kill would have left after so many calls of each episode."""
-    kept, seen = [], Counter[str]()
-    for line in (folder / "calls.jsonl").read_text().splitlines():
-        episode = json.loads(line)["episode"]
-        seen[episode] += 1
-        if seen[episode] <= calls:
-            kept.append(line)
-    (folder / "calls.jsonl").write_text("".join(f"{line}\n" for line in kept))
-    (folder / "episodes.jsonl").write_text("")
-    (folder / "metrics.json").unlink()
-
-
-@pytest.mark.parametrize("calls", [1, 2, 3, 11, 14, 22])
-def test_a_killed_run_goes_on_from_the_last_finished_day(
+@pytest.mark.parametrize("calls", [1, 2, 3, 11, 14, 22, 25])
+def test_a_killed_run_goes_on_from_the_last_finished_day_and_lacks_nothing(
     market: Path, tmp_path: Path, calls: int
 ) -> None:
     whole = run(market, tmp_path / "run", "--agent", "momentum")
+    before = timeless(tmp_path / "run")
     interrupted(tmp_path / "run", calls)
     found = run(market, tmp_path / "run", "--agent", "momentum", "--resume", "--accept-changes")
-    for name in ("episodes", "passed", "CR", "SR", "MDD", "AV", "breakdown"):
+    for name in ("episodes", "passed", "CR", "SR", "MDD", "AV", "breakdown", "usage", "tool_use"):
         assert found[name] == whole[name]
+    assert timeless(tmp_path / "run") == before
     about = json.loads((tmp_path / "run/run.json").read_text())
-    assert about.get("gone_on", {}).get("begun_again", 0) == 0
-    for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines():
-        episode = json.loads(line)
-        trades = [c for c in episode["tool_calls"] if c["tool_name"] == "market_trade"]
-        assert [c["ok"] for c in trades] == [True] * len(trades)
-        assert len(trades) == DAYS * len(episode["id"].split("+")), "each day counts once"
-        observed = [c for c in episode["tool_calls"] if c["tool_name"] == "market_observe"]
-        finished = (calls - 1) // (1 + len(trades) // DAYS)
-        assert len(observed) == DAYS - finished, "finished days are not decided again"
+    gone_on = about.get("gone_on", {"calls": 0, "begun_again": 0})
+    trades = 2 * ((calls - 1) // 2) + 2 * ((calls - 1) // 3)  # the third task has two assets
+    assert (gone_on["calls"], gone_on["begun_again"]) == (trades, 0)
+
+
+def test_a_run_that_is_killed_twice_lacks_nothing(market: Path, tmp_path: Path) -> None:
+    run(market, tmp_path / "run", "--agent", "momentum")
+    before = timeless(tmp_path / "run")
+    interrupted(tmp_path / "run", 5)
+    run(market, tmp_path / "run", "--agent", "momentum", "--resume", "--accept-changes")
+    (tmp_path / "run/episodes.jsonl").write_text("")  # as if their records had not been written
+    with (tmp_path / "run/checkpoints.jsonl").open("ab") as file:
+        file.truncate(file.tell() - 30)
+    run(market, tmp_path / "run", "--agent", "momentum", "--resume", "--accept-changes")
+    assert timeless(tmp_path / "run") == before
 
 
 def test_an_agent_that_can_not_begin_in_the_middle_begins_again(
