@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from bench.drift.snapshots.alignment import Alignment, align
 from bench.drift.snapshots.records import MISSING, Records
+from cache.row import RowHead
 
 MAX_CELLS: Final = 50_000
 """The most cells of a field that are kept of each snapshot; those of further calls are left out."""
 
-MAX_FIELDS_POOLED: Final = 5_000
-"""The most fields of a tool, over all its calls."""
+MAX_FIELDS_POOLED, MAX_CELLS_POOLED = 20_000, 10_000_000
+"""The most fields of a tool, over all its calls, and the most cells of both snapshots in them."""
 
 MAX_EXAMPLES: Final = 3
 """Compared calls that are kept whole, to find columns with another name."""
@@ -65,18 +66,21 @@ class Pair:
 
 
 class Pool:
-    """Gathers the compared calls of one tool. `is_whole` says whether all that they hold was read,
-    so that a field which is not there is gone.
+    """Gathers the compared calls of one tool. `in_part` holds the keys of those of which not all
+    was read; if there is none, a field which is not there is gone.
     """
 
     def __init__(self) -> None:
         self.fields: dict[tuple[str, str], FieldPool] = {}
         self.pairs: dict[str, list[Pair]] = {}
         self.calls = 0
-        self.is_whole = True
+        self.in_part: set[bytes] = set()
+        self._cells = 0
 
-    def add(self, before: Mapping[str, Records], after: Mapping[str, Records]) -> Iterator[Pair]:
-        """Add the answers to one call; returns the places that both have."""
+    def add(
+        self, call: RowHead, before: Mapping[str, Records], after: Mapping[str, Records]
+    ) -> Iterator[Pair]:
+        """Add the answers to one call, given as before; returns the places that both have."""
         self.calls += 1
         for place, a in before.items():
             b = after.get(place)
@@ -91,16 +95,17 @@ class Pool:
             if len(kept) < MAX_EXAMPLES:
                 kept.append(pair)
             for name in dict.fromkeys((*a.fields, *b.fields)):
-                self._add_field(name, pair)
+                if not self._add_field(name, pair):
+                    self.in_part.add(call.key)
             yield pair
 
-    def _add_field(self, name: str, pair: Pair) -> None:
+    def _add_field(self, name: str, pair: Pair) -> bool:
+        """Returns whether there was room for the field."""
         a, b, alignment = pair.before, pair.after, pair.alignment
         pool = self.fields.get((a.place, name))
         if pool is None:
             if len(self.fields) >= MAX_FIELDS_POOLED:
-                self.is_whole = False
-                return
+                return False
             pool = self.fields[a.place, name] = FieldPool(a.place, name)
         before, after = a.fields.get(name), b.fields.get(name)
         has_before = before is not None and _is_there(before)
@@ -109,12 +114,16 @@ class Pool:
         pool.calls_before += has_before
         pool.calls_after += has_after
         pool.calls_lost += has_before and not has_after
+        if self._cells >= MAX_CELLS_POOLED:
+            return True
         if len(pool.before) < MAX_CELLS:
             pool.before += before or [MISSING] * a.rows
+            self._cells += a.rows
         if len(pool.after) < MAX_CELLS:
             pool.after += after or [MISSING] * b.rows
+            self._cells += b.rows
         if before is None or after is None or alignment is None or len(pool.pairs) > MAX_CELLS:
-            return
+            return True
         cells = [(before[i], after[j]) for i, j in alignment.pairs]
         pool.pairs += cells
         if alignment.dated and alignment.date is not None:
@@ -127,6 +136,7 @@ class Pool:
                     pool.past.append(cell)
                     pool.past_dates.append(dates[i])
             pool.newer += [after[n] for n, date in enumerate(later) if date > newest]
+        return True
 
 
 def _is_there(cells: Sequence[Any]) -> bool:

@@ -30,7 +30,12 @@ NULLS: Final = frozenset(
 )
 """Texts that upstreams write where a value is missing."""
 
-MAX_DEPTH, MAX_FIELDS, MAX_ROWS = 12, 1_000, 200_000
+MAX_DEPTH, MAX_FIELDS, MAX_ROWS = 12, 10_000, 200_000
+
+MAX_CELLS: Final = 20_000_000
+"""Cells of an answer, also of records that lack the field. A dense table has fewer, because a row
+of a snapshot has 32 MiB at most.
+"""
 
 
 class _Own(str):
@@ -103,18 +108,19 @@ def read(entry: Entry) -> dict[str, Records]:
     reader.add("", rows)
     table = reader.places[""]
     # Also the columns of an empty table, and those whose cells are all lists.
+    objects = {name.partition(".")[0] for name in table.fields if "." in name}
     for name in map(inner, entry.columns):
-        if len(table.fields) >= MAX_FIELDS:
-            break
-        if name not in table.fields and not any(f.startswith(f"{name}.") for f in table.fields):
-            table.fields[name] = [None] * table.rows
+        if name not in table.fields and name not in objects:
+            reader.set(table, name, [None] * table.rows)
     return reader.places
 
 
 def is_whole(places: Mapping[str, Records]) -> bool:
-    """Whether nothing of an answer was left out because of `MAX_FIELDS` or `MAX_ROWS`."""
-    fields = sum(len(records.fields) for records in places.values())
-    return fields < MAX_FIELDS and sum(records.rows for records in places.values()) < MAX_ROWS
+    """Whether nothing of an answer was left out for one of the bounds, as far as that shows."""
+    sizes = [(len(records.fields), records.rows) for records in places.values()]
+    fields, rows = (sum(side) for side in zip(*sizes, strict=True))
+    cells = sum(size[0] * size[1] for size in sizes) + max(size[1] for size in sizes)
+    return fields < MAX_FIELDS and rows < MAX_ROWS and cells <= MAX_CELLS
 
 
 def is_empty(places: Mapping[str, Records]) -> bool:
@@ -197,7 +203,7 @@ _JSON: Final[Mapping[type, str]] = {
 class _Reader:
     def __init__(self) -> None:
         self.places: dict[str, Records] = {}
-        self._fields = self._rows = 0
+        self._fields = self._rows = self._cells = 0
 
     def add(self, place: str, items: Sequence[Any], depth: int = 0) -> None:
         items = items[: MAX_ROWS - self._rows]
@@ -207,6 +213,7 @@ class _Reader:
         if not items:
             return
         self._rows += len(items)
+        self._cells += len(items) * len(records.fields)
         for column in records.fields.values():
             column.extend([MISSING] * len(items))
         records.rows += len(items)
@@ -215,7 +222,7 @@ class _Reader:
         if all(type(item) is dict for item in items):
             self._add_objects(records, "", items, depth)
         else:
-            self._set(records, "", [c for c in items if type(c) not in (dict, list)])
+            self.set(records, "", [c for c in items if type(c) not in (dict, list)])
 
     def _add_objects(self, records: Records, prefix: str, items: Sequence[Any], depth: int) -> None:
         names = dict.fromkeys(name for item in items if type(item) is dict for name in item)
@@ -227,7 +234,7 @@ class _Reader:
         kinds = {*map(type, cells)}
         if depth >= MAX_DEPTH:  # what is deeper is not read, but it is there
             cells = [{} if type(c) is dict else [] if type(c) is list else c for c in cells]
-            self._set(records, name, cells)
+            self.set(records, name, cells)
             return
         if dict in kinds:
             objects = [cell for cell in cells if type(cell) is dict]
@@ -238,25 +245,26 @@ class _Reader:
                     for key, value in cell.items()
                 ]
                 self.add(f"{records.path(name)}.{KEY}", keyed, depth + 1)
-                self._set(records, f"{name}.{KEY}", _presence(cells, dict))
+                self.set(records, f"{name}.{KEY}", _presence(cells, dict))
             else:
                 self._add_objects(records, f"{name}.", cells, depth + 1)
         if list in kinds:
             inner = [value for cell in cells if type(cell) is list for value in cell]
             self.add(f"{records.path(name)}[]", inner, depth + 1)
-            self._set(records, f"{name}[]", _presence(cells, list))
+            self.set(records, f"{name}[]", _presence(cells, list))
         if kinds - {dict, list}:
             plain = [None if type(c) in (dict, list) else c for c in cells]
             if kinds & {dict, list} and all(is_null(cell) for cell in plain):
                 return
-            self._set(records, name, plain)
+            self.set(records, name, plain)
 
-    def _set(self, records: Records, name: str, cells: list[Any]) -> None:
+    def set(self, records: Records, name: str, cells: list[Any]) -> None:
         """The cells of the newest records; those before them lack the field."""
         if name not in records.fields:
-            if self._fields >= MAX_FIELDS:
+            if self._fields >= MAX_FIELDS or self._cells + records.rows > MAX_CELLS:
                 return
             self._fields += 1
+            self._cells += records.rows
             records.fields[name] = [MISSING] * records.rows
         if cells:
             records.fields[name][-len(cells) :] = cells

@@ -133,15 +133,14 @@ class _Answers:
                 continue
             old, new = read(first), read(second)
             if not (is_whole(old) and is_whole(new)):
-                pool.is_whole = False
-                self._result.in_part += 1
+                pool.in_part.add(a.key)
             if self._check_empty(old, new):
                 if first.rows == second.rows == 0:
                     without_rows.append((first.columns or (), second.columns or ()))
                 continue
             is_table = first.columns is not None
             self._check_stale(a, b, old, new)
-            for pair in pool.add(old, new):
+            for pair in pool.add(a, old, new):
                 gaps |= check_gap([pair], self._report)
                 check_row_order(pair, self._report)
                 sizes.setdefault(pair.before.place, []).append(sizes_of(pair))
@@ -164,8 +163,9 @@ class _Answers:
         }
         if not pool.calls:
             check_bare_columns(without_rows, self._report)
+        self._result.in_part = len(pool.in_part)
         if pool.calls:
-            if pool.is_whole:
+            if not pool.in_part:
                 (check_columns if is_table else check_paths)(pool, self._report)
             for each in pool.fields.values():
                 if each.calls_before and each.calls_after and each.before and each.after:
