@@ -8,6 +8,8 @@ from bench.drift.snapshots.alignment import Alignment, align
 from bench.drift.snapshots.records import MISSING, Records
 from cache.row import RowHead
 
+DAY_S: Final = 86_400.0
+
 MAX_CELLS: Final = 50_000
 """The most cells of a field that are kept of each snapshot; those of further calls are left out."""
 
@@ -22,7 +24,7 @@ MAX_EXAMPLES: Final = 3
 class FieldPool:
     """One field over all compared calls. `before` and `after` hold all cells, of answers that have
     the field's list of records. `pairs` holds the cells of records that belong together, `past`
-    those of them whose date is not the newest one before.
+    those of them whose date had passed and is not the newest one before.
 
     `calls` counts calls whose answers have the list of records in both snapshots; `calls_before`
     and `calls_after` those in which a record has the field.
@@ -44,10 +46,17 @@ class FieldPool:
     calls_after: int = 0
     calls_lost: int = 0
     dated: bool = False
+    counted: bool = False
+    """Whether the records of a call only belong together by their place in the list."""
 
     @property
     def path(self) -> str:
         return ".".join(filter(None, (self.place, self.name)))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each answer has one record, and the two of a call belong together."""
+        return len(self.before) == len(self.after) == len(self.pairs) == self.calls
 
     def past_around(self, place: int) -> tuple[list[float], list[tuple[Any, Any]]]:
         """The dates and the cells of the call whose records in `past` include that place."""
@@ -81,6 +90,7 @@ class Pool:
         self, call: RowHead, before: Mapping[str, Records], after: Mapping[str, Records]
     ) -> Iterator[Pair]:
         """Add the answers to one call, given as before; returns the places that both have."""
+        asked = {*map(str, call.arguments.values())}
         self.calls += 1
         for place, a in before.items():
             b = after.get(place)
@@ -89,7 +99,7 @@ class Pool:
             if not (a.rows and b.rows):
                 yield Pair(a, b, None)
                 continue
-            alignment = align(a, b)
+            alignment = align(a, b, asked, call.recorded_at - DAY_S)
             pair = Pair(a, b, alignment)
             kept = self.pairs.setdefault(place, [])
             if len(kept) < MAX_EXAMPLES:
@@ -124,15 +134,19 @@ class Pool:
             self._cells += b.rows
         if before is None or after is None or alignment is None or len(pool.pairs) > MAX_CELLS:
             return True
+        if name in a.counters or (alignment.moved_s and name == alignment.date):
+            return True  # it says nothing of the records, or all is said
         cells = [(before[i], after[j]) for i, j in alignment.pairs]
         pool.pairs += cells
+        pool.counted |= alignment.counted
         if alignment.dated and alignment.date is not None:
             pool.dated = True
             dates, later = a.dates[alignment.date], b.dates[alignment.date]
             newest = max(dates)
+            until = min(newest, alignment.until)
             pool.past_starts.append(len(pool.past))
             for (i, _), cell in zip(alignment.pairs, cells, strict=True):
-                if dates[i] < newest:
+                if dates[i] < until:
                     pool.past.append(cell)
                     pool.past_dates.append(dates[i])
             pool.newer += [after[n] for n, date in enumerate(later) if date > newest]

@@ -56,6 +56,9 @@ _SAMPLE: Final = 200
 _LONGEST_DATE: Final = 64
 _DATA_KEY = re.compile(r"\d+(?:[-/.:T ]\d+)*Z?")
 _CODE_KEY = re.compile(r"[A-Z0-9][A-Z0-9.=^-]{1,11}")
+_COUNTER = re.compile(
+    r"(?i)(?:^|[_. ])(?:id|key|index|idx|no|num|number|position|rank|row)$|序号$|排名$|名次$|编号$"
+)
 _CODES = 5
 _CODE = re.compile("0[0-9]")  # as in 000001
 _BEGINS_NUMBER = frozenset("0123456789+-.,")
@@ -79,6 +82,11 @@ class Records:
         """The fields whose cells are all dates, as numbers that can be compared in one field."""
         found = ((name, _dates(name, cells)) for name, cells in self.fields.items())
         return {name: dates for name, dates in found if dates is not None}
+
+    @cached_property
+    def counters(self) -> frozenset[str]:
+        """The fields that, by their names and cells, only number the records from 0 or 1 on."""
+        return frozenset(name for name, cells in self.fields.items() if _counts(name, cells))
 
 
 def shown(path: str) -> str:
@@ -293,6 +301,12 @@ def _holds_data(value: Mapping[str, Any]) -> bool:
         return True
     codes = len(value) >= _CODES and all(map(_CODE_KEY.fullmatch, value))
     return codes and len({*map(type, value.values())}) == 1
+
+
+def _counts(name: str, cells: Sequence[Any]) -> bool:
+    named = name == KEY or _COUNTER.search(shown(last_name(name)))
+    first = number(cells[0]) if named and len(cells) > 2 else None
+    return first in (0, 1) and all(number(cell) == first + n for n, cell in enumerate(cells))
 
 
 def _dates(name: str, cells: Sequence[Any]) -> list[float] | None:

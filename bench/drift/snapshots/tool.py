@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from bench.drift.finding import Level
-from bench.drift.snapshots.pool import FieldPool, Pool
+from bench.drift.snapshots.pool import DAY_S, FieldPool, Pool
 from bench.drift.snapshots.records import Records, is_empty, is_null, is_whole, read
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.shape_checks import (
@@ -19,10 +19,10 @@ from bench.drift.snapshots.shape_checks import (
 )
 from bench.drift.snapshots.statistics import middle
 from bench.drift.snapshots.time_checks import (
-    DAY_S,
     LATE_DAYS,
     Sizes,
     check_gap,
+    check_moved_dates,
     check_rows,
     check_stale,
     newest,
@@ -142,6 +142,7 @@ class _Answers:
             self._check_stale(a, b, old, new)
             for pair in pool.add(a, old, new):
                 gaps |= check_gap([pair], self._report)
+                check_moved_dates(pair, self._report)
                 check_row_order(pair, self._report)
                 sizes.setdefault(pair.before.place, []).append(sizes_of(pair))
         if self._emptied:
@@ -204,7 +205,7 @@ def _check_values(field: FieldPool, resized: bool, report: Report) -> None:
     """Compare the values of a field. Where far more or fewer records are there, these are others,
     and so may be the distribution of their values.
     """
-    if field.before is field.after or field.before == field.after:
+    if field.before == field.after and all(a == b for a, b in field.pairs):
         return
     if all(cell is True or is_null(cell) for cell in field.before) and field.name.endswith("[]"):
         return  # whether an array is there is a matter of paths

@@ -98,6 +98,29 @@ def renamed(rows: list[dict[str, Any]], old: str, new: str) -> list[dict[str, An
     return [{new if name == old else name: cell for name, cell in row.items()} for row in rows]
 
 
+def moved(
+    rows: list[dict[str, Any]], by: int, of: str = "date", place: int = 0
+) -> list[dict[str, Any]]:
+    """Dates so many days later, from the record at `place` on."""
+    return [
+        {**row, of: str(date.fromisoformat(row[of]) + timedelta(by if n >= place else 0))}
+        for n, row in enumerate(rows)
+    ]
+
+
+def listed(count: int = 60) -> list[dict[str, Any]]:
+    """Stocks, each with its first day and first price, and a price that moves."""
+    first = [str(date(2020, 1, 1) + timedelta(37 * n)) for n in range(count)]
+    return [
+        {**row, "listed": day, "issue price": luck(day).lognormvariate(3, 0.5)}
+        for row, day in zip(market(count), first, strict=True)
+    ]
+
+
+def ranked(rows: list[dict[str, Any]], name: str = "序号") -> list[dict[str, Any]]:
+    return [{name: n, **row} for n, row in enumerate(rows, 1)]
+
+
 def reports(count: int, with_image: float, seed: str = "a") -> dict[str, Any]:
     """News, of which a share has an image."""
     chance = luck(seed)
@@ -112,6 +135,7 @@ def probes(make: Callable[..., Answer], *milliseconds: float) -> list[Answer]:
     return [make(probe=n, ms=ms) for n, ms in enumerate(milliseconds)]
 
 
+QUOTE = {"symbol": "A", "currency": "USD", "price": 12.5, "bid": 12.4, "asOf": "2026-06-29"}
 PRICE = {"symbol": "A", "price": 1.5, "more": {"bid": 1.4, "ask": 1.6}}
 UP = ErrorCode.UPSTREAM_ERROR
 
@@ -520,6 +544,50 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [table(each(history(), lambda row: {"close": round(row["close"], 1)}))],
         [],
     ),
+    "dates moved by a day": (
+        [table(history())],
+        [table(moved(history(), 1))],
+        [("WARN", "restated", "date", FIRST, days(60, 1)[0])],
+    ),
+    "dates of three days moved by a day": (
+        [table(without(history(3), "volume"))],
+        [table(moved(without(history(3), "volume"), 1))],
+        [("WARN", "restated", "close", ..., ...)],
+    ),
+    "dates of weeks moved by a day, and one value": (
+        [table(history(120)[::7])],
+        [table(moved([*history(120)[::7][:-1], {**history()[-1], "close": 1.5}], -1))],
+        [("WARN", "restated", "date", ..., ...)],
+    ),
+    "dates of a chart moved by a day": (
+        [document({"history": {row["date"]: {"close": row["close"]} for row in history()}})],
+        [
+            document(
+                {"history": {row["date"]: {"close": row["close"]} for row in moved(history(), -1)}}
+            )
+        ],
+        [("WARN", "restated", "history.*.*", FIRST, days(60, -1)[0])],
+    ),
+    "first days moved by a day": (
+        [table(listed())],
+        [table(moved(listed(), -1, "listed"))],
+        [("WARN", "restated", "listed", "2020-01-01", "2019-12-31")],
+    ),
+    "days to come moved with today": (
+        [document([{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 40))])],
+        [document([{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 41))])],
+        [],
+    ),
+    "one in ten first days is another": (
+        [table(listed())],
+        [table(moved(listed(), 1, "listed", 54))],
+        [],
+    ),
+    "numbers of rows in a window that rolled on": (
+        [table(ranked(history()))],
+        [table(ranked(history(60, 10)))],
+        [],
+    ),
     "bars of a chart by date": (
         [document({"history": {row["date"]: {"close": row["close"]} for row in history()}})],
         [
@@ -575,6 +643,21 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     ),
     DAILY[1]: ([table(history())], [table(history(60, 28), at=LATER)], []),
     DAILY[2]: ([table(history(60, -60))], [table(history(60, -60), at=LATER)], []),
+    "a quote of another year": (
+        [document(QUOTE)],
+        [document(QUOTE | {"asOf": "2019-01-02"})],
+        [("WARN", "stale", "asOf", "2026-06-29", "2019-01-02")],
+    ),
+    "a history of another year": (
+        [table(history())],
+        [table(history(60, -900))],
+        [("WARN", "stale", "date", LAST, days(60, -900)[-1])],
+    ),
+    "a quote of the day before": (
+        [document(QUOTE)],
+        [document(QUOTE | {"asOf": "2026-06-28"})],
+        [],
+    ),
     # names with marks of a path, and without a letter
     "a path with a dot": (
         [document({"Meta Data": {"1. Information": "a", "2. Symbol": "b"}})],
