@@ -31,7 +31,10 @@ from bench.drift.snapshots.time_checks import (
 from bench.drift.snapshots.value_checks import (
     check_categories,
     check_distribution,
+    check_identity,
+    check_invalid,
     check_nulls,
+    check_permuted,
     check_restated,
     check_unit,
 )
@@ -210,12 +213,16 @@ def _check_values(field: FieldPool, resized: bool, report: Report) -> None:
     if all(cell is True or is_null(cell) for cell in field.before) and field.name.endswith("[]"):
         return  # whether an array is there is a matter of paths
     nothing_left = check_nulls(field, report)
-    if nothing_left or check_type(field, report) or check_unit(field, report):
+    if nothing_left or any(check(field, report) for check in _ONE_CAUSE):
         return
     if resized:
         check_restated(field, report)
     elif not (check_categories(field, report) or check_restated(field, report)):
         check_distribution(field, report)
+
+
+_ONE_CAUSE: Final = (check_type, check_invalid, check_unit, check_identity, check_permuted)
+"""Checks of values of which the first that finds something explains what changed."""
 
 
 def _check_status(calls: Sequence[tuple[RowHead, RowHead]], report: Report) -> None:

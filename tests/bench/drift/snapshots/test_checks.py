@@ -117,6 +117,14 @@ def listed(count: int = 60) -> list[dict[str, Any]]:
     ]
 
 
+def shuffled(rows: list[dict[str, Any]], name: str, share: float = 1.0) -> list[dict[str, Any]]:
+    """Values of a column of which a share stands in another record."""
+    chosen = rows[: int(share * len(rows))]
+    cells = [row[name] for row in chosen]
+    luck(name).shuffle(cells)
+    return [{**row, name: c} for row, c in zip(chosen, cells, strict=True)] + rows[len(chosen) :]
+
+
 def ranked(rows: list[dict[str, Any]], name: str = "序号") -> list[dict[str, Any]]:
     return [{name: n, **row} for n, row in enumerate(rows, 1)]
 
@@ -408,6 +416,20 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [table(changes(-3.0, "b", 2.6))],
         [],
     ),
+    "another currency": (
+        [document(QUOTE)],
+        [document(QUOTE | {"currency": "CNY", "price": 88.1, "bid": 88.0})],
+        [("ERR", "unit_changed", "currency", "USD", "CNY")],
+    ),
+    "another unit in words, of some records": (
+        [table(each(market(), lambda _: {"unit": "kg"}))],
+        [
+            table(
+                each(market(), lambda row: {"unit": "lb" if row["code"] < "600010" else "kg"}),
+            )
+        ],
+        [("WARN", "unit_changed", "unit", "kg", "lb")],
+    ),
     "a split by ten": (
         [table(history())],
         [table(each(history(), lambda row: {"close": round(row["close"] / 10, 4)}))],
@@ -450,6 +472,104 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     "numbers of news rise": (
         [document([{"id": n, "score": 1} for n in range(100, 140)])],
         [document([{"id": n, "score": 1} for n in range(900, 940)])],
+        [],
+    ),
+    # identity_changed
+    "another symbol": (
+        [document(QUOTE)],
+        [document(QUOTE | {"symbol": "B", "price": 88.1, "bid": 88.0})],
+        [("WARN", "identity_changed", "symbol", "A", "B")],
+    ),
+    "a list of one record that was asked for": (
+        [document({"data": [QUOTE]}, probe="A")],
+        [document({"data": [QUOTE | {"symbol": "B", "price": 0}]}, probe="A")],
+        [
+            ("WARN", "identity_changed", "data[].symbol", "A", "B"),
+            ("WARN", "invalid", "data[].price", 12.5, 0),
+        ],
+    ),
+    "a list of the newest record": (
+        [document({"data": [QUOTE]})],
+        [document({"data": [QUOTE | {"symbol": "B", "price": 88.1}]})],
+        [],
+    ),
+    # invalid
+    "a third is 0": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(seed="b"),
+                    lambda row: {"price": row["price"] if row["code"] > "600019" else 0},
+                )
+            )
+        ],
+        [("WARN", "invalid", "price", 0.0, 0.3333)],
+    ),
+    "a third of the past is -1": (
+        [table(history())],
+        [
+            table(
+                each(
+                    history(),
+                    lambda row: {"close": row["close"] if row["date"] > days(60)[19] else -1},
+                )
+            )
+        ],
+        [("WARN", "invalid", "close", 0.0, ...)],
+    ),
+    "new dates are -999": (
+        [table(history())],
+        [table([*history(), *each(history(10, 10), lambda _: {"volume": -999})])],
+        [("WARN", "invalid", "volume", 0.0, 1.0)],
+    ),
+    "some are 0, as some were": (
+        [table(each(market(), lambda row: {"lots": int(row["code"]) % 7}))],
+        [table(each(market(seed="b"), lambda row: {"lots": int(row["code"]) % 3}))],
+        [],
+    ),
+    "two prices are 0": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(seed="b"),
+                    lambda row: {"price": row["price"] if row["code"] > "600001" else 0},
+                )
+            )
+        ],
+        [],
+    ),
+    "a price below 0": (
+        [document(QUOTE)],
+        [document(QUOTE | {"price": -12.5})],
+        [("WARN", "invalid", "price", 12.5, -12.5)],
+    ),
+    "nobody bids": ([document(QUOTE)], [document(QUOTE | {"bid": 0})], []),
+    # permuted
+    "values of other codes": (
+        [table(each(market(), lambda row: {"size": int(row["price"] * 1e6)}))],
+        [table(shuffled(each(market(), lambda row: {"size": int(row["price"] * 1e6)}), "size"))],
+        [("WARN", "permuted", "size", ..., ...)],
+    ),
+    "codes of other values": (
+        [table(without(market(), "industry"))],
+        [table(shuffled(without(market(), "industry"), "code"))],
+        [("WARN", "permuted", "price", ..., ...)],
+    ),
+    "a third of the prices moved, and of other codes": (
+        [table(market(90))],
+        [table(shuffled(market(90, 1.1, "b"), "price", 1 / 3))],
+        [("WARN", "permuted", "price", ..., ...)],
+    ),
+    "ranks of other codes": (
+        [table(ranked(market(), "place"))],
+        [table(shuffled(ranked(market(seed="b"), "place"), "place"))],
+        [],
+    ),
+    "names at other places of a list": (
+        [table([{"id": n, "name": f"name {n}", "size": 7**n} for n in range(1, 20)])],
+        [table([{"id": n, "name": f"name {20 - n}", "size": 7 ** (20 - n)} for n in range(1, 20)])],
         [],
     ),
     # categories
