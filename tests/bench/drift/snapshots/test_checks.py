@@ -705,7 +705,7 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     ),
     "numbers of rows in a window that rolled on": (
         [table(ranked(history()))],
-        [table(ranked(history(60, 10)))],
+        [table(ranked(history(65, 10)))],
         [],
     ),
     "bars of a chart by date": (
