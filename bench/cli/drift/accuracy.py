@@ -22,8 +22,8 @@ from gateway.terminal import echo
 def accuracy(seed: int, out: Path | None, as_json: bool) -> None:
     """Plant drift in simulated snapshots and measure what `finbench drift diff` finds.
 
-    Both snapshots hold three calls of every tool. Drift of each check is planted in 30 tools, at
-    three strengths; 150 tools have only movement that is expected. Everything in them is simulated.
+    Both snapshots hold three calls of every tool. Drift of each kind is planted in 24 tools, at
+    three strengths; 120 tools have only movement that is expected. Everything in them is simulated.
     """
     try:
         with sigterm_interrupts():
@@ -66,6 +66,7 @@ def _measured(seed: int, out: Path | None) -> dict[str, Any]:
                 planted = [
                     {
                         "tool": item.tool,
+                        "kind": item.kind,
                         "check": item.check,
                         "strength": item.strength,
                         "columns": sorted(item.columns) if item.columns is not None else None,
@@ -87,11 +88,11 @@ def _show(measured: Mapping[str, Any]) -> None:
     from gateway.console import PlainConsole
 
     console = PlainConsole(narrowest=100)
-    table = table_of("check", "planted", "recall", *STRENGTHS, "precision", "wrong")
-    for row in measured["checks"]:
+    table = table_of("kind", "planted", "recall", *STRENGTHS, "precision", "wrong")
+    for row in measured["kinds"]:
         shares = (percent(row["recall_by_strength"][name]) for name in STRENGTHS)
         table.add_row(
-            *(row["check"], str(row["planted"]), percent(row["recall"]), *shares),
+            *(row["kind"], str(row["planted"]), percent(row["recall"]), *shares),
             *(percent(row["precision"]), str(row["wrong"])),
         )
     console.print(table)

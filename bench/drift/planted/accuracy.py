@@ -1,4 +1,4 @@
-"""Measures what the comparison finds of planted drift: precision and recall by check."""
+"""Measures what the comparison finds of planted drift: precision and recall by kind."""
 
 import asyncio
 import random
@@ -11,15 +11,15 @@ from typing import Any, Final
 import orjson
 
 from bench.drift.finding import Finding
-from bench.drift.planted.plants import PLANTS, STRENGTHS, Planted, can_have, plant
+from bench.drift.planted.plants import CHECK_OF, PLANTS, STRENGTHS, Planted, can_have, plant
 from bench.drift.planted.world import Answer, Simulated, simulate
 from cache import Entry, Recorder, Row
 from manifests import Catalog, Manifest
 
-EACH: Final = 30
-"""Tools in which drift of one check is planted, a third at each strength."""
+EACH: Final = 24
+"""Tools in which drift of one kind is planted, a third at each strength."""
 
-UNTOUCHED: Final = 150
+UNTOUCHED: Final = 120
 """Tools at least that have nothing but expected movement."""
 
 SIMULATED: Final = "simulated"
@@ -44,7 +44,7 @@ def make(
     untouched: int = UNTOUCHED,
     tools_of: int | None = None,
 ) -> World:
-    """Simulate all tools of the catalogue, or `tools_of` of them, and plant drift of each check in
+    """Simulate all tools of the catalogue, or `tools_of` of them, and plant drift of each kind in
     `each` of them, but in none of the first `untouched`.
     """
     luck = random.Random(seed)  # noqa: S311 - simulation
@@ -53,11 +53,11 @@ def make(
     free = [simulate(manifest, seed) for manifest in manifests[:tools_of]]
     tools, rest = free[:untouched], free[untouched:]
     planted = []
-    # the checks that few tools can have choose first
-    for check in sorted(PLANTS, key=lambda name: sum(can_have(tool, name) for tool in rest)):
-        chosen = [tool for tool in rest if can_have(tool, check)][:each]
+    # the kinds that few tools can have choose first
+    for kind in sorted(PLANTS, key=lambda name: sum(can_have(tool, name) for tool in rest)):
+        chosen = [tool for tool in rest if can_have(tool, kind)][:each]
         for place, tool in enumerate(chosen):
-            planted.append(plant(tool, check, place % len(STRENGTHS)))
+            planted.append(plant(tool, kind, place % len(STRENGTHS)))
         tools += chosen
         names = {tool.manifest.name for tool in chosen}
         rest = [tool for tool in rest if tool.manifest.name not in names]
@@ -98,8 +98,8 @@ def _row(manifest: Manifest, probe: int, answer: Answer) -> Row:
 
 
 def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
-    """Precision and recall by check, recall by strength, and what was found where nothing but
-    movement was expected.
+    """Precision and recall by kind, recall by strength, and what was found where nothing but
+    movement was expected. A wrong finding counts for every kind that its check is to find.
     """
     planted = {item.tool: item for item in world.planted}
     found: defaultdict[str, set[str]] = defaultdict(set)
@@ -108,24 +108,26 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
     for finding in findings:
         item = planted.get(finding.tool or "")
         if item is not None and _is_meant(finding, item):
-            right[finding.check] += 1
-            found[item.check].add(item.tool)
+            right[item.kind] += 1
+            found[item.kind].add(item.tool)
         else:
             wrong[finding.check] += 1
-            surprises.append({**finding.to_json(), "planted": item.check if item else None})
+            surprises.append({**finding.to_json(), "planted": item.kind if item else None})
     rows: list[dict[str, Any]] = []
-    for check in PLANTS:
-        items = [item for item in world.planted if item.check == check]
-        hits = [item for item in items if item.tool in found[check]]
+    for kind in PLANTS:
+        items = [item for item in world.planted if item.kind == kind]
+        hits = [item for item in items if item.tool in found[kind]]
+        check = CHECK_OF.get(kind, kind)
         of, hit = (Counter(item.strength for item in some) for some in (items, hits))
         by_strength = {strength: _share(hit[strength], of[strength]) for strength in STRENGTHS}
         rows.append(
             {
+                "kind": kind,
                 "check": check,
                 "planted": len(items),
                 "found": len(hits),
                 "recall": _share(len(hits), len(items)),
-                "precision": _share(right[check], right[check] + wrong[check]),
+                "precision": _share(right[kind], right[kind] + wrong[check]),
                 "wrong": wrong[check],
                 "recall_by_strength": by_strength,
                 "missed": [item.tool for item in items if item not in hits],
@@ -134,7 +136,7 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
     moved = [s for s in surprises if s["tool"] in world.moved]
     return {
         "tools": len(world.tools),
-        "checks": rows,
+        "kinds": rows,
         "recall": _share(sum(row["found"] for row in rows), sum(row["planted"] for row in rows)),
         "precision": _share(right.total(), right.total() + wrong.total()),
         "moved_tools": len(world.moved),

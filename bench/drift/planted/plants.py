@@ -12,11 +12,12 @@ STRENGTHS: Final = ("weak", "medium", "strong")
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What was planted in a tool. `columns` are the columns or paths that a finding may name, or
-    None if any will do.
+    """What kind of drift was planted in a tool, and which check is to find it. `columns` are the
+    columns or paths that a finding may name, or None if any will do.
     """
 
     tool: str
+    kind: str
     check: str
     strength: str
     columns: frozenset[str] | None = None
@@ -261,6 +262,70 @@ def _restated(tool: Simulated, strength: int) -> frozenset[str]:
     return _in_column(tool, lambda cell: round(cell * factor, 2), share, "price", "amount")
 
 
+def _dates_moved(tool: Simulated, strength: int) -> frozenset[str]:
+    """To the next day of one call, to the next working day, to the next day."""
+    date = tool.date or ""
+    for answer in tool.after[: None if strength else 1]:
+        for row in answer.value:
+            day = datetime.fromisoformat(row[date]) + timedelta(days=1)
+            while strength == 1 and day.weekday() > 4:
+                day += timedelta(days=1)
+            row[date] = day.date().isoformat()
+    return frozenset([date])
+
+
+def _placeholder(tool: Simulated, strength: int) -> frozenset[str]:
+    value = tool.luck.choice((0, -1))
+    return _in_column(tool, lambda _: value, (0.2, 1 / 3, 0.7)[strength], "price", "amount")
+
+
+def _permuted(tool: Simulated, strength: int) -> frozenset[str]:
+    """A third of the prices, or all, belong to other codes; the strongest are those of before."""
+    name = tool.luck.choice(tool.prices())
+    for before, after in zip(tool.before, tool.after, strict=True):
+        if "代码" not in before.value[0]:
+            continue
+        if strength == 2:
+            known = {row["代码"]: row[name] for row in before.value}
+            for row in after.value:
+                row[name] = known.get(row["代码"], row[name])
+        chosen = [row for row in after.value if strength or tool.luck.random() < 1 / 3]
+        cells = [row[name] for row in chosen]
+        tool.luck.shuffle(cells)
+        for row, cell in zip(chosen, cells, strict=True):
+            row[name] = cell
+    return frozenset([name])
+
+
+def _price_not_positive(tool: Simulated, strength: int) -> frozenset[str]:
+    name = tool.luck.choice(("price", "open"))
+    for answer in _each(tool, strength):
+        answer.value[name] = (0, -1, -answer.value[name])[strength]
+    return frozenset([name])
+
+
+def _with_values(name: str, text: str) -> Plant:
+    """Another text, and values multiplied as for another currency or instrument."""
+
+    def planted(tool: Simulated, strength: int) -> frozenset[str]:
+        for answer in _each(tool, strength):
+            factor = tool.luck.choice((0.14, 0.92, 7.1))
+            answer.value[name] = text
+            for _, holder, key in _leaves(answer.value):
+                if isinstance(cell := holder[key], int | float):
+                    holder[key] = round(cell * factor, 2)  # type: ignore[index]
+        return frozenset([name])
+
+    return planted
+
+
+def _time_back(tool: Simulated, strength: int) -> frozenset[str]:
+    name = "asOf" if "asOf" in tool.after[0].value else "date"
+    for answer in tool.after:
+        answer.value[name] = ("2024-06-28", "2019-01-02", "1970-01-01")[strength]
+    return frozenset([name])
+
+
 def _order(tool: Simulated, strength: int) -> None:
     for answer in tool.after:
         if strength == 0:
@@ -300,18 +365,35 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "restated": _restated,
     "order": _order,
     "latency": _latency,
+    "dates_moved": _dates_moved,
+    "placeholder": _placeholder,
+    "permuted": _permuted,
+    "price_not_positive": _price_not_positive,
+    "currency_changed": _with_values("currency", "CNY"),
+    "symbol_changed": _with_values("symbol", "OTHER"),
+    "time_back": _time_back,
 }
 
+CHECK_OF: Final[Mapping[str, str]] = {
+    "dates_moved": "restated",
+    "placeholder": "invalid",
+    "price_not_positive": "invalid",
+    "currency_changed": "unit_changed",
+    "symbol_changed": "identity_changed",
+    "time_back": "stale",
+}
+"""The check that finds a kind of drift, if it has another name."""
 
-def can_have(tool: Simulated, check: str) -> bool:
-    """Whether drift of that check can be planted in a tool."""
+
+def can_have(tool: Simulated, kind: str) -> bool:
+    """Whether drift of that kind can be planted in a tool."""
     is_table = tool.kind != "document"
     document = None if is_table else tool.after[0].value
-    match check:
+    match kind:
         case "column_removed" | "column_added":
             return is_table
         case "column_renamed" | "distribution":
-            kinds = ("cross",) if check == "distribution" else ("cross", "series")
+            kinds = ("cross",) if kind == "distribution" else ("cross", "series")
             return tool.kind in kinds and bool(tool.named("price", "amount"))
         case "path_removed" | "path_added":
             return not is_table
@@ -330,16 +412,24 @@ def can_have(tool: Simulated, check: str) -> bool:
                 "realtime",
                 "daily",
             )
-        case "gap":
+        case "gap" | "order":
             return tool.kind == "series"
-        case "restated":
+        case "restated" | "dates_moved":
             return tool.kind == "series" and bool(tool.named("price", "amount"))
-        case "order":
-            return tool.kind == "series"
+        case "placeholder":
+            return tool.kind in ("cross", "series") and bool(tool.named("price", "amount"))
+        case "permuted":
+            has_code = tool.kind == "cross" and "代码" in tool.after[0].value[0]
+            return has_code and bool(tool.prices())
+        case "price_not_positive" | "currency_changed" | "symbol_changed":
+            return document is not None and "asOf" in document
+        case "time_back":
+            return document is not None and not document.keys().isdisjoint(("asOf", "date"))
     return True
 
 
-def plant(tool: Simulated, check: str, strength: int) -> Planted:
+def plant(tool: Simulated, kind: str, strength: int) -> Planted:
     """Plant drift in the later answers of `tool`."""
-    columns = PLANTS[check](tool, strength)
-    return Planted(tool.manifest.name, check, STRENGTHS[strength], columns)
+    columns = PLANTS[kind](tool, strength)
+    check = CHECK_OF.get(kind, kind)
+    return Planted(tool.manifest.name, kind, check, STRENGTHS[strength], columns)

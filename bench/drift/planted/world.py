@@ -24,11 +24,15 @@ APART_DAYS: Final = 14
 PROBES: Final = 3
 
 Kind = Literal["series", "cross", "events", "document"]
-Role = Literal["price", "amount", "percent", "category", "text", "count"]
+Role = Literal["price", "amount", "percent", "category", "text", "count", "rank"]
 
 _PERCENT = re.compile("(?i)%|率|幅|占比|比例|percent|yield|change")
 _AMOUNT = re.compile("(?i)额|市值|资产|收入|利润|规模|量|amount|volume|value|cap")
-_CODE = re.compile("(?i)代码|code|symbol|编号")
+_RANK = re.compile("序号|排名|名次|^rank$")
+_PRICE = re.compile(
+    "(?<![溢差折])价$|(?:价格|净值|收盘|开盘|今开|昨收|最高|最低)$|^(?:price|open|high|low|close)$"
+)
+_CODE = re.compile("(?i:代码|code|symbol|编号)|ID$")
 _NAME = re.compile("名称|简称|^name$")
 _WORDS = ("银行", "电力", "钢铁", "食品", "芯片", "地产", "汽车", "软件")
 _TEXT = ("alpha", "borealis", "cygnus", "dorado", "eridanus", "fornax", "grus", "hydra", "indus")
@@ -72,6 +76,10 @@ class Simulated:
         """The names of the columns with one of these roles."""
         return [column.name for column in self.columns if column.role in roles]
 
+    def prices(self) -> list[str]:
+        """The names of the columns that say that they are prices."""
+        return [name for name in self.named("price") if _PRICE.search(name)]
+
 
 def simulate(manifest: Manifest, seed: int) -> Simulated:
     """The answers of a tool, with nothing but the movement that is expected."""
@@ -89,6 +97,10 @@ def simulate(manifest: Manifest, seed: int) -> Simulated:
     base_ms = luck.uniform(60, 400)
     for probe in range(PROBES):
         values = [copied(value) for value in makers[kind](tool, probe)]
+        for name in tool.named("rank"):
+            for value in values:
+                for place, row in enumerate(value):
+                    row[name] = place + 1
         for side, value in enumerate(values):
             columns = None if kind == "document" else [*value[0]] if value else []
             at = START + timedelta(days=side * APART_DAYS, seconds=luck.uniform(0, 3600))
@@ -134,6 +146,10 @@ def _role(name: str, place: int, luck: random.Random) -> Role:
         return "percent"
     if _AMOUNT.search(name):
         return "amount"
+    if _RANK.search(name):
+        return "rank"
+    if _PRICE.search(name):
+        return "price"
     if place == 2:
         return "category"
     return luck.choice(("price", "price", "amount", "percent", "text", "count"))
@@ -244,7 +260,7 @@ def _events(tool: Simulated, _: int) -> tuple[Any, Any]:
 
 def _document(tool: Simulated, probe: int) -> tuple[Any, Any]:
     """A document of one of several forms: a quote, news, statements, a chart, rates."""
-    forms = (_quote, _news, _statements, _chart, _rates)
+    forms = (*[_quote] * 3, _news, _statements, _chart, _rates)
     form = forms[int(tool.manifest.revision, 16) % len(forms)]
     return form(tool.luck, probe)
 
@@ -260,13 +276,14 @@ def _quote(luck: random.Random, probe: int) -> tuple[Any, Any]:
     for side in (0, 1):
         day = START + timedelta(days=side * APART_DAYS)
         last = _moved(price, luck)
+        is_open = luck.random() < 0.8
         made.append(
             {
                 "symbol": symbol,
                 "currency": "USD",
                 "price": last,
-                "bid": round(last * 0.999, 2),
-                "ask": round(last * 1.001, 2),
+                "bid": round(last * 0.999, 2) if is_open else 0,
+                "ask": round(last * 1.001, 2) if is_open else 0,
                 "change": round(luck.gauss(0, 1.5), 2),
                 "volume": int(volume * luck.lognormvariate(0, 0.3)),
                 "open": _moved(price, luck),

@@ -30,7 +30,12 @@ NULLS: Final = frozenset(
 )
 """Texts that upstreams write where a value is missing."""
 
-MAX_DEPTH, MAX_FIELDS, MAX_ROWS = 12, 1_000, 200_000
+MAX_DEPTH, MAX_FIELDS, MAX_ROWS = 12, 10_000, 200_000
+
+MAX_CELLS: Final = 20_000_000
+"""Cells of an answer, also of records that lack the field. A dense table has fewer, because a row
+of a snapshot has 32 MiB at most.
+"""
 
 
 class _Own(str):
@@ -51,6 +56,9 @@ _SAMPLE: Final = 200
 _LONGEST_DATE: Final = 64
 _DATA_KEY = re.compile(r"\d+(?:[-/.:T ]\d+)*Z?")
 _CODE_KEY = re.compile(r"[A-Z0-9][A-Z0-9.=^-]{1,11}")
+_COUNTER = re.compile(
+    r"(?i)(?:^|[_. ])(?:id|key|index|idx|no|num|number|position|rank|row)$|序号$|排名$|名次$|编号$"
+)
 _CODES = 5
 _CODE = re.compile("0[0-9]")  # as in 000001
 _BEGINS_NUMBER = frozenset("0123456789+-.,")
@@ -74,6 +82,11 @@ class Records:
         """The fields whose cells are all dates, as numbers that can be compared in one field."""
         found = ((name, _dates(name, cells)) for name, cells in self.fields.items())
         return {name: dates for name, dates in found if dates is not None}
+
+    @cached_property
+    def counters(self) -> frozenset[str]:
+        """The fields that, by their names and cells, only number the records from 0 or 1 on."""
+        return frozenset(name for name, cells in self.fields.items() if _counts(name, cells))
 
 
 def shown(path: str) -> str:
@@ -103,18 +116,19 @@ def read(entry: Entry) -> dict[str, Records]:
     reader.add("", rows)
     table = reader.places[""]
     # Also the columns of an empty table, and those whose cells are all lists.
+    objects = {name.partition(".")[0] for name in table.fields if "." in name}
     for name in map(inner, entry.columns):
-        if len(table.fields) >= MAX_FIELDS:
-            break
-        if name not in table.fields and not any(f.startswith(f"{name}.") for f in table.fields):
-            table.fields[name] = [None] * table.rows
+        if name not in table.fields and name not in objects:
+            reader.set(table, name, [None] * table.rows)
     return reader.places
 
 
 def is_whole(places: Mapping[str, Records]) -> bool:
-    """Whether nothing of an answer was left out because of `MAX_FIELDS` or `MAX_ROWS`."""
-    fields = sum(len(records.fields) for records in places.values())
-    return fields < MAX_FIELDS and sum(records.rows for records in places.values()) < MAX_ROWS
+    """Whether nothing of an answer was left out for one of the bounds, as far as that shows."""
+    sizes = [(len(records.fields), records.rows) for records in places.values()]
+    fields, rows = (sum(side) for side in zip(*sizes, strict=True))
+    cells = sum(size[0] * size[1] for size in sizes) + max(size[1] for size in sizes)
+    return fields < MAX_FIELDS and rows < MAX_ROWS and cells <= MAX_CELLS
 
 
 def is_empty(places: Mapping[str, Records]) -> bool:
@@ -197,7 +211,7 @@ _JSON: Final[Mapping[type, str]] = {
 class _Reader:
     def __init__(self) -> None:
         self.places: dict[str, Records] = {}
-        self._fields = self._rows = 0
+        self._fields = self._rows = self._cells = 0
 
     def add(self, place: str, items: Sequence[Any], depth: int = 0) -> None:
         items = items[: MAX_ROWS - self._rows]
@@ -207,6 +221,7 @@ class _Reader:
         if not items:
             return
         self._rows += len(items)
+        self._cells += len(items) * len(records.fields)
         for column in records.fields.values():
             column.extend([MISSING] * len(items))
         records.rows += len(items)
@@ -215,7 +230,7 @@ class _Reader:
         if all(type(item) is dict for item in items):
             self._add_objects(records, "", items, depth)
         else:
-            self._set(records, "", [c for c in items if type(c) not in (dict, list)])
+            self.set(records, "", [c for c in items if type(c) not in (dict, list)])
 
     def _add_objects(self, records: Records, prefix: str, items: Sequence[Any], depth: int) -> None:
         names = dict.fromkeys(name for item in items if type(item) is dict for name in item)
@@ -227,7 +242,7 @@ class _Reader:
         kinds = {*map(type, cells)}
         if depth >= MAX_DEPTH:  # what is deeper is not read, but it is there
             cells = [{} if type(c) is dict else [] if type(c) is list else c for c in cells]
-            self._set(records, name, cells)
+            self.set(records, name, cells)
             return
         if dict in kinds:
             objects = [cell for cell in cells if type(cell) is dict]
@@ -238,25 +253,26 @@ class _Reader:
                     for key, value in cell.items()
                 ]
                 self.add(f"{records.path(name)}.{KEY}", keyed, depth + 1)
-                self._set(records, f"{name}.{KEY}", _presence(cells, dict))
+                self.set(records, f"{name}.{KEY}", _presence(cells, dict))
             else:
                 self._add_objects(records, f"{name}.", cells, depth + 1)
         if list in kinds:
             inner = [value for cell in cells if type(cell) is list for value in cell]
             self.add(f"{records.path(name)}[]", inner, depth + 1)
-            self._set(records, f"{name}[]", _presence(cells, list))
+            self.set(records, f"{name}[]", _presence(cells, list))
         if kinds - {dict, list}:
             plain = [None if type(c) in (dict, list) else c for c in cells]
             if kinds & {dict, list} and all(is_null(cell) for cell in plain):
                 return
-            self._set(records, name, plain)
+            self.set(records, name, plain)
 
-    def _set(self, records: Records, name: str, cells: list[Any]) -> None:
+    def set(self, records: Records, name: str, cells: list[Any]) -> None:
         """The cells of the newest records; those before them lack the field."""
         if name not in records.fields:
-            if self._fields >= MAX_FIELDS:
+            if self._fields >= MAX_FIELDS or self._cells + records.rows > MAX_CELLS:
                 return
             self._fields += 1
+            self._cells += records.rows
             records.fields[name] = [MISSING] * records.rows
         if cells:
             records.fields[name][-len(cells) :] = cells
@@ -285,6 +301,12 @@ def _holds_data(value: Mapping[str, Any]) -> bool:
         return True
     codes = len(value) >= _CODES and all(map(_CODE_KEY.fullmatch, value))
     return codes and len({*map(type, value.values())}) == 1
+
+
+def _counts(name: str, cells: Sequence[Any]) -> bool:
+    named = name == KEY or _COUNTER.search(shown(last_name(name)))
+    first = number(cells[0]) if named and len(cells) > 2 else None
+    return first in (0, 1) and all(number(cell) == first + n for n, cell in enumerate(cells))
 
 
 def _dates(name: str, cells: Sequence[Any]) -> list[float] | None:

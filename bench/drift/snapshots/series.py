@@ -10,8 +10,8 @@ from typing import Any
 
 from bench.drift.finding import LEVELS, Finding
 from bench.drift.snapshots.compare import Comparison, Tell, compare
+from bench.drift.snapshots.pool import DAY_S
 from bench.drift.snapshots.rules import Rules
-from bench.drift.snapshots.time_checks import DAY_S
 from bench.drift.survival import followed
 from cache import Snapshot
 from manifests import Catalog

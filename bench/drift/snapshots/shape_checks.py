@@ -1,7 +1,7 @@
 """Checks of the shape of answers: columns, paths, types, order."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, Final
@@ -50,11 +50,12 @@ def check_columns(pool: Pool, report: Report) -> None:
         names = (shown(before.name), shown(after.name))
         report.add("column_renamed", before.name, *names, text)
     old, new = {before.name for before, _, _ in renamed}, {after.name for _, after, _ in renamed}
-    for gone in _topmost([f.name for f in removed if f.name not in old], fields):
-        lost = max(f.calls_lost for f in removed if _is_under(f.name, gone))
+    lost_in = {f.name: f.calls_lost for f in removed if f.name not in old}
+    for gone, below in _topmost(lost_in, [f.name for f in fields]).items():
+        lost = max(lost_in[name] for name in below)
         text = f"column {said(gone)} is gone{_in(lost, pool.calls)}"
         report.add("column_removed", gone, shown(gone), None, text)
-    for name in _topmost([f.name for f in added if f.name not in new], fields):
+    for name in _topmost([f.name for f in added if f.name not in new], [f.name for f in fields]):
         report.add("column_added", name, None, shown(name), f"column {said(name)} is new")
     _check_column_order(pairs, report)
 
@@ -76,11 +77,12 @@ def check_paths(pool: Pool, report: Report) -> None:
     removed = [f for f in fields if _is_gone(f.before, f.after)]
     added = [f for f in fields if _is_gone(f.after, f.before)]
     paths = [f.path for f in fields]
-    for path in _topmost([f.path for f in removed], fields, paths):
-        always = all(_always(f.before) for f in removed if _is_under(f.path, path))
+    is_always = {f.path: _always(f.before) for f in removed}
+    for path, below in _topmost(is_always, paths).items():
+        always = all(is_always[name] for name in below)
         text = f"path {said(path)} is gone"
         report.add("path_removed", path, shown(path), None, text, level=None if always else "WARN")
-    for path in _topmost([f.path for f in added], fields, paths):
+    for path in _topmost([f.path for f in added], paths):
         report.add("path_added", path, None, shown(path), f"path {said(path)} is new")
 
 
@@ -163,23 +165,17 @@ def _always(cells: Sequence[Any]) -> bool:
     return all(cell is not MISSING for cell in cells)
 
 
-def _is_under(path: str, parent: str) -> bool:
-    return path == parent or path.startswith((f"{parent}.", f"{parent}["))
-
-
-def _topmost(
-    chosen: Sequence[str], fields: Sequence[FieldPool], paths: Sequence[str] | None = None
-) -> Iterator[str]:
-    """The chosen paths, with one path in place of all below it where all of these are chosen."""
-    every = paths if paths is not None else [field.name for field in fields]
-    wanted, done = {*chosen}, set[str]()
-    partly = {parent for path in {*every} - wanted for parent in (path, *_parents(path))}
-    for path in chosen:
+def _topmost(chosen: Iterable[str], every: Iterable[str]) -> dict[str, list[str]]:
+    """The chosen paths, of which one stands in place of all below it where all of these are
+    chosen; with each those that it stands for.
+    """
+    wanted, found = dict.fromkeys(chosen), dict[str, list[str]]()
+    partly = {parent for path in every if path not in wanted for parent in (path, *_parents(path))}
+    for path in wanted:
         parents = (parent for parent in _parents(path) if path[len(parent)] == ".")
         top = next((parent for parent in parents if parent not in partly), path)
-        if top not in done:
-            done.add(top)
-            yield top
+        found.setdefault(top, []).append(path)
+    return found
 
 
 def _parents(path: str) -> Iterator[str]:

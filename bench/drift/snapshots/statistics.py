@@ -1,7 +1,9 @@
 """The statistics that tell drift from chance."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from math import comb, exp, log, sqrt
 from statistics import NormalDist, median
 from typing import Final
@@ -100,6 +102,12 @@ def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
         ranks.append(rank)
     total = sum((a - b) ** 2 for a, b in zip(*ranks, strict=True))
     return 1.0 - 6.0 * float(total) / (n * (n * n - 1))
+
+
+def is_even(values: Sequence[float]) -> bool:
+    """Whether nearly all different values are as far apart, as ranks are."""
+    gaps = Counter(round(b - a, 9) for a, b in pairwise(sorted({*values})))
+    return bool(gaps) and max(gaps.values()) >= 0.8 * gaps.total()
 
 
 def middle(values: Sequence[float]) -> float:

@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from bench.drift.snapshots.pool import Pair
+from bench.drift.snapshots.pool import DAY_S, Pair
 from bench.drift.snapshots.records import Records, said
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import middle
-
-DAY_S: Final = 86_400.0
 
 LATE_DAYS: Final[Mapping[str, float]] = {
     "realtime": 11,
@@ -22,6 +20,9 @@ LATE_DAYS: Final[Mapping[str, float]] = {
 """How many days the newest date of an answer may be in the past, by the tool's timeliness. The
 longest holidays of an exchange last ten days.
 """
+
+_BACK_S: Final = 365 * DAY_S
+"""A date that goes back so far was not only corrected."""
 
 _FEWER, _MORE = 2 / 3, 3 / 2
 _LEAST_ROWS: Final = 10
@@ -47,6 +48,35 @@ def check_gap(pairs: Sequence[Pair], report: Report) -> set[str]:
             left = len(expected) - len(missing)
             report.add("gap", path, len(expected), left, text)
     return places
+
+
+def check_moved_dates(pair: Pair, report: Report) -> None:
+    """Whether the same values stand at other dates, or the newest date of a history, or the dates
+    of the same things, went back by a year or more.
+    """
+    alignment = pair.alignment
+    if alignment is None:
+        return
+    for name, dates in pair.before.dates.items():
+        later = pair.after.dates.get(name)
+        if later is None or (alignment.date or name) != name:
+            continue
+        path, moved_s = pair.before.path(name), alignment.moved_s
+        if moved_s:
+            i, j = next((i, j) for i, j in alignment.pairs if later[j] - dates[i] == moved_s)
+            a, b = pair.before.fields[name][i], pair.after.fields[name][j]
+            is_less = abs(moved_s) < DAY_S
+            by = f"{moved_s / 3600:+g} hours" if is_less else f"{moved_s / DAY_S:+g} days"
+            text = f"{said(path)}: the same values stand at other dates, moved by {by}"
+            report.add("restated", path, a, b, f"{text}, first {a} to {b}")
+            continue
+        pairs = [(dates[i], later[j]) for i, j in alignment.pairs]
+        old, new = max(dates), max(later)
+        if not alignment.dated and pairs:
+            old, new = sorted(pairs, key=lambda pair: pair[1] - pair[0])[len(pairs) // 2]
+        if old - new >= _BACK_S:
+            text = f"{said(path)} went back from {day(old)} to {day(new)}"
+            report.add("stale", path, day(old), day(new), text)
 
 
 class Sizes(NamedTuple):

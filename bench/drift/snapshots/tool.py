@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from bench.drift.finding import Level
-from bench.drift.snapshots.pool import FieldPool, Pool
+from bench.drift.snapshots.pool import DAY_S, FieldPool, Pool
 from bench.drift.snapshots.records import Records, is_empty, is_null, is_whole, read
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.shape_checks import (
@@ -19,10 +19,10 @@ from bench.drift.snapshots.shape_checks import (
 )
 from bench.drift.snapshots.statistics import middle
 from bench.drift.snapshots.time_checks import (
-    DAY_S,
     LATE_DAYS,
     Sizes,
     check_gap,
+    check_moved_dates,
     check_rows,
     check_stale,
     newest,
@@ -31,7 +31,10 @@ from bench.drift.snapshots.time_checks import (
 from bench.drift.snapshots.value_checks import (
     check_categories,
     check_distribution,
+    check_identity,
+    check_invalid,
     check_nulls,
+    check_permuted,
     check_restated,
     check_unit,
 )
@@ -133,16 +136,16 @@ class _Answers:
                 continue
             old, new = read(first), read(second)
             if not (is_whole(old) and is_whole(new)):
-                pool.is_whole = False
-                self._result.in_part += 1
+                pool.in_part.add(a.key)
             if self._check_empty(old, new):
                 if first.rows == second.rows == 0:
                     without_rows.append((first.columns or (), second.columns or ()))
                 continue
             is_table = first.columns is not None
             self._check_stale(a, b, old, new)
-            for pair in pool.add(old, new):
+            for pair in pool.add(a, old, new):
                 gaps |= check_gap([pair], self._report)
+                check_moved_dates(pair, self._report)
                 check_row_order(pair, self._report)
                 sizes.setdefault(pair.before.place, []).append(sizes_of(pair))
         if self._emptied:
@@ -164,8 +167,9 @@ class _Answers:
         }
         if not pool.calls:
             check_bare_columns(without_rows, self._report)
+        self._result.in_part = len(pool.in_part)
         if pool.calls:
-            if pool.is_whole:
+            if not pool.in_part:
                 (check_columns if is_table else check_paths)(pool, self._report)
             for each in pool.fields.values():
                 if each.calls_before and each.calls_after and each.before and each.after:
@@ -204,17 +208,21 @@ def _check_values(field: FieldPool, resized: bool, report: Report) -> None:
     """Compare the values of a field. Where far more or fewer records are there, these are others,
     and so may be the distribution of their values.
     """
-    if field.before is field.after or field.before == field.after:
+    if field.before == field.after and all(a == b for a, b in field.pairs):
         return
     if all(cell is True or is_null(cell) for cell in field.before) and field.name.endswith("[]"):
         return  # whether an array is there is a matter of paths
     nothing_left = check_nulls(field, report)
-    if nothing_left or check_type(field, report) or check_unit(field, report):
+    if nothing_left or any(check(field, report) for check in _ONE_CAUSE):
         return
     if resized:
         check_restated(field, report)
     elif not (check_categories(field, report) or check_restated(field, report)):
         check_distribution(field, report)
+
+
+_ONE_CAUSE: Final = (check_type, check_invalid, check_unit, check_identity, check_permuted)
+"""Checks of values of which the first that finds something explains what changed."""
 
 
 def _check_status(calls: Sequence[tuple[RowHead, RowHead]], report: Report) -> None:

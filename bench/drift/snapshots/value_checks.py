@@ -1,7 +1,8 @@
-"""Checks of values: missing ones, other units, other distributions, other categories, a past that
-was rewritten.
+"""Checks of values: missing ones, ones that can't be, other units, other distributions, other
+categories, values of other things, a past that was rewritten.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import exp, log, log10
@@ -11,10 +12,19 @@ from bench.drift.finding import Level
 from bench.drift.snapshots.alignment import is_identity
 from bench.drift.snapshots.evidence import counts, histogram, series
 from bench.drift.snapshots.pool import FieldPool
-from bench.drift.snapshots.records import is_null, number, numbers, said, spaced
+from bench.drift.snapshots.records import (
+    is_null,
+    last_name,
+    number,
+    numbers,
+    said,
+    shown,
+    spaced,
+)
 from bench.drift.snapshots.report import Report
 from bench.drift.snapshots.statistics import (
     fisher,
+    is_even,
     kolmogorov_smirnov,
     middle,
     psi,
@@ -23,7 +33,7 @@ from bench.drift.snapshots.statistics import (
     rank_correlation,
 )
 from bench.drift.snapshots.time_checks import day
-from cache.dates import date_of
+from cache.dates import date_of, is_time_name
 
 PSI_MODERATE: Final = 0.1
 PSI_LARGE: Final = 0.2
@@ -54,14 +64,43 @@ wider or narrower that range may be: a market that falls by 3 %, or a day of mor
 _MOST_CATEGORIES: Final = 30
 _LEAST_SHARE: Final = 0.05
 
+_PRICE = re.compile(
+    r"(?i)(?:^|[_. ])(?:price|open|high|low|close|last|nav)$"
+    r"|(?-i:[a-z](?:Price|Open|High|Low|Close|Last|Nav))$"
+    r"|(?<![溢差折])价$|(?:价格|净值|收盘|开盘|今开|昨收|最高|最低)$"
+)
+_UNIT = re.compile(
+    r"(?i)(?<!crypto)currency(?:[_ ]?(?:code|name|symbol))?$|(?:^|[_. ])(?:units?|ccy|base)$"
+    r"|货币$|币种$|(?:^|货币|计价|报价|计量)单位$"
+)
+_INSTRUMENT = re.compile(
+    r"(?i)(?:^|[_. ])(?:isin|cusip|symbol|ticker|code)$|(?-i:[a-z](?:Code|Symbol|Ticker))$|代码$"
+)
+
+_PLACEHOLDERS: Final = frozenset(
+    [0.0, -1.0, *(sign * (10.0**digits - 1) for sign in (1, -1) for digits in range(3, 10))]
+)
+"""Numbers that upstreams write where a value is missing: 0, -1, and nines such as -999."""
+
+_MOST_KNOWN: Final = 0.1
+_CHANCE_INVALID, _CHANCE_OF_PRICES = 0.01, 0.05
+"""How well chance may explain that values, or prices, are invalid, which prices seldom are."""
+
+_PLAIN: Final = (int, float, str)
+
+_LEAST_PERMUTED, _LEAST_SHUFFLED = 7, 0.1
+_SAME_SET: Final = 0.9
+"""Values of a permuted column that were there before; the others came with new records."""
+
+_UNRELATED: Final = 0.3
+"""Rank correlation under which values before and after have nothing to do with each other."""
+
 
 def check_nulls(field: FieldPool, report: Report) -> bool:
     """Whether more values are missing, by Fisher's test and by at least a tenth of all. Returns
     whether no value is left.
     """
-    cells = field.past if field.dated and field.past else None
-    before = [a for a, _ in cells] if cells else field.before
-    after = [b for _, b in cells] if cells else field.after
+    before, after = _known(field)
     if not before or not after:
         return False
     old, new = sum(map(is_null, before)), sum(map(is_null, after))
@@ -80,10 +119,12 @@ def check_nulls(field: FieldPool, report: Report) -> bool:
 
 
 def check_unit(field: FieldPool, report: Report) -> bool:
-    """Whether all values are multiplied by one power of ten, from a hundred on: values that belong
-    together, or the quantiles of those that do not. A factor of ten may be a split of shares, which
-    is `restated`.
+    """Whether the field names another unit or currency, or all values are multiplied by one power
+    of ten, from a hundred on: values that belong together, or the quantiles of those that do not. A
+    factor of ten may be a split of shares, which is `restated`.
     """
+    if _check_unit_named(field, report):
+        return True
     power = _power_of_pairs(field.pairs)
     if power is None and not field.dated:
         power = _power_apart(field.before, field.after, least=_LEAST)
@@ -100,6 +141,75 @@ def check_unit(field: FieldPool, report: Report) -> bool:
         level="WARN" if few else None,
         evidence=_evidence(field),
     )
+    return True
+
+
+def check_identity(field: FieldPool, report: Report) -> bool:
+    """Whether an answer of one record is about another instrument."""
+    others = _other_texts(field) if field.is_single and _is_named(_INSTRUMENT, field) else []
+    for a, b in others[:1]:
+        text = f"{said(field.path)} was {_short(a)} and is {_short(b)}"
+        report.add("identity_changed", field.path, a, b, text)
+    return bool(others)
+
+
+def check_invalid(field: FieldPool, report: Report) -> bool:
+    """Whether 0, -1 or nines, or prices of 0 or less, stand where other values were: in at least a
+    tenth more of a column, by Fisher's test, or in an answer of one record.
+    """
+    is_price = _is_named(_PRICE, field)
+
+    def is_invalid(cell: Any) -> bool:
+        value = number(cell)
+        return value is not None and (value in _PLACEHOLDERS or (is_price and value <= 0))
+
+    if field.is_single:
+        known = [(a, b) for a, b in field.pairs if is_price and is_invalid(b)]
+        lost = [(a, b) for a, b in known if (number(a) or 0) > 0 >= (number(b) or 0)]
+        for a, b in lost[:1]:
+            text = f"{said(field.path)} was {a} and is {b}"
+            report.add("invalid", field.path, _jsonable(a), _jsonable(b), text)
+        return bool(lost)
+    for before, after in (_known(field), (field.before, field.newer)):
+        new = sum(map(is_invalid, after))
+        if not before or not after or new < _NULLS_MORE * len(after):
+            continue
+        old = sum(map(is_invalid, before))
+        a, b = old / len(before), new / len(after)
+        if a > _MOST_KNOWN or b - a < _NULLS_MORE:
+            continue
+        chance = fisher(old, len(before), new, len(after))
+        if chance < (_CHANCE_OF_PRICES if is_price else _CHANCE_INVALID):
+            value = next(cell for cell in after if is_invalid(cell))
+            text = f"{said(field.path)}: {b:.0%} of the values are such as {value}, {a:.0%} were"
+            report.add(
+                *("invalid", field.path, round(a, 4), round(b, 4), text),
+                evidence=_evidence(field),
+            )
+            return True
+    return False
+
+
+def check_permuted(field: FieldPool, report: Report) -> bool:
+    """Whether values belong to other things than before: those that changed are the same set, or
+    they are prices that moved far and without regard to what they were, and yet are distributed as
+    before. Ranks, dates, and records that are known by their place in the list may change places.
+    """
+    if field.dated or field.counted or is_identity(field.name):
+        return False
+    known = [(a, b) for a, b in field.pairs if not is_null(a) and not is_null(b)]
+    others = [(a, b) for a, b in known if type(a) in _PLAIN and type(b) in _PLAIN and a != b]
+    if len(others) < _LEAST_PERMUTED:
+        return False
+    old, new = (Counter(pair[side] for pair in others) for side in (0, 1))
+    if (old & new).total() < _SAME_SET * len(others):
+        others = _shuffled(known) if _is_named(_PRICE, field) else []
+    if not others or _changes_places([a for a, _ in known], field):
+        return False
+    a, b = others[0]
+    text = f"{said(field.path)}: {len(others)} of {len(known)} values belong to other records"
+    text += f", first {_short(repr(a))} to {_short(repr(b))}"
+    report.add("permuted", field.path, a, b, text)
     return True
 
 
@@ -177,6 +287,67 @@ def check_distribution(field: FieldPool, report: Report) -> None:
         level="INFO" if index < PSI_LARGE else None,
         evidence=histogram(before, after),
     )
+
+
+def _known(field: FieldPool) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The cells before and after: of a history, those of its past."""
+    if field.dated and field.past:
+        return [a for a, _ in field.past], [b for _, b in field.past]
+    return field.before, field.after
+
+
+def _is_named(pattern: re.Pattern[str], field: FieldPool) -> bool:
+    return pattern.search(shown(last_name(field.name))) is not None
+
+
+def _other_texts(field: FieldPool) -> list[tuple[str, str]]:
+    """The texts of records that belong together and differ by more than their case."""
+    texts = [(a, b) for a, b in field.pairs if type(a) is type(b) is str]
+    return [
+        (a, b)
+        for a, b in texts
+        if a.casefold() != b.casefold() and not is_null(a) and not is_null(b)
+    ]
+
+
+def _check_unit_named(field: FieldPool, report: Report) -> bool:
+    if field.dated or field.counted or not _is_named(_UNIT, field):
+        return False
+    others = _other_texts(field)
+    if not others or len(others) < _NULLS_MORE * len(field.pairs):
+        return False
+    a, b = others[0]
+    level: Level | None = "WARN" if len(others) < len(field.pairs) / 2 else None
+    text = f"{said(field.path)} was {_short(a)} and is {_short(b)}"
+    report.add("unit_changed", field.path, a, b, text, level=level)
+    return True
+
+
+def _changes_places(cells: Sequence[Any], field: FieldPool) -> bool:
+    """Whether values may belong to other things from day to day: ranks, dates, a few words."""
+    different, named = {*map(str, cells)}, is_time_name(shown(last_name(field.name)))
+    if len(different) < len(cells) / 2 or all(date_of(text, named=named) for text in different):
+        return True
+    values = [x for x in numbers(different) if x is not None]
+    is_rank = is_even(values) and min(values) <= max(values) / 10
+    return is_rank and not _is_named(_PRICE, field)
+
+
+def _shuffled(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[float, float]]:
+    """The positive values that moved far from the movement of all, if there are many, they do not
+    keep their order, and they are distributed as before.
+    """
+    values = [(x, y) for a, b in pairs if (x := number(a)) and (y := number(b)) and x > 0 < y]
+    if not values or len(values) < _SAME_SET * len(pairs):
+        return []
+    moves = [_decades(x, y) * log(10) for x, y in values]
+    centre = middle(moves)
+    far = [value for value, move in zip(values, moves, strict=True) if abs(move - centre) > _MOVED]
+    if len(far) < max(_LEAST_PERMUTED, _LEAST_SHUFFLED * len(pairs)):
+        return []
+    before, after = (sorted(side) for side in zip(*far, strict=True))
+    _, chance = kolmogorov_smirnov(before, _without_movement(before, after))
+    return far if chance > 0.5 and rank_correlation(far) < _UNRELATED else []
 
 
 def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:

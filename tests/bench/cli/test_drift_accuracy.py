@@ -18,7 +18,7 @@ def test_what_is_kept_of_an_interrupted_measurement_is_said(
     command = [*FINBENCH, "drift", "accuracy", "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        block_until(out.exists)
+        block_until(lambda: out.exists() and any(out.iterdir()))
         process.send_signal(how)
         _, said = process.communicate(timeout=PATIENCE_S)
     finally:

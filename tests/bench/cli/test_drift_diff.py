@@ -329,7 +329,7 @@ def test_snapshots_that_cannot_be_compared(pair: tuple[Path, Path], tmp_path: Pa
 def test_an_answer_that_is_read_in_part_is_said(
     sides: Callable[[list[Row], list[Row]], tuple[Path, Path]],
 ) -> None:
-    wide = {f"key_{n}": n for n in range(3_000)}
+    wide = {f"key_{n}": n for n in range(12_000)}
     before = [document("wide", wide), table("table", [wide] * 3)]
     after = [document("wide", {"new": 0, **wide}), table("table", [{"new": 0, **wide}] * 3)]
     paths = sides(before, after)
@@ -337,6 +337,24 @@ def test_an_answer_that_is_read_in_part_is_said(
     assert made["findings"] == []
     assert made["calls"]["in_part"] == 2
     assert "compared in part: 2 answers" in " ".join(diff(*paths).stdout.split())
+
+
+def test_columns_of_a_table_of_thousands_are_compared(
+    sides: Callable[[list[Row], list[Row]], tuple[Path, Path]],
+) -> None:
+    wide = {f"key_{n}": f"text {n}" for n in range(3_000)}
+    rows: list[dict[str, Any]] = [{**wide, "price": 1.5 + n} for n in range(20)]
+    others = [{"new": 0, **row, "price": row["price"] * 1e4} for row in rows]
+    for row in others:
+        del row["key_2999"]
+    made = content(*sides([table("wide", rows)], [table("wide", others)]))
+    found = [(finding["check"], finding["column"]) for finding in made["findings"]]
+    assert sorted(found) == [
+        ("column_added", "new"),
+        ("column_removed", "key_2999"),
+        ("unit_changed", "price"),
+    ]
+    assert made["calls"]["in_part"] == 0
 
 
 def test_rules_that_leave_out_every_tool_are_said(pair: tuple[Path, Path], tmp_path: Path) -> None:

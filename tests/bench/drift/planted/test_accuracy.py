@@ -6,14 +6,14 @@ from pathlib import Path
 import orjson
 
 from bench.drift.planted.accuracy import make, measure, write
-from bench.drift.planted.plants import STRENGTHS
+from bench.drift.planted.plants import PLANTS, STRENGTHS
 from bench.drift.snapshots.compare import compare
 from bench.drift.snapshots.report import CHECKS
 from bench.drift.snapshots.rules import Rules
 from cache import Snapshot
 from manifests import Catalog
 
-EACH, UNTOUCHED, TOOLS = 3, 40, 130
+EACH, UNTOUCHED, TOOLS = 3, 40, 200
 
 
 def test_planted_drift_is_found_and_movement_alone_is_no_error(
@@ -28,15 +28,16 @@ def test_planted_drift_is_found_and_movement_alone_is_no_error(
         assert {*first.summary.upstreams, *second.summary.upstreams} == {"simulated"}
     measured = measure(world, compare(before, after, Rules(), catalog).findings)
 
-    assert {row["check"] for row in measured["checks"]} == {*CHECKS}
-    for row in measured["checks"]:
-        assert row["planted"] == EACH, row["check"]
+    assert {row["kind"] for row in measured["kinds"]} == {*PLANTS}
+    assert {row["check"] for row in measured["kinds"]} == {*CHECKS}
+    for row in measured["kinds"]:
+        assert row["planted"] == EACH, row["kind"]
         assert {*row["recall_by_strength"]} == {*STRENGTHS}
         assert row["found"] + len(row["missed"]) == EACH
         assert row["recall"] == round(row["found"] / EACH, 4)
-        assert row["recall_by_strength"]["strong"] == 1, row["check"]
+        assert row["recall_by_strength"]["strong"] == 1, row["kind"]
     assert measured["tools"] == TOOLS
-    assert measured["moved_tools"] == TOOLS - EACH * len(CHECKS)
+    assert measured["moved_tools"] == TOOLS - EACH * len(PLANTS)
     assert "ERR" not in measured["moved_with_findings"]
     assert measured["recall"] >= 0.9
     assert measured["precision"] >= 0.9

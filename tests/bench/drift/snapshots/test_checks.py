@@ -98,6 +98,37 @@ def renamed(rows: list[dict[str, Any]], old: str, new: str) -> list[dict[str, An
     return [{new if name == old else name: cell for name, cell in row.items()} for row in rows]
 
 
+def moved(
+    rows: list[dict[str, Any]], by: int, of: str = "date", place: int = 0
+) -> list[dict[str, Any]]:
+    """Dates so many days later, from the record at `place` on."""
+    return [
+        {**row, of: str(date.fromisoformat(row[of]) + timedelta(by if n >= place else 0))}
+        for n, row in enumerate(rows)
+    ]
+
+
+def listed(count: int = 60) -> list[dict[str, Any]]:
+    """Stocks, each with its first day and first price, and a price that moves."""
+    first = [str(date(2020, 1, 1) + timedelta(37 * n)) for n in range(count)]
+    return [
+        {**row, "listed": day, "issue price": luck(day).lognormvariate(3, 0.5)}
+        for row, day in zip(market(count), first, strict=True)
+    ]
+
+
+def shuffled(rows: list[dict[str, Any]], name: str, share: float = 1.0) -> list[dict[str, Any]]:
+    """Values of a column of which a share stands in another record."""
+    chosen = rows[: int(share * len(rows))]
+    cells = [row[name] for row in chosen]
+    luck(name).shuffle(cells)
+    return [{**row, name: c} for row, c in zip(chosen, cells, strict=True)] + rows[len(chosen) :]
+
+
+def ranked(rows: list[dict[str, Any]], name: str = "序号") -> list[dict[str, Any]]:
+    return [{name: n, **row} for n, row in enumerate(rows, 1)]
+
+
 def reports(count: int, with_image: float, seed: str = "a") -> dict[str, Any]:
     """News, of which a share has an image."""
     chance = luck(seed)
@@ -112,6 +143,7 @@ def probes(make: Callable[..., Answer], *milliseconds: float) -> list[Answer]:
     return [make(probe=n, ms=ms) for n, ms in enumerate(milliseconds)]
 
 
+QUOTE = {"symbol": "A", "currency": "USD", "price": 12.5, "bid": 12.4, "asOf": "2026-06-29"}
 PRICE = {"symbol": "A", "price": 1.5, "more": {"bid": 1.4, "ask": 1.6}}
 UP = ErrorCode.UPSTREAM_ERROR
 
@@ -384,6 +416,20 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [table(changes(-3.0, "b", 2.6))],
         [],
     ),
+    "another currency": (
+        [document(QUOTE)],
+        [document(QUOTE | {"currency": "CNY", "price": 88.1, "bid": 88.0})],
+        [("ERR", "unit_changed", "currency", "USD", "CNY")],
+    ),
+    "another unit in words, of some records": (
+        [table(each(market(), lambda _: {"unit": "kg"}))],
+        [
+            table(
+                each(market(), lambda row: {"unit": "lb" if row["code"] < "600010" else "kg"}),
+            )
+        ],
+        [("WARN", "unit_changed", "unit", "kg", "lb")],
+    ),
     "a split by ten": (
         [table(history())],
         [table(each(history(), lambda row: {"close": round(row["close"] / 10, 4)}))],
@@ -426,6 +472,104 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     "numbers of news rise": (
         [document([{"id": n, "score": 1} for n in range(100, 140)])],
         [document([{"id": n, "score": 1} for n in range(900, 940)])],
+        [],
+    ),
+    # identity_changed
+    "another symbol": (
+        [document(QUOTE)],
+        [document(QUOTE | {"symbol": "B", "price": 88.1, "bid": 88.0})],
+        [("WARN", "identity_changed", "symbol", "A", "B")],
+    ),
+    "a list of one record that was asked for": (
+        [document({"data": [QUOTE]}, probe="A")],
+        [document({"data": [QUOTE | {"symbol": "B", "price": 0}]}, probe="A")],
+        [
+            ("WARN", "identity_changed", "data[].symbol", "A", "B"),
+            ("WARN", "invalid", "data[].price", 12.5, 0),
+        ],
+    ),
+    "a list of the newest record": (
+        [document({"data": [QUOTE]})],
+        [document({"data": [QUOTE | {"symbol": "B", "price": 88.1}]})],
+        [],
+    ),
+    # invalid
+    "a third is 0": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(seed="b"),
+                    lambda row: {"price": row["price"] if row["code"] > "600019" else 0},
+                )
+            )
+        ],
+        [("WARN", "invalid", "price", 0.0, 0.3333)],
+    ),
+    "a third of the past is -1": (
+        [table(history())],
+        [
+            table(
+                each(
+                    history(),
+                    lambda row: {"close": row["close"] if row["date"] > days(60)[19] else -1},
+                )
+            )
+        ],
+        [("WARN", "invalid", "close", 0.0, ...)],
+    ),
+    "new dates are -999": (
+        [table(history())],
+        [table([*history(), *each(history(10, 10), lambda _: {"volume": -999})])],
+        [("WARN", "invalid", "volume", 0.0, 1.0)],
+    ),
+    "some are 0, as some were": (
+        [table(each(market(), lambda row: {"lots": int(row["code"]) % 7}))],
+        [table(each(market(seed="b"), lambda row: {"lots": int(row["code"]) % 3}))],
+        [],
+    ),
+    "two prices are 0": (
+        [table(market())],
+        [
+            table(
+                each(
+                    market(seed="b"),
+                    lambda row: {"price": row["price"] if row["code"] > "600001" else 0},
+                )
+            )
+        ],
+        [],
+    ),
+    "a price below 0": (
+        [document(QUOTE)],
+        [document(QUOTE | {"price": -12.5})],
+        [("WARN", "invalid", "price", 12.5, -12.5)],
+    ),
+    "nobody bids": ([document(QUOTE)], [document(QUOTE | {"bid": 0})], []),
+    # permuted
+    "values of other codes": (
+        [table(each(market(), lambda row: {"size": int(row["price"] * 1e6)}))],
+        [table(shuffled(each(market(), lambda row: {"size": int(row["price"] * 1e6)}), "size"))],
+        [("WARN", "permuted", "size", ..., ...)],
+    ),
+    "codes of other values": (
+        [table(without(market(), "industry"))],
+        [table(shuffled(without(market(), "industry"), "code"))],
+        [("WARN", "permuted", "price", ..., ...)],
+    ),
+    "a third of the prices moved, and of other codes": (
+        [table(market(90))],
+        [table(shuffled(market(90, 1.1, "b"), "price", 1 / 3))],
+        [("WARN", "permuted", "price", ..., ...)],
+    ),
+    "ranks of other codes": (
+        [table(ranked(market(), "place"))],
+        [table(shuffled(ranked(market(seed="b"), "place"), "place"))],
+        [],
+    ),
+    "names at other places of a list": (
+        [table([{"id": n, "name": f"name {n}", "size": 7**n} for n in range(1, 20)])],
+        [table([{"id": n, "name": f"name {20 - n}", "size": 7 ** (20 - n)} for n in range(1, 20)])],
         [],
     ),
     # categories
@@ -520,6 +664,50 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [table(each(history(), lambda row: {"close": round(row["close"], 1)}))],
         [],
     ),
+    "dates moved by a day": (
+        [table(history())],
+        [table(moved(history(), 1))],
+        [("WARN", "restated", "date", FIRST, days(60, 1)[0])],
+    ),
+    "dates of three days moved by a day": (
+        [table(without(history(3), "volume"))],
+        [table(moved(without(history(3), "volume"), 1))],
+        [("WARN", "restated", "close", ..., ...)],
+    ),
+    "dates of weeks moved by a day, and one value": (
+        [table(history(120)[::7])],
+        [table(moved([*history(120)[::7][:-1], {**history()[-1], "close": 1.5}], -1))],
+        [("WARN", "restated", "date", ..., ...)],
+    ),
+    "dates of a chart moved by a day": (
+        [document({"history": {row["date"]: {"close": row["close"]} for row in history()}})],
+        [
+            document(
+                {"history": {row["date"]: {"close": row["close"]} for row in moved(history(), -1)}}
+            )
+        ],
+        [("WARN", "restated", "history.*.*", FIRST, days(60, -1)[0])],
+    ),
+    "first days moved by a day": (
+        [table(listed())],
+        [table(moved(listed(), -1, "listed"))],
+        [("WARN", "restated", "listed", "2020-01-01", "2019-12-31")],
+    ),
+    "days to come moved with today": (
+        [document([{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 40))])],
+        [document([{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 41))])],
+        [],
+    ),
+    "one in ten first days is another": (
+        [table(listed())],
+        [table(moved(listed(), 1, "listed", 54))],
+        [],
+    ),
+    "numbers of rows in a window that rolled on": (
+        [table(ranked(history()))],
+        [table(ranked(history(65, 10)))],
+        [],
+    ),
     "bars of a chart by date": (
         [document({"history": {row["date"]: {"close": row["close"]} for row in history()}})],
         [
@@ -575,6 +763,21 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     ),
     DAILY[1]: ([table(history())], [table(history(60, 28), at=LATER)], []),
     DAILY[2]: ([table(history(60, -60))], [table(history(60, -60), at=LATER)], []),
+    "a quote of another year": (
+        [document(QUOTE)],
+        [document(QUOTE | {"asOf": "2019-01-02"})],
+        [("WARN", "stale", "asOf", "2026-06-29", "2019-01-02")],
+    ),
+    "a history of another year": (
+        [table(history())],
+        [table(history(60, -900))],
+        [("WARN", "stale", "date", LAST, days(60, -900)[-1])],
+    ),
+    "a quote of the day before": (
+        [document(QUOTE)],
+        [document(QUOTE | {"asOf": "2026-06-28"})],
+        [],
+    ),
     # names with marks of a path, and without a letter
     "a path with a dot": (
         [document({"Meta Data": {"1. Information": "a", "2. Symbol": "b"}})],

@@ -123,11 +123,13 @@ def test_any_two_answers_are_compared_and_the_same_ones_are_no_finding(
 
 
 def test_what_is_beyond_the_bounds_is_left_out() -> None:
-    wide = read(document({f"k{n}": n for n in range(3_000)}))
-    assert len(wide[""].fields) == records.MAX_FIELDS
-    assert not records.is_whole(wide)
-    wide = read(table([{f"k{n}": n for n in range(3_000)}]))
-    assert len(wide[""].fields) == records.MAX_FIELDS
+    row = {f"k{n}": n for n in range(records.MAX_FIELDS + 5)}
+    for wide in (read(document(row)), read(table([row]))):
+        assert len(wide[""].fields) == records.MAX_FIELDS
+        assert not records.is_whole(wide)
+    sparse = read(document([{f"k{n}": n} for n in range(5_000)]))
+    assert len(sparse[""].fields) * sparse[""].rows <= records.MAX_CELLS
+    assert not records.is_whole(sparse)
     long = read(document({"a": [1] * (records.MAX_ROWS + 5)}))
     assert sum(part.rows for part in long.values()) == records.MAX_ROWS
     assert not records.is_whole(long)
