@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from yarl import URL
 
-from adapters.akshare import AkShareAdapter
+from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import fault_of_status
 from adapters.http import Reply, Session, get, open_session
 from adapters.normalise import Answer, from_json
@@ -39,7 +39,7 @@ class SimulatedAkShare:
             yield cls(real, session, reader, base_url)
 
     def state(self) -> dict[str, int]:
-        """Return the state of the workers that run real AkShare code (`adapters.akshare.Pool`)."""
+        """Return the state of the workers that run real AkShare code (`adapters.akshare.adapter.Pool`)."""
         return self._real.state()
 
     async def fetch(

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from manifests.problem import first_problem
-from manifests.regular_file import open_regular
+from manifests.common.problem import first_problem
+from manifests.common.regular_file import open_regular
 
 LINE_BYTES = 64 * 2**20
 """The longest line that is read; a run's lines are less than a quarter of it."""

@@ -31,7 +31,7 @@ from bench.client import (
     session_of,
 )
 from gateway import CallContext
-from gateway.bind import printable
+from gateway.pipeline.bind import printable
 from gateway.trace import Trace
 
 log = logging.getLogger("finport")

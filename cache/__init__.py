@@ -1,6 +1,6 @@
 """Cached and recorded answers: keys, freshness, tiers, single flight, snapshots."""
 
-from cache.clock import Clock
+from manifests.common.clock import Clock
 from cache.disk import DiskTier
 from cache.entry import Entry, View
 from cache.flight import Flight, Flights

@@ -26,7 +26,7 @@ import diskcache
 
 from cache.entry import Entry
 from cache.frame import FrameError
-from cache.threads import run_in
+from manifests.common.daemon_threads import run_in
 
 Write = tuple[str, Entry, float]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from manifests import FreshnessOverride, Timeliness
 from manifests.formats import short
-from manifests.nearest import did_you_mean
+from manifests.common.nearest import did_you_mean
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from cache.blocks import Damage, Torn, block, blocks
-from cache.files import new_file, taken
+from manifests.common.files import new_file, taken
 from cache.frame import FrameError
 from cache.row import RowHead
 from cache.snapshot import (
@@ -31,7 +31,7 @@ from cache.snapshot import (
     Summary,
     id_of,
 )
-from manifests.regular_file import open_regular
+from manifests.common.regular_file import open_regular
 
 
 class _Pick(NamedTuple):

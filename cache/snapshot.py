@@ -33,7 +33,7 @@ from cache.blocks import PREFIX, Damage, Torn, blocks
 from cache.entry import is_time
 from cache.frame import MAX_FRAME, FrameError
 from cache.row import Row, RowHead
-from manifests.regular_file import open_regular
+from manifests.common.regular_file import open_regular
 
 MAGIC = b"finport-snapshot-1\n"
 JOURNAL = b"finport-journal-1 "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench.task import LabelledCall, Task
     from cache.freshness import CacheControl, CacheControlError
     from cache.snapshot import Snapshot, SnapshotError
-    from gateway.bind import BoundCall
+    from gateway.pipeline.bind import BoundCall
     from gateway.call import Gateway, Observer
     from gateway.compress.answer import Compressed, compress
     from gateway.compress.budget import Budget, BudgetError
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from gateway.errors import CallError, ErrorCode
     from gateway.grant import Grant
     from gateway.result import Result
-    from gateway.rows import Page
+    from gateway.tables.rows import Page
     from gateway.settings import GatewaySettings, HostSettings
     from gateway.settings_file import SettingsError
-    from gateway.tables import PartialTableWarning
+    from gateway.tables.conversion import PartialTableWarning
     from gateway.trace import CallRecord, JsonLines, Trace, TraceError
     from manifests.catalog import Catalog, CatalogError
     from manifests.manifest import Column, Manifest, Parameter
@@ -50,7 +50,7 @@ HOMES = {
     "AgentParts": "bench.agents.declaration",
     "AgentSettingsError": "bench.agents.declaration",
     "AgentType": "bench.agents.declaration",
-    "BoundCall": "gateway.bind",
+    "BoundCall": "gateway.pipeline.bind",
     "CacheControl": "cache.freshness",
     "CacheControlError": "cache.freshness",
     "Budget": "gateway.compress.budget",
@@ -91,9 +91,9 @@ HOMES = {
     "ModelError": "bench.models.completion",
     "NoOptions": "bench.agents.declaration",
     "Observer": "gateway.call",
-    "Page": "gateway.rows",
+    "Page": "gateway.tables.rows",
     "Parameter": "manifests.manifest",
-    "PartialTableWarning": "gateway.tables",
+    "PartialTableWarning": "gateway.tables.conversion",
     "Reply": "bench.client",
     "Result": "gateway.result",
     "Round": "bench.agents.agent",

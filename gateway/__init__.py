@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gateway.context import CallContext
     from gateway.errors import CallError, ErrorCode
     from gateway.result import Result
-    from gateway.rows import Page
+    from gateway.tables.rows import Page
     from gateway.settings import GatewaySettings
     from gateway.trace import CallRecord
 

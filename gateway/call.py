@@ -21,16 +21,16 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from cache import Clock, Entry, Kept
-from gateway import rows
-from gateway.answers import Answers
-from gateway.bind import Binder, BoundCall, InvalidCall, masked, printable
+from gateway.tables import rows
+from gateway.pipeline.answers import Answers
+from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printable
 from gateway.compress.budget import budget_of, load
 from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
-from gateway.opening import open_answers
+from gateway.pipeline.opening import open_answers
 from gateway.result import Result
 from gateway.settings import GatewaySettings
 from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError
@@ -236,7 +236,7 @@ class Gateway:
         """Rows of the whole table behind a result's handle, by the rules of `recall`.
 
         A negative offset counts from the end. The rows have `columns` in the given order, or all
-        columns. With `where` (`gateway.compress.filter`) they are those that pass it.
+        columns. With `where` (`gateway.tables.filter`) they are those that pass it.
         """
         entry = await self.recall(handle, grant)
         if isinstance(entry, CallError):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 
 from gateway.settings_file import SettingsError
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 
 _SERVICE = re.compile(r"(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT_\d+_(?:TCP|UDP|SCTP)\w*)")
 _SERVICE_URL = re.compile(r"(?:tcp|udp|sctp)://.*")
@@ -30,7 +30,7 @@ def check_environment(prefix: str, known: Collection[str]) -> None:
 
 
 def _refusal(name: str, prefix: str, known: Collection[str]) -> str:
-    from manifests.nearest import did_you_mean
+    from manifests.common.nearest import did_you_mean
 
     near = did_you_mean(name, map(str.upper, known), own=lambda whole: whole[len(prefix) :])
     return f"{plain(name)} is no setting{near}"

@@ -9,7 +9,7 @@ import orjson
 
 from cache import View
 from cache.entry import quoted
-from gateway import tables
+from gateway.tables import conversion
 from gateway.errors import CallError
 
 if TYPE_CHECKING:
@@ -86,27 +86,27 @@ class Result:
         """The rows of `data` as a data frame. Raises `NoTableError` if the answer is no table, and
         `ImportError` without pandas.
         """
-        return tables.to_pandas(*self._told())
+        return conversion.to_pandas(*self._told())
 
     def to_arrow(self) -> "pyarrow.Table":
         """The rows of `data` as an Arrow table. A column whose cells have no common type is one of
         JSON texts. Raises `NoTableError` if the answer is no table, and `ImportError` without
         pyarrow.
         """
-        return tables.to_arrow(*self._told())
+        return conversion.to_arrow(*self._told())
 
     def to_csv(self) -> str:
         """The rows of `data` with a header. Raises `NoTableError` if the answer is no table."""
-        return tables.to_csv(*self._told())
+        return conversion.to_csv(*self._told())
 
     def table(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """The rows of `data` and their columns. Raises `NoTableError` if the answer is no table."""
         if self.error is not None:
-            raise tables.NoTableError(f"the call failed: {self.error.message}")
+            raise conversion.NoTableError(f"the call failed: {self.error.message}")
         rows = self.value
         if self.columns is None or not isinstance(rows, list):
             what = "a shortened text" if isinstance(rows, str) else "a document"
-            raise tables.NoTableError(f"the answer is {what} and has no rows")
+            raise conversion.NoTableError(f"the answer is {what} and has no rows")
         return rows, self.columns
 
     def _told(self) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
@@ -114,7 +114,7 @@ class Result:
         table = self.table()
         if self.truncated:
             text = f"{self.tool}: only {self.shown}; CallContext(max_rows={self.rows}) gives all"
-            warnings.warn(tables.PartialTableWarning(text), stacklevel=3)
+            warnings.warn(conversion.PartialTableWarning(text), stacklevel=3)
         return table
 
     def to_line(self) -> bytes:

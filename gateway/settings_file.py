@@ -42,7 +42,7 @@ def settings_file() -> Path | None:
 
 def read_settings_file() -> Mapping[str, Any]:
     """Read the settings file. Raises `SettingsError`."""
-    from manifests.regular_file import read_text
+    from manifests.common.regular_file import read_text
 
     path = settings_file()
     if path is None:

@@ -23,7 +23,7 @@ import anyio
 import orjson
 from anyio import to_thread
 
-from cache.files import own_file
+from manifests.common.files import own_file
 
 log = logging.getLogger("finport")
 

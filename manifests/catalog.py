@@ -15,9 +15,9 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from manifests.manifest import Manifest
-from manifests.nearest import MOST, nearest
-from manifests.problem import first_problem
-from manifests.regular_file import read_text
+from manifests.common.nearest import MOST, nearest
+from manifests.common.problem import first_problem
+from manifests.common.regular_file import read_text
 
 if TYPE_CHECKING:
     from manifests.search import Search

@@ -23,7 +23,7 @@ from manifests.manifest import (
     ScalarType,
     Timeliness,
 )
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 
 class _Tags(BaseModel):

@@ -10,7 +10,7 @@ from typing import get_args
 
 from manifests.catalog import Catalog
 from manifests.manifest import Domain, Intent, Manifest, Source, Timeliness
-from manifests.nearest import hint
+from manifests.common.nearest import hint
 
 _VALUES: dict[str, tuple[str, ...] | None] = {
     "source": get_args(Source),

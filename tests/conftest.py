@@ -107,7 +107,7 @@ def _disks_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway goes on without what a slow disk holds; most tests want to see it."""
     for name in (
         *("cache.disk.LOCK_S", "gateway.upstreams.accounts.LOCK_S"),
-        *("gateway.kept.TIER_WAIT_S", "gateway.answers.RECORDING_WAIT_S"),
+        *("gateway.pipeline.cached.TIER_WAIT_S", "gateway.pipeline.answers.RECORDING_WAIT_S"),
         *("gateway.shapes.store.LOCK_S", "gateway.shapes.watch.CLOSE_S"),
         "gateway.shapes.watch.READ_S",
     ):

@@ -17,7 +17,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from manifests.regular_file import read_text
+from manifests.common.regular_file import read_text
 
 FILE_BYTES = 256 * 2**20
 """The largest file that is read."""

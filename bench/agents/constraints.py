@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manifests import Manifest
 from manifests.manifest import Domain, Intent, Timeliness
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 INFER = """\
 TASK: constraints

@@ -20,9 +20,9 @@ from bench.agents.agent import Episode, Round, ToolCall, Turn
 from bench.client import Reply
 from bench.models.client import Completion, FunctionCall, ModelClient
 from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord, ToolCallRecord
-from gateway.bind import REDACTED, masked
+from gateway.pipeline.bind import REDACTED, masked
 from gateway.compress.cut import cut
-from gateway.json_text import Repeating, read_json
+from manifests.common.json_text import Repeating, read_json
 from manifests import Manifest
 from manifests.export import export
 

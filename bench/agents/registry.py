@@ -20,9 +20,9 @@ from bench.agents.declaration import (
 )
 from bench.models.settings import ModelSettings
 from bench.own import OwnError, is_own, lacking, load, words_of
-from gateway.bind import masked
+from gateway.pipeline.bind import masked
 from manifests import Catalog
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 AGENTS: Mapping[str, str] = {
     "scripted": "bench.agents.scripted:SCRIPTED",

@@ -23,7 +23,7 @@ from bench.record import DRIVER, Ending
 from bench.suites.traces import as_text
 from bench.task import completed
 from gateway import ErrorCode
-from gateway.bind import REDACTED
+from gateway.pipeline.bind import REDACTED
 
 log = logging.getLogger("finport")
 

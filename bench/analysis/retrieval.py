@@ -15,7 +15,7 @@ import orjson
 
 from adapters.embeddings import Embedder
 from bench.json_lines import JsonLinesError, lines
-from gateway.finder import DEPTH
+from gateway.search.finder import DEPTH
 from gateway.telemetry.quantile import Quantiles
 from manifests import Catalog
 from manifests.dense import DenseIndex, Ranking, fused, text_of

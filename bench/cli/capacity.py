@@ -7,8 +7,8 @@ import click
 
 from bench.cli.options import MOST, Number
 from gateway.cli.options import echo_json, run
-from gateway.duration import duration
-from gateway.terminal import echo
+from manifests.common.duration import duration
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.capacity.costs import UnitCosts

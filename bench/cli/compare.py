@@ -136,7 +136,7 @@ def _judged(path: Path) -> "tuple[Scores, list[str]]":
 
 
 def _show_agreement(result: dict[str, Any]) -> None:
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=100, markup=True)
     for side in ("a", "b"):
@@ -156,7 +156,7 @@ def _show_agreement(result: dict[str, Any]) -> None:
 
 
 def _show(result: dict[str, Any], a: Path, b: Path, shares: AbstractSet[str]) -> None:
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120, markup=True)
     tasks, episodes = result["tasks"], result["episodes"]

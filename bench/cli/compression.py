@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.options import OutPath, echo_json, force
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.compression.case import Part
@@ -111,7 +111,7 @@ def _write(content: Mapping[str, Any], out: Path, force: bool) -> None:
     import orjson
 
     from bench.compression.picture import picture
-    from cache.files import output_file
+    from manifests.common.files import output_file
 
     try:
         with output_file(out / "compression.json", force=force) as file:
@@ -129,7 +129,7 @@ def _show(content: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     from bench.metrics.interval import interval_text, percent
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120)
     kept, limits = content["kept"], list(content["kept"]["finport"])

@@ -22,7 +22,7 @@ from bench.runs.run import RunPlan, run
 from bench.speed.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
 from gateway import GatewaySettings
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 from gateway.trace import TraceError
 from manifests import Catalog
 

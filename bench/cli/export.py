@@ -18,7 +18,7 @@ from bench.cli.options import (
     with_manifests,
 )
 from gateway.cli.options import OutPath, echo_json, force
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.exports import Run

@@ -24,7 +24,7 @@ from bench.environment import PREFIX, VARIABLES
 from gateway.cli.options import OutPath, echo_json, run
 from gateway.environment import check_environment
 from gateway.settings_file import SettingsError
-from gateway.terminal import Commands, echo
+from manifests.common.terminal import Commands, echo
 
 
 @click.group(cls=Commands)

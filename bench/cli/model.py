@@ -13,7 +13,7 @@ import click
 
 from bench.cli.options import Number, with_dataset
 from gateway.cli.options import run
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.models.simulated import ModelFaults
@@ -101,7 +101,7 @@ async def _serve(
     until_stdin_closes: bool,
 ) -> int:
     from bench.models.simulated import SimulatedModel
-    from gateway.collector import calm_collector
+    from manifests.common.collector import calm_collector
     from gateway.server.process import raise_file_limit
     from gateway.server.supervisor import when_stdin_closes
     from manifests import Catalog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.own import importable, is_own
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.judges.registry import JudgeSettings
@@ -147,7 +147,7 @@ def catalog_in(path: Path | None) -> "Catalog":
     from manifests import Catalog
     from manifests.catalog import CatalogError
     from manifests.fintoolbench import read_lines
-    from manifests.regular_file import read_text
+    from manifests.common.regular_file import read_text
 
     if path is None:
         return Catalog.load()

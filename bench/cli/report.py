@@ -6,7 +6,7 @@ import click
 
 from bench.cli.options import of_suite, suite_in
 from gateway.cli.options import OutPath, force
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 
 @click.command("report")

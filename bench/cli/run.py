@@ -33,7 +33,7 @@ from gateway.cli.options import (
     told_abort,
 )
 from gateway.compress.budget import LIMITS
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.agents.declaration import AnyAgentType

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from bench.cli.options import beside, judge_settings, judging, suite_in, with_dataset
 from gateway.cli.options import OutPath, echo_json, force, run
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

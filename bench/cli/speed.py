@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import click
 
 from gateway.cli.options import echo_json
-from gateway.duration import duration
-from gateway.terminal import echo
+from manifests.common.duration import duration
+from manifests.common.terminal import echo
 
 
 @click.command()

@@ -16,8 +16,8 @@ from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
 from bench.runs.metric_rows import add_metrics
 from bench.suites.suite import Suite
-from gateway.console import PlainConsole
-from gateway.terminal import echo
+from manifests.common.console import PlainConsole
+from manifests.common.terminal import echo
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from bench.analysis.score import Episodes
 from bench.runs.about import simulated
 from bench.runs.reader import Run
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 
 def warn_of_changes(run: Run, digest: str | None = None) -> bool:

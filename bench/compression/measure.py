@@ -14,7 +14,7 @@ from bench.compression.case import KINDS, LANGUAGES, Case, Part
 from bench.metrics.interval import DIGITS, rounded, share, wilson
 from gateway.compress.answer import compress
 from gateway.compress.budget import Budget
-from gateway.duration import duration
+from manifests.common.duration import duration
 
 OURS = "finport"
 METHODS = (OURS, *BASELINES)

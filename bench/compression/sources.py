@@ -24,7 +24,7 @@ from gateway import Gateway, GatewaySettings
 from gateway.context import CallContext
 from gateway.result import Result
 from manifests import Catalog, Manifest
-from manifests.regular_file import read_text
+from manifests.common.regular_file import read_text
 
 ASSETS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
     "btc": {"en": ("BTC", "Bitcoin"), "zh": ("比特币", "BTC")},

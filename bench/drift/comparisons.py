@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from bench.json_lines import ended_lines
-from cache.files import own_file, sync_folder
+from manifests.common.files import own_file, sync_folder
 
 FILE: Final = "drift.jsonl"
 

@@ -20,8 +20,8 @@ from bench.metrics.interval import rounded, share, wilson
 from bench.record import EpisodeRecord
 from cache import Row, Snapshot
 from cache.row import OK
-from gateway.bind import Binder, InvalidCall, printable
-from gateway.recorded import error_of_row
+from gateway.pipeline.bind import Binder, InvalidCall, printable
+from gateway.pipeline.snapshot_rows import error_of_row
 from manifests import Catalog
 
 REMEMBERED = 2**16

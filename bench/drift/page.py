@@ -13,7 +13,7 @@ from bench.drift.history import CURVES, grouped, release_row
 from bench.drift.picture import drawing, of_releases
 from bench.html import environment, policy
 from bench.metrics.interval import interval_text, percent
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 
 _MOST: Final = 2_000
 

@@ -18,8 +18,8 @@ from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from cache import SnapshotError
 from gateway import Gateway
-from gateway.bind import BoundCall
-from gateway.duration import duration
+from gateway.pipeline.bind import BoundCall
+from manifests.common.duration import duration
 from gateway.errors import CallError, ErrorCode
 from gateway.result import Result
 from gateway.settings import GatewaySettings

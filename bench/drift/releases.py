@@ -29,7 +29,7 @@ import orjson
 
 from bench.drift.functions import PACKAGE
 from bench.drift.wheel import MAX_WHEEL_BYTES
-from cache.files import replaced_file
+from manifests.common.files import replaced_file
 
 _VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){1,3}")
 _WHEEL = re.compile(rf"{PACKAGE}-(?P<version>[0-9.]+)-py3-none-any\.whl")

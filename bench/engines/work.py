@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from bench.engines.errors import EngineError
 from bench.runs.run import RunPlan
-from gateway.bind import masked
+from gateway.pipeline.bind import masked
 from gateway.settings import GatewaySettings
 from manifests import Catalog
 

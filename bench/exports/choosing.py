@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Literal
 
 from bench.suites.suite import Measure, Suite
-from manifests.nearest import did_you_mean
+from manifests.common.nearest import did_you_mean
 
 Form = Literal["sft", "dpo"]
 

@@ -22,7 +22,7 @@ from bench.record import DRIVER, EpisodeRecord, ToolCallRecord
 from bench.runs.driver import Limits
 from bench.runs.episode import WITHHELD
 from bench.runs.reader import Run, text_of
-from gateway.bind import REDACTED
+from gateway.pipeline.bind import REDACTED
 from manifests import Catalog
 from manifests.export import export
 

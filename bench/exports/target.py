@@ -19,7 +19,7 @@ import orjson
 from bench.record import EpisodeRecord
 from bench.runs.output import made_from
 from bench.runs.reader import ExportError, Run
-from cache.files import FORCE, exchange_folders, sync_folder, taken
+from manifests.common.files import FORCE, exchange_folders, sync_folder, taken
 
 
 def write_lines(

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from bench.judges.judge import Judge
 from bench.own import words_of
 from bench.record import EpisodeRecord, FailedJudgement, Judgement, storable
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 log = logging.getLogger("finport")
 

@@ -11,7 +11,7 @@ import orjson
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
 from bench.runs.about import RunInfo, simulated
 from bench.suites.suite import Metric
-from gateway.duration import duration
+from manifests.common.duration import duration
 from gateway.telemetry.quantile import Quantiles
 
 ROWS: Final = 40

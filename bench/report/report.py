@@ -22,7 +22,7 @@ from bench.runs.output import made_from
 from bench.runs.reader import Run
 from bench.suites import suite_of_run
 from bench.suites.suite import SuiteError
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 
 TRAJECTORIES = 1_000
 

@@ -16,7 +16,7 @@ from bench.record import (
     ToolCallRecord,
     storable,
 )
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 
 TEXT_CHARS = 4_000
 """The longest text of an episode in a page."""

@@ -12,8 +12,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from bench.record import Figure, Time, Whole
-from manifests.problem import first_problem
-from manifests.regular_file import WHY_NOT, open_regular
+from manifests.common.problem import first_problem
+from manifests.common.regular_file import WHY_NOT, open_regular
 
 MOST_BYTES = 16 * 2**20
 """The longest `run.json` that is read; a run writes some kilobytes."""

@@ -45,7 +45,7 @@ from bench.runs.resume import (
 )
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite, SuiteError
-from cache.files import own_file, replaced_file, taken
+from manifests.common.files import own_file, replaced_file, taken
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 

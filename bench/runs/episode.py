@@ -18,7 +18,7 @@ from bench.suites.suite import Suite
 from bench.task import Task
 from gateway import ErrorCode
 from gateway.api.requests import MAX_BODY
-from gateway.bind import masked, redacted
+from gateway.pipeline.bind import masked, redacted
 
 ERROR_CHARS = 1_000
 """The longest error in a record."""

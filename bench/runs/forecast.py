@@ -11,7 +11,7 @@ from typing import Any
 from bench.agents import Agent, Episode, Round
 from bench.client import Reply
 from bench.suites.suite import Suite
-from gateway.bind import Binder, BoundCall, InvalidCall
+from gateway.pipeline.bind import Binder, BoundCall, InvalidCall
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 

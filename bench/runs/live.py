@@ -26,9 +26,9 @@ from bench.own import words_of
 from bench.runs.metric_rows import add_metrics
 from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Metric
-from gateway.console import PlainConsole
-from gateway.duration import duration
-from gateway.terminal import plain
+from manifests.common.console import PlainConsole
+from manifests.common.duration import duration
+from manifests.common.terminal import plain
 
 log = logging.getLogger("finport")
 

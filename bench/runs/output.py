@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from bench.runs.about import LINK, RunDirectoryError
 from bench.runs.reader import OWN_FILES
-from cache.files import output_file
+from manifests.common.files import output_file
 
 _OF_EVERY_RUN = ("run.json", "calls.jsonl", "episodes.jsonl")
 

@@ -15,7 +15,7 @@ from bench.runs.about import RunDirectoryError, RunInfo, check_own
 from bench.runs.digest import run_digest
 from bench.runs.resume import ABANDONED, CHECKPOINTS, UNJUDGED
 from gateway import CallRecord
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 OWN_FILES = (
     *("calls.jsonl", "episodes.jsonl", "run.json", "metrics.json"),

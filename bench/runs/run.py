@@ -31,13 +31,13 @@ from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
 from bench.wire import WireClient
 from gateway import Gateway, GatewaySettings
-from gateway.collector import calmed_collector
-from gateway.finder import ToolFinder
+from manifests.common.collector import calmed_collector
+from gateway.search.finder import ToolFinder
 from gateway.server.process import raise_file_limit
 from gateway.telemetry.vitals import Vitals
 from gateway.trace import Trace
 from manifests import Catalog, Manifest
-from manifests.nearest import did_you_mean
+from manifests.common.nearest import did_you_mean
 
 YOUNG = 200_000
 """How many new objects trigger a search for reference cycles. Episodes make no cycles, and a search

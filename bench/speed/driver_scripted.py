@@ -35,8 +35,8 @@ from bench.speed.driver_stage import (
     suite,
 )
 from bench.suites.fintoolbench.suite import LabelledTasks
-from gateway.collector import calm_collector
-from gateway.memory import peak_rss_bytes, rss_bytes
+from manifests.common.collector import calm_collector
+from manifests.common.memory import peak_rss_bytes, rss_bytes
 from gateway.server.process import raise_file_limit
 from gateway.telemetry.vitals import Vitals
 

@@ -22,8 +22,8 @@ from bench.suites.suite import Suite
 from bench.task import LabelledCall, Task
 from bench.wire import WireClient
 from gateway import CallContext, Gateway, GatewaySettings
-from gateway.collector import calm_collector
-from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
+from manifests.common.collector import calm_collector
+from manifests.common.memory import forget_peak, peak_rss_bytes, rss_bytes
 from manifests import Catalog
 
 TOOL = "stock_zh_a_hist"

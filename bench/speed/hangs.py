@@ -19,7 +19,7 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
-from adapters.akshare import AkShareAdapter
+from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
 from adapters.simulator import FUNCTIONS

@@ -14,7 +14,7 @@ from bench.suites.fintoolbench.suite import FinToolBench, LabelledTasks
 from bench.suites.fintrace.suite import FinTrace
 from bench.suites.investorbench.suite import InvestorBench
 from bench.suites.suite import NOT_METRICS, SHARED_MEASURES, Suite, SuiteError
-from manifests.nearest import did_you_mean
+from manifests.common.nearest import did_you_mean
 
 _HERE = Path(__file__).parent
 BUILT_IN: Mapping[str, Path] = {

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from bench.json_lines import JsonLinesError, lines
 from bench.suites.suite import SuiteError
 from bench.task import Task
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 ReadTask = Callable[[bytes, int], Task]
 """Makes a task of a line and the line's number, from 0. Raises `ValidationError`."""

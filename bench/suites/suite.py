@@ -22,7 +22,7 @@ from bench.own import words_of
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.task import Task, TaskModel
 from manifests import Catalog
-from manifests.nearest import did_you_mean
+from manifests.common.nearest import did_you_mean
 
 NOT_METRICS = frozenset(
     {

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from bench.json_lines import JsonLinesError, values
 from bench.record import Ending, EpisodeRecord
 from bench.suites.suite import Traced, TraceFormatError
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 PUBLIC = (
     *("id", "source_dataset", "category", "question", "tool_calls", "response"),

@@ -27,11 +27,11 @@ from pydantic import (
     model_validator,
 )
 
-from cache.files import replaced_file
+from manifests.common.files import replaced_file
 from gateway.compress.budget import LIMITS
 from gateway.grant import Grant
 from gateway.settings import GatewaySettings, SettingsError
-from manifests.regular_file import read_text
+from manifests.common.regular_file import read_text
 from manifests.selection import EVERY_TOOL, Selection, SelectionError
 
 NAME_FORM = "a name has 1 to 64 of A-Z a-z 0-9 . _ - and is not 8 hex digits, as ids are"

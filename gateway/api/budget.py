@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from gateway.access.rejection import BadRequest
 from gateway.compress.budget import LIMITS
 from gateway.context import QUESTION_CHARS, CallContext
-from manifests.nearest import not_among
-from manifests.problem import first_problem
+from manifests.common.nearest import not_among
+from manifests.common.problem import first_problem
 
 META_PREFIX = "finport/"
 """Begins the names of a budget in the `_meta` of an MCP request: `finport/max_tokens`."""

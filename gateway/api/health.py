@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from aiohttp import hdrs, web
 
-from cache.shared import StoreError
+from gateway.sharing import StoreError
 from gateway.api import models
 from gateway.api.negotiation import takes_openmetrics
 from gateway.api.responses import json

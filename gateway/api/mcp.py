@@ -32,8 +32,8 @@ from gateway.api.mcp_tools import (
 from gateway.api.requests import is_id
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
-from gateway.finder import ToolFinder
-from gateway.json_text import Repeating
+from gateway.search.finder import ToolFinder
+from manifests.common.json_text import Repeating
 from manifests import Selection
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -39,8 +39,8 @@ from gateway.api.route import CALLER, JSON, Route
 from gateway.api.sending import LONG, connection_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
-from gateway.finder import ToolFinder
-from gateway.json_text import read_json_aside
+from gateway.search.finder import ToolFinder
+from manifests.common.json_text import read_json_aside
 from manifests import Selection
 
 SEARCH = "search"

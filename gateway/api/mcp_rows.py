@@ -13,9 +13,9 @@ from gateway.api.models import ResultsPage
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
-from gateway.rows import Page, column_names
+from gateway.tables.rows import Page, column_names
 from manifests.export import annotations
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 READ_RESULT = "read_result"
 

@@ -17,9 +17,9 @@ from gateway.api import mcp
 from gateway.api.mcp import Mcp, McpError, Request, Visitor
 from gateway.api.requests import MAX_BODY
 from gateway.call import Gateway
-from gateway.finder import ToolFinder, embedder_limits
-from gateway.json_text import read_json_aside
-from gateway.threads import in_daemon
+from gateway.search.finder import ToolFinder, embedder_limits
+from manifests.common.json_text import read_json_aside
+from manifests.common.threads import in_daemon
 
 log = logging.getLogger("finport")
 

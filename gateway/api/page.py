@@ -27,11 +27,11 @@ from cache import Rule, rule_of
 from gateway.access.guard import ANYONE
 from gateway.api.reference import operations
 from gateway.api.route import CALLER
-from gateway.bind import printable
+from gateway.pipeline.bind import printable
 from gateway.call import Gateway
-from gateway.duration import duration
-from gateway.finder import ToolFinder
-from gateway.terminal import plain
+from manifests.common.duration import duration
+from gateway.search.finder import ToolFinder
+from manifests.common.terminal import plain
 from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
 from manifests.catalog import MAX_QUERY
 from manifests.export import arguments_schema

@@ -14,7 +14,7 @@ from aiohttp import StreamReader, hdrs, web
 from gateway.access.rejection import BadRequest
 from gateway.api.sending import connection_of, holder_of
 from gateway.errors import ErrorCode
-from gateway.json_text import Repeating
+from manifests.common.json_text import Repeating
 
 MAX_BODY = 2**20
 """The largest size, in bytes, of a body that is read whole, or of a line of one read by lines."""

@@ -26,8 +26,8 @@ from gateway.api.sending import LONG, connection_of, send
 from gateway.errors import CallError
 from gateway.result import Result
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
-from manifests.nearest import not_among
-from manifests.problem import first_problem
+from manifests.common.nearest import not_among
+from manifests.common.problem import first_problem
 
 YEAR_S = 31_536_000
 

@@ -13,7 +13,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from cache.entry import pieces_of
-from gateway import tables
+from gateway.tables import conversion
 from gateway.access.rejection import RequestRejected
 from gateway.api.coding import compressor
 from gateway.api.negotiation import quality
@@ -21,7 +21,7 @@ from gateway.api.responses import answer_headers, coding_of, own_headers, whole_
 from gateway.api.sending import LONG, connection_of
 from gateway.errors import CallError, ErrorCode
 from gateway.result import Result
-from gateway.rows import Page
+from gateway.tables.rows import Page
 
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 
@@ -132,12 +132,12 @@ def _csv(
     *,
     with_head: bool = True,
 ) -> bytes:
-    text = tables.to_csv(orjson.loads(data), columns, with_head=with_head)
+    text = conversion.to_csv(orjson.loads(data), columns, with_head=with_head)
     return compress(text.encode("utf-8", "replace"))
 
 
 def _arrow(data: bytes, columns: tuple[str, ...]) -> bytes:
-    return tables.to_arrow_stream(orjson.loads(data), columns)
+    return conversion.to_arrow_stream(orjson.loads(data), columns)
 
 
 def _not_acceptable(text: str) -> RequestRejected:

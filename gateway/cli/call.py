@@ -9,7 +9,7 @@ import orjson
 from gateway.cli.options import echo_json, modes, read_settings, run, simulation
 from gateway.compress.budget import LIMITS
 from gateway.compress.cut import cut
-from gateway.terminal import echo, plain
+from manifests.common.terminal import echo, plain
 
 if TYPE_CHECKING:
     from gateway.result import Result
@@ -104,18 +104,18 @@ def call(
 
 def _print_rows(result: "Result", form: Format) -> int:
     """Print the rows, and on standard error what they are. Return the exit code."""
-    from gateway import tables
+    from gateway.tables import conversion
 
     try:
         if form == "csv":
-            _write(tables.to_csv(*result.table()))
+            _write(conversion.to_csv(*result.table()))
         elif form == "jsonl":
             value = result.value
             rows = value if result.rows is not None else [value]
-            _write(tables.to_json_lines(rows))
+            _write(conversion.to_json_lines(rows))
         else:
             _print_table(*result.table())
-    except tables.NoTableError as error:
+    except conversion.NoTableError as error:
         echo(f"finport: {error}; --format json prints it", err=True)
         return 1
     what = "a document" if result.rows is None else (result.shown or f"{result.rows} rows")
@@ -130,7 +130,7 @@ def _print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     from rich.measure import Measurement
     from rich.table import Table
 
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     table = Table(box=SIMPLE)
     for name in columns:
@@ -157,7 +157,7 @@ def _write(text: str) -> None:
 
 
 def _arguments(pairs: tuple[str, ...], json_arguments: str | None) -> dict[str, Any]:
-    from gateway.json_text import read_json
+    from manifests.common.json_text import read_json
 
     given: dict[str, Any] = {}
     if json_arguments is not None:

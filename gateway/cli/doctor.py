@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from gateway.cli.options import echo_json, read_settings, run
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from gateway.cli.reachability import Origin
@@ -94,7 +94,7 @@ def _drift(upstream: str | None, as_json: bool) -> None:
 def _print_changes(changes: list[dict[str, Any]]) -> None:
     from rich.table import Column, Table
 
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     columns = ("tool", "kind", "path", "before", "after", "when")
     table = Table(*(Column(name, overflow="fold") for name in columns), box=None)
@@ -171,7 +171,7 @@ def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
 
 
 def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
-    from adapters.keys import Key
+    from adapters.rapidapi.keys import Key
 
     if settings.upstream == "simulated" or settings.mode == "offline":
         return Finding("RapidAPI keys", "ok", "none is needed: nothing real is asked")
@@ -210,7 +210,7 @@ def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
 
 async def _redis(settings: "GatewaySettings") -> list[Finding]:
     """Whether the Redis that gateways share can be used; nothing is written to it."""
-    from cache.shared import SharedStore, StoreError
+    from gateway.sharing import SharedStore, StoreError
 
     if settings.redis_url is None:
         return []
@@ -384,7 +384,7 @@ def _print(findings: list[Finding]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     columns = ("check", "status", "found", "what to do")
     table = Table(*(Column(name, overflow="fold") for name in columns), box=None)

@@ -8,7 +8,7 @@ import click
 
 from gateway.cli.options import echo_json, read_settings, selecting
 from gateway.compress.budget import LIMITS
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from gateway.access.keys import KeyEntry
@@ -140,7 +140,7 @@ def _learn(settings: "GatewaySettings") -> "tuple[KeyEntry, ...]":
     """The entries that gateways share; those known before, while Redis is away."""
     import asyncio
 
-    from cache.shared import StoreError
+    from gateway.sharing import StoreError
     from gateway.access import shared_keys
 
     if settings.redis_url is None:
@@ -156,7 +156,7 @@ def _tell(settings: "GatewaySettings", entry: "KeyEntry", *, needed: bool = Fals
     """Let all gateways know of an entry. If that is `needed`, a failure ends the command."""
     import asyncio
 
-    from cache.shared import StoreError
+    from gateway.sharing import StoreError
     from gateway.access import shared_keys
 
     try:
@@ -201,7 +201,7 @@ def _row(entry: "KeyEntry", source: str) -> dict[str, object]:
 def _print(rows: list[dict[str, object]]) -> None:
     from rich.table import Table
 
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     table = Table(box=None)
     for column in rows[0]:

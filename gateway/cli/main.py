@@ -14,7 +14,7 @@ from gateway.cli.quota import quota
 from gateway.cli.serve import serve
 from gateway.cli.snapshot import snapshot
 from gateway.cli.tools import tools
-from gateway.terminal import Commands
+from manifests.common.terminal import Commands
 
 
 @click.group(cls=Commands)

@@ -9,7 +9,7 @@ import click
 import orjson
 
 from gateway.cli.options import OutPath, echo_json, force, selecting
-from gateway.terminal import echo, escaped
+from manifests.common.terminal import echo, escaped
 
 if TYPE_CHECKING:
     from manifests import Manifest
@@ -67,7 +67,7 @@ def format_(path: Path | None) -> None:
     """Write the manifest files in PATH (default: those of the project) in their standard form."""
     from manifests import CatalogError
     from manifests.catalog import DATA, read, text_of
-    from manifests.regular_file import open_regular
+    from manifests.common.regular_file import open_regular
 
     folder = path or DATA
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
@@ -97,7 +97,7 @@ def export_(
     format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None, force: bool
 ) -> None:
     """Write tools in another system's format: a JSON array, or JSON Lines for `fintoolbench`."""
-    from cache.files import output_file
+    from manifests.common.files import output_file
     from manifests import Catalog
     from manifests.export import EXPORT_FORMATS, export
     from manifests.selection import check_names
@@ -136,11 +136,11 @@ def export_(
 @force
 def import_(path: Path, _format: str, out: Path, force: bool) -> None:
     """Write the tools in PATH to a manifest file. Code in PATH is never run or kept."""
-    from cache.files import output_file
+    from manifests.common.files import output_file
     from manifests import Catalog, CatalogError
     from manifests.catalog import text_of
     from manifests.fintoolbench import read_lines
-    from manifests.regular_file import read_text
+    from manifests.common.regular_file import read_text
 
     try:
         imported = read_lines(read_text(path).splitlines(), Catalog.load())
@@ -210,7 +210,7 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
 
 def _write(file: Path, tools: "Iterable[Manifest]", *, follow_links: bool) -> None:
     """Replace a manifest file. A link is followed only where the user named it."""
-    from cache.files import replaced_file
+    from manifests.common.files import replaced_file
     from manifests.catalog import text_of
 
     with replaced_file(file, follow_links=follow_links) as out:

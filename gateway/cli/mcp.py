@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.options import modes, read_settings, run, selecting, simulation, tell_settings_file
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from gateway.api.mcp import Visitor

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import orjson
 
-from gateway.terminal import LackError, check_threads, escaped, told_lack
+from manifests.common.terminal import LackError, check_threads, escaped, told_lack
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings

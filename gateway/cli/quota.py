@@ -3,7 +3,7 @@
 import click
 
 from gateway.cli.options import echo_json, read_settings, simulation
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 
 @click.command()
@@ -60,7 +60,7 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
 def _print(rows: list[dict[str, str | int | None]]) -> None:
     from rich.table import Table
 
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     table = Table(*rows[0], box=None)
     for row in rows:

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.threads import in_daemon
+from manifests.common.threads import in_daemon
 
 AT_ONCE = 32
 """Upstream hosts that are tried concurrently."""

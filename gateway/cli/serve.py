@@ -28,7 +28,7 @@ from gateway.cli.options import (
     simulation,
     tell_settings_file,
 )
-from gateway.terminal import LackError, echo
+from manifests.common.terminal import LackError, echo
 
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
@@ -167,7 +167,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
 
     from cache import SnapshotError
     from gateway import Gateway
-    from gateway.collector import calm_collector
+    from manifests.common.collector import calm_collector
     from gateway.compress.budget import load
     from gateway.server import http
     from gateway.server.process import raise_file_limit
@@ -251,9 +251,9 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
     """Refuse a host that is not loopback while no client has a key."""
     if is_loopback(host):
         return
-    from cache.shared import StoreError
+    from gateway.sharing import StoreError
     from gateway.access.clients import Clients
-    from gateway.access.shared_keys import learn
+    from gateway.sharing.keys import learn
     from gateway.settings import SettingsError
 
     try:

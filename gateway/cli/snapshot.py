@@ -15,11 +15,11 @@ import click
 import orjson
 
 from gateway.cli.options import OutPath, echo_json, force, read_settings, run, selecting, simulation
-from gateway.terminal import echo, escaped
+from manifests.common.terminal import echo, escaped
 
 if TYPE_CHECKING:
     from cache.snapshot import Summary
-    from gateway.bind import BoundCall
+    from gateway.pipeline.bind import BoundCall
     from gateway.settings import GatewaySettings
     from manifests import Catalog, Manifest
 
@@ -159,7 +159,7 @@ def without_transactional(
 
 def recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """The calls of a file such as a run's calls.jsonl. Raises `click.UsageError`."""
-    from manifests.regular_file import read_text
+    from manifests.common.regular_file import read_text
 
     try:
         lines = read_text(path).splitlines()
@@ -179,7 +179,7 @@ def recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _recorded_call(line: bytes) -> tuple[str, dict[str, Any]]:
     """Raises `ValueError`."""
-    from gateway.json_text import read_json
+    from manifests.common.json_text import read_json
 
     call = read_json(line)
     if not isinstance(call, dict):
@@ -200,7 +200,7 @@ def bound_calls(
     """Bind the calls and drop duplicates. Calls that no gateway would make are told and left
     out.
     """
-    from gateway.bind import Binder, InvalidCall
+    from gateway.pipeline.bind import Binder, InvalidCall
 
     binder, bound = Binder(catalog), {}
     refused: list[str] = []
@@ -299,7 +299,7 @@ def export(file: Path, form: str, out: Path | None, force: bool) -> None:
     """Write the rows of FILE for other tools."""
     from cache import Snapshot
     from cache.export import write_jsonl, write_parquet
-    from cache.files import output_file
+    from manifests.common.files import output_file
     from cache.snapshot import NEVER_CHANGES
     from manifests import Catalog
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.options import echo_json
-from gateway.duration import duration
-from gateway.terminal import echo
+from manifests.common.duration import duration
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from cache import Rule
@@ -26,7 +26,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
-    from gateway.bind import unknown_tool
+    from gateway.pipeline.bind import unknown_tool
     from gateway.describe import describe, summarise
     from manifests import Catalog
 
@@ -44,7 +44,7 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         import asyncio
 
         from gateway.cli.options import read_settings
-        from gateway.finder import ToolFinder
+        from gateway.search.finder import ToolFinder
 
         finder = ToolFinder.of(catalog, read_settings())
         found = asyncio.run(finder.find(query, len(catalog), **tags))
@@ -77,7 +77,7 @@ def _show(manifest: "Manifest") -> None:
     from rich.table import Table
 
     from cache import rule_of
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
     from manifests import Signature
 
     console = PlainConsole(soft_wrap=True)

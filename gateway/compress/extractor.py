@@ -11,7 +11,7 @@ from adapters.extraction import EndpointExtractor
 from adapters.fault import UpstreamFault
 from gateway.compress.answer import Compressed
 from gateway.compress.budget import Budget
-from gateway.endpoint_limits import EndpointLimits, NotAskedError
+from gateway.search.endpoint_limits import EndpointLimits, NotAskedError
 from gateway.settings import GatewaySettings, SettingsError
 
 log = logging.getLogger("finport")

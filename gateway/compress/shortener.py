@@ -11,7 +11,7 @@ import anyio
 import orjson
 from anyio import to_thread
 
-from adapters.shares import Shares
+from adapters.akshare.shares import Shares
 from cache import Entry, View
 from gateway.compress.answer import Compressed, compress
 from gateway.compress.budget import TIME_LIMIT, Budget, TimeLimit, is_loaded

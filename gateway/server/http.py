@@ -32,7 +32,7 @@ from gateway.api.page import Page
 from gateway.api.rest import Rest
 from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
-from gateway.finder import PER_MINUTE, ToolFinder, embedder_limits
+from gateway.search.finder import PER_MINUTE, ToolFinder, embedder_limits
 from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
 from gateway.server.connection import Connection, Connections, is_lost
 from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of

@@ -290,7 +290,7 @@ def _close_stdin(process: Process) -> None:
 
 
 def _why_not(error: Exception) -> str:
-    from gateway.terminal import lack_of  # has more imports than the supervisor needs
+    from manifests.common.terminal import lack_of  # has more imports than the supervisor needs
 
     return lack_of(error) or f"no worker can be started: {error}"
 

@@ -18,7 +18,7 @@ import orjson
 from cache.entry import is_time
 from gateway.shapes.known import Change, Difference, Known
 from gateway.shapes.shape import Shape, TooLarge
-from manifests.regular_file import WHY_NOT
+from manifests.common.regular_file import WHY_NOT
 
 LOCK_S = 1.0
 """How long another process is waited for."""

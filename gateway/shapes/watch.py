@@ -20,8 +20,8 @@ import orjson
 from anyio import CapacityLimiter, to_thread
 
 from cache import Entry
-from cache.threads import run_in
-from gateway.bind import BoundCall
+from manifests.common.daemon_threads import run_in
+from gateway.pipeline.bind import BoundCall
 from gateway.settings import GatewaySettings
 from gateway.shapes.known import Change
 from gateway.shapes.notices import Receiver, open_receivers

@@ -19,11 +19,11 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from pydantic import TypeAdapter
 
-from gateway.bind import BoundCall
+from gateway.pipeline.bind import BoundCall
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import ErrorCode
-from gateway.memory import rss_bytes
+from manifests.common.memory import rss_bytes
 from gateway.result import Result
 from gateway.telemetry.exposition import (
     BOUNDS_S,

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import orjson
 from pydantic import TypeAdapter
 
-from cache.files import replaced_file
+from manifests.common.files import replaced_file
 
 log = logging.getLogger("finport")
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from gateway.bind import BoundCall, printable
+from gateway.pipeline.bind import BoundCall, printable
 from gateway.context import CallContext
 from gateway.result import Result
 from gateway.settings import GatewaySettings, SettingsError
-from gateway.threads import in_daemon
+from manifests.common.threads import in_daemon
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gateway.memory import children_peak_rss_bytes, forget_peak, peak_rss_bytes
+from manifests.common.memory import children_peak_rss_bytes, forget_peak, peak_rss_bytes
 from gateway.telemetry.quantile import Quantiles
 
 PERIOD_S = 0.01

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from adapters.host import registrable_domain
-from cache.shared import SharedStore
+from gateway.sharing import SharedStore
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
 from gateway.upstreams.breaker import Breaker
 from gateway.upstreams.fair_queue import FairQueue, Pace, QueueFull
-from gateway.upstreams.shared_pace import SharedPace
+from gateway.sharing.pace import SharedPace
 from manifests import Catalog, Manifest
-from manifests.nearest import did_you_mean
+from manifests.common.nearest import did_you_mean
 
 RETRY_SHARE = 0.1
 RETRY_RESERVE = 10.0

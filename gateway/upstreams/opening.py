@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from adapters.adapter import Adapter
-from adapters.akshare import AkShareAdapter
-from adapters.rapidapi import RapidApiAdapter
+from adapters.akshare.adapter import AkShareAdapter
+from adapters.rapidapi.adapter import RapidApiAdapter
 from cache import Clock
-from cache.shared import SharedStore
+from gateway.sharing import SharedStore
 from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
-from gateway.upstreams.allotments import Allotments
+from gateway.sharing.allotments import Allotments
 from gateway.upstreams.quota import Ledger
 from manifests import AkShareBinding, Catalog, PlanLimits, Source
 

@@ -8,7 +8,7 @@ limits come from settings and manifests, in spans that start with the clock in U
 upstream gives in its `x-ratelimit-*` headers count in addition, in the upstream's own spans, until
 they reset. One that is used up is believed for a day at most, unless the plan has a monthly limit:
 then one request asks again. Keys are stored as fingerprints. If several machines share the quotas,
-each counts against the part that is allotted to it (`gateway/upstreams/allotments.py`).
+each counts against the part that is allotted to it (`gateway/sharing/allotments.py`).
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from typing import Any, TypeVar
 import anyio
 
 from adapters.fault import LONGEST_RESET_S, UNLIMITED, Limit, UpstreamFault, limits_of
-from adapters.keys import Key
+from adapters.rapidapi.keys import Key
 from cache import Clock
-from cache.shared import StoreError
-from cache.shared.store import Beat
-from cache.threads import run_in
+from gateway.sharing import StoreError
+from gateway.sharing.store import Beat
+from manifests.common.daemon_threads import run_in
 from gateway.errors import CallError, ErrorCode
 from gateway.upstreams.accounts import Accounts, Standing, planned, read_accounts
-from gateway.upstreams.allotments import SETTLE_S, Allotments
+from gateway.sharing.allotments import SETTLE_S, Allotments
 from gateway.upstreams.hosts import WAIT_S, NotAdmitted, asked_to_wait
 from manifests import PlanLimits
 
@@ -124,7 +124,7 @@ class _Learn:
 
 
 class Ledger:
-    """Gives out keys by what they have left (`adapters.keys.Keys`). Made by `Ledger.open`."""
+    """Gives out keys by what they have left (`adapters.rapidapi.keys.Keys`). Made by `Ledger.open`."""
 
     def __init__(
         self,

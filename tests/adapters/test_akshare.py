@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.akshare import AkShareAdapter
+from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import UpstreamFault
 from adapters.simulator import FUNCTIONS, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, Manifest, Signature

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from adapters.akshare import AkShareAdapter, _Process
-from adapters.akshare_worker import Worker
+from adapters.akshare.adapter import AkShareAdapter, _Process
+from adapters.akshare.worker import Worker
 from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
 from manifests import AkShareBinding, Manifest
@@ -144,7 +144,7 @@ async def library(
     code = f"{LIBRARY}\ntime.sleep({start_s})\n"
     if not interrupts:
         code += f"import __main__; __main__.INTERRUPT_S = __main__.GIVE_UP_S = {2 * PATIENCE_S}\n"
-        monkeypatch.setattr("adapters.akshare.GRACE_S", 2 * PATIENCE_S)
+        monkeypatch.setattr("adapters.akshare.adapter.GRACE_S", 2 * PATIENCE_S)
     (package / "__init__.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
     options = {"workers": 1, "threads": 4, **options}
@@ -320,7 +320,7 @@ async def test_a_gateway_that_stood_still_kills_no_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with library(tmp_path, monkeypatch, interrupts=False) as adapter:
-        monkeypatch.setattr("adapters.akshare.GRACE_S", 0.1)
+        monkeypatch.setattr("adapters.akshare.adapter.GRACE_S", 0.1)
         process = await call(adapter, "pid")
         asked = asyncio.create_task(call(adapter, "pid", 0.3))
         while not (process_of(adapter).calls or asked.done()):
@@ -428,7 +428,7 @@ async def test_a_worker_that_has_grown_is_retired(
 async def test_a_worker_is_retired_after_many_calls_and_if_threads_or_files_are_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adapters.akshare.MOST_CALLS", 3)
+    monkeypatch.setattr("adapters.akshare.adapter.MOST_CALLS", 3)
     async with library(tmp_path, monkeypatch) as adapter:
         processes = [await call(adapter, "pid") for _ in range(4)]
         assert [processes.index(process) for process in processes] == [0, 0, 0, 3]
@@ -516,7 +516,7 @@ def test_a_worker_leaves_root_where_nobody_can_read_what_it_needs(tmp_path: Path
     (closed / "file").touch()
     code = f"""
 import os
-from adapters.akshare_worker import _leave_root
+from adapters.akshare.worker import _leave_root
 _leave_root(["/", {str(closed / "file")!r}])
 print(os.getresuid(), os.getresgid())
 _leave_root(["/"])

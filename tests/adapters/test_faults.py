@@ -15,12 +15,12 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.akshare import AkShareAdapter
+from adapters.akshare.adapter import AkShareAdapter
 from adapters.conventions import RULES, UpstreamErrorBody, error_body_in
 from adapters.fault import Kind, UpstreamFault
 from adapters.http import STEP
 from adapters.normalise import MAX_BYTES, Answer
-from adapters.rapidapi import RapidApiAdapter
+from adapters.rapidapi.adapter import RapidApiAdapter
 from adapters.simulator import Fault, Faults, SimulatedUpstream
 from manifests import AkShareBinding, Catalog, RapidApiBinding, Signature
 from tests.support.tools import tool

@@ -11,7 +11,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.keys import OneKey
+from adapters.rapidapi.keys import OneKey
 from adapters.mask import MASKED, Mask
 from adapters.normalise import Answer, masked
 from manifests import Catalog

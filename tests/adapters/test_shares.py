@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.shares import Shares
+from adapters.akshare.shares import Shares
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cache.files import new_file, output_file, own_file, replaced_file
+from manifests.common.files import new_file, output_file, own_file, replaced_file
 from gateway.cli.main import main as finport
 from manifests.catalog import DATA, read, text_of
-from manifests.regular_file import open_regular
+from manifests.common.regular_file import open_regular
 
 KILLED_AT = """
 import os, signal, sys
@@ -29,7 +29,7 @@ def hook(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 """
 A_FILE = """
-from cache.files import replaced_file
+from manifests.common.files import replaced_file
 sys.addaudithook(hook)
 with replaced_file(Path("out")) as file:
     file.write(b"new")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.bind import Binder, InvalidCall
+from gateway.pipeline.bind import Binder, InvalidCall
 from manifests import Catalog, Manifest, Parameter, Signature
 
 CATALOG = Catalog.load()

@@ -2,7 +2,7 @@
 
 import gc
 
-from gateway.collector import calmed_collector
+from manifests.common.collector import calmed_collector
 
 
 def test_the_collector_is_as_it_was_after_a_run() -> None:

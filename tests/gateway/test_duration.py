@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 from playwright.async_api import async_playwright
 
-from gateway.duration import duration
+from manifests.common.duration import duration
 
 TEXTS = {
     0: "0 s",

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
 from gateway import GatewaySettings, endpoint_limits
-from gateway.endpoint_limits import EndpointLimits
-from gateway.finder import KEPT, ToolFinder, embedder_limits
+from gateway.search.endpoint_limits import EndpointLimits
+from gateway.search.finder import KEPT, ToolFinder, embedder_limits
 from gateway.server import http
 from manifests import Catalog, Manifest
 from tests.support.gateways import ServedGateway, open_local_gateway

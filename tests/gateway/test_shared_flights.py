@@ -11,8 +11,8 @@ import pytest
 
 from adapters.simulator import Fault, Faults
 from cache import CacheControl, Clock, Entry
-from cache.shared.leases import DECODED_AT_ONCE, LEASE_S
-from cache.shared.place import Places
+from gateway.sharing.leases import DECODED_AT_ONCE, LEASE_S
+from gateway.sharing.place import Places
 from gateway import CallContext, Gateway
 from gateway.errors import ErrorCode
 from manifests import Catalog
@@ -192,7 +192,7 @@ async def test_a_caller_that_leaves_while_its_lease_is_taken_leaves_none_behind(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for limit in ("connection.ANSWER_S", "store.LIMIT_S", "store.SLOW_S", "leases.LEASE_S"):
-        monkeypatch.setattr(f"cache.shared.{limit}", 10 * PATIENCE_S)
+        monkeypatch.setattr(f"gateway.sharing.{limit}", 10 * PATIENCE_S)
     async with (
         redis_server(tmp_path) as redis,
         relayed(redis) as relay,

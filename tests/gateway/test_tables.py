@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finport import CallContext, PartialTableWarning
-from gateway import tables
+from gateway.tables import conversion
 from tests.support.gateways import LocalGateway
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ def as_text(cell: Any) -> str:
 @given(rows_of)
 def test_csv_is_read_again_cell_by_cell(rows: list[dict[str, Any]]) -> None:
     columns = [*rows[0]] if rows else ["a"]
-    read = [*csv.reader(io.StringIO(tables.to_csv(rows, columns), newline=""), strict=True)]
+    read = [*csv.reader(io.StringIO(conversion.to_csv(rows, columns), newline=""), strict=True)]
     assert read == [columns, *([as_text(row[name]) for name in columns] for row in rows)]
 
 
@@ -46,7 +46,7 @@ def test_csv_is_read_again_cell_by_cell(rows: list[dict[str, Any]]) -> None:
 def test_an_arrow_table_has_every_row(rows: list[dict[str, Any]]) -> None:
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     columns = [*rows[0]] if rows else ["a"]
-    found = tables.to_arrow(rows, columns).to_pylist()
+    found = conversion.to_arrow(rows, columns).to_pylist()
     assert len(found) == len(rows)
     for row, original in zip(found, rows, strict=True):
         for name in columns:
@@ -73,5 +73,5 @@ async def test_a_result_gives_its_rows(local: LocalGateway) -> None:
     document = await gateway.call("get_coin", {"uuid": "x"})
     failed = await gateway.call("get_coin", {})
     for wrong, said in ((shortened, "shortened"), (document, "document"), (failed, "uuid")):
-        with pytest.raises(tables.NoTableError, match=said):
+        with pytest.raises(conversion.NoTableError, match=said):
             wrong.to_csv()

@@ -20,8 +20,8 @@ from rich.text import Text
 from bench.cli.main import main as finbench
 from cache import Entry, Recorder, Row
 from gateway.cli.main import main as finport
-from gateway.console import PlainConsole
-from gateway.terminal import escaped, plain
+from manifests.common.console import PlainConsole
+from manifests.common.terminal import escaped, plain
 from tests.support.commands import FINBENCH, FINPORT
 
 HOSTILE = "a\x1b[2J\x1b]0;t\x07\x9b31m\b\r\x7f\u202eb\u2066"

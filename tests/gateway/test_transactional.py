@@ -14,7 +14,7 @@ from aiohttp import web
 
 from cache import CacheControl, DiskTier, Entry, Recorder, Row, Snapshot
 from gateway import CallContext, Gateway, GatewaySettings, Result
-from gateway.bind import Binder
+from gateway.pipeline.bind import Binder
 from gateway.errors import CallError
 from gateway.server import http
 from gateway.trace import JsonLines

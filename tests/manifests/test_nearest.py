@@ -3,7 +3,7 @@
 import pytest
 
 from manifests import Catalog
-from manifests.nearest import did_you_mean, nearest
+from manifests.common.nearest import did_you_mean, nearest
 
 SLIPS = [
     *("stock_zh_a_hits", "stokc_zh_a_hst", "Stock-ZH-A-Hist", "stockZhAHist"),

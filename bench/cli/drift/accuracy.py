@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 
 @click.command()
@@ -85,7 +85,7 @@ def _show(measured: Mapping[str, Any]) -> None:
     from bench.cli.drift.diff import table_of
     from bench.drift.planted.plants import STRENGTHS
     from bench.metrics.interval import percent
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=100)
     table = table_of("kind", "planted", "recall", *STRENGTHS, "precision", "wrong")

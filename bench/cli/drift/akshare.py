@@ -9,7 +9,7 @@ import click
 
 from bench.cli.drift.diff import check_free, fail, fail_on, table_of
 from gateway.cli.options import OutPath, echo_json, read_settings
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.drift.releases import Release, Releases
@@ -132,7 +132,7 @@ def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, forc
     import orjson
 
     from bench.drift.picture import picture
-    from cache.files import output_file
+    from manifests.common.files import output_file
 
     texts: dict[Path, bytes] = {}
     if html is not None:
@@ -160,7 +160,7 @@ def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, forc
 
 def _show(content: Mapping[str, Any]) -> None:
     from bench.drift.history import release_row
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120)
     console.print(f"AkShare {content['oldest']} to {content['newest']}")

@@ -12,7 +12,7 @@ import click
 from bench.drift.finding import LEVELS
 from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
 from gateway.cli.snapshot import counted, tell_aside
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,7 +124,7 @@ def tell_unused(
 
 def check_free(files: Sequence[Path], *, force: bool) -> None:
     """Check before the work whether these files may be written. Raises `click.ClickException`."""
-    from cache.files import FORCE
+    from manifests.common.files import FORCE
 
     for file in files:
         try:
@@ -180,7 +180,7 @@ def _write(
 ) -> None:
     from bench.drift.snapshots.markdown import markdown as as_markdown
     from bench.drift.snapshots.page import page
-    from cache.files import output_file
+    from manifests.common.files import output_file
 
     texts: dict[Path, str] = {}
     if markdown is not None:
@@ -197,7 +197,7 @@ def _write(
 
 def show(content: Mapping[str, Any]) -> None:
     """Print a comparison for people."""
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=100)
     before, after, calls = content["before"], content["after"], content["calls"]

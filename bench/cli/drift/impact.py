@@ -28,7 +28,7 @@ from bench.cli.options import (
     with_manifests,
 )
 from gateway.cli.options import OutPath, echo_json, ended, read_settings
-from gateway.terminal import echo
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.analysis.compare import Run as Replayed
@@ -419,7 +419,7 @@ def _show(result: Mapping[str, Any], shares: set[str]) -> None:
 
     from bench.cli.compare import show_metrics
     from bench.metrics.interval import interval_text, percent
-    from gateway.console import PlainConsole
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120)
     for side in _SIDES:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench.drift.probing import Probing
     from cache import Recorder
     from cache.snapshot import Summary
-    from gateway.bind import BoundCall
+    from gateway.pipeline.bind import BoundCall
     from gateway.settings import GatewaySettings
     from manifests import Catalog
 

@@ -17,8 +17,8 @@ from bench.cli.drift.diff import tell_unused, with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
 from gateway.cli.options import OutPath, exit_code_of, sigterm_interrupts, simulation
 from gateway.cli.snapshot import counted
-from gateway.duration import duration
-from gateway.terminal import echo
+from manifests.common.duration import duration
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.drift.schedule import Schedule
@@ -211,7 +211,7 @@ def _now() -> str:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder for one process."""
-    from cache.files import own_file
+    from manifests.common.files import own_file
 
     if folder.exists() and not folder.is_dir():
         raise click.UsageError(f"--keep {folder}: it is a file; name a folder")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from bench.drift.finding import LEVELS
 from bench.drift.snapshots.time_checks import day
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 
 _WIDTH, _HEIGHT, _LEFT, _BASE = 420, 120, 8, 96
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 
 MOST: Final = 100
 """Findings that are listed."""

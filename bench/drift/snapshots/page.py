@@ -17,7 +17,7 @@ from bench.drift.picture import drawing as curves_drawing
 from bench.drift.snapshots.drawings import drawing, timeline
 from bench.drift.snapshots.report import CHECKS
 from bench.html import environment, policy
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 
 MOST_TOOLS: Final = 400
 """Rows of the heat map."""

@@ -18,8 +18,8 @@ from typing import Any
 
 from bench.drift.finding import LEVELS, Finding
 from bench.drift.snapshots.report import CHECKS
-from manifests.nearest import MAX_SHOWN, did_you_mean, not_among
-from manifests.regular_file import read_text
+from manifests.common.nearest import MAX_SHOWN, did_you_mean, not_among
+from manifests.common.regular_file import read_text
 
 MAX_BYTES = 2**20
 

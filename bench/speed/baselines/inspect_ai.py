@@ -20,7 +20,7 @@ from typing import Any
 ANSWER = "3 of 3 calls answered"
 
 
-MEMORY = runpy.run_path(str(Path(__file__).parents[3] / "gateway" / "memory.py"))
+MEMORY = runpy.run_path(str(Path(__file__).parents[3] / "manifests" / "common" / "memory.py"))
 
 
 def task(settings: dict[str, Any]) -> Any:

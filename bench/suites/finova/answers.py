@@ -16,7 +16,7 @@ from bench.record import MOST, Ending, EpisodeRecord
 from bench.suites.finova.extraction import KINDS
 from bench.suites.finova.tasks import id_of
 from bench.suites.suite import Traced, TraceFormatError
-from manifests.problem import first_problem
+from manifests.common.problem import first_problem
 
 
 class _Answer(BaseModel):

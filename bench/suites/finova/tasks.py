@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from bench.suites.finova.extraction import KINDS
 from bench.suites.suite import SuiteError
 from bench.task import Task
-from manifests.problem import first_problem
-from manifests.regular_file import read_text
+from manifests.common.problem import first_problem
+from manifests.common.regular_file import read_text
 
 FILE_BYTES = 256 * 2**20
 """The largest file that is read."""

@@ -2,7 +2,7 @@ import aiohttp
 import pytest
 
 from adapters.host import ORIGINAL_HOST
-from adapters.rapidapi import request_of
+from adapters.rapidapi.adapter import request_of
 from adapters.simulator import Faults, SimulatedUpstream
 from manifests import Catalog, RapidApiBinding, Signature
 

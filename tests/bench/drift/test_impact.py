@@ -14,7 +14,7 @@ from bench.drift.impact import Fate, Fates, Impact
 from bench.record import DRIVER, EpisodeRecord
 from cache import Recorder, Row, Snapshot
 from gateway import ErrorCode
-from gateway.bind import REDACTED, Binder
+from gateway.pipeline.bind import REDACTED, Binder
 from manifests import Catalog
 from tests.support.records import episode, made
 from tests.support.rows import answering, entry, refusing

@@ -18,7 +18,7 @@ from adapters.simulator import Fault, Faults, SimulatedUpstream
 from bench.drift.probing import Probing, lacking
 from cache import Snapshot
 from gateway import Gateway, GatewaySettings
-from gateway.bind import Binder, BoundCall
+from gateway.pipeline.bind import Binder, BoundCall
 from manifests import Catalog, Manifest
 from tests.support.upstreams import upstream
 from tests.support.waiting import EARLY_S

@@ -37,7 +37,7 @@ from bench.runs.resume import settle
 from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import CallRecord
-from gateway.terminal import plain
+from manifests.common.terminal import plain
 from tests.support.installed import AXE, CHROMIUM
 from tests.support.runs import call, episode, failing, write_run
 from tests.support.waiting import PATIENCE_S

@@ -16,7 +16,7 @@ from bench.runs.live import Live
 from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Metric
-from gateway.console import PlainConsole
+from manifests.common.console import PlainConsole
 from tests.support.commands import FINBENCH
 from tests.support.records import call, episode, made
 

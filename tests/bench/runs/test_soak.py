@@ -13,7 +13,7 @@ from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver
 from bench.suites import load_suite
 from gateway import Gateway, GatewaySettings
-from gateway.memory import rss_bytes
+from manifests.common.memory import rss_bytes
 from manifests import Catalog
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak]

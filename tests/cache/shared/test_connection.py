@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cache.shared import SharedStore
-from cache.shared.connection import address_of
+from gateway.sharing import SharedStore
+from gateway.sharing.connection import address_of
 from tests.support.redis import free_port, needs_redis, redis_server
 from tests.support.waiting import until
 

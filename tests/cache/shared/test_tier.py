@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache import Entry
-from cache.shared import Ended, Held, Lease, Leases, SharedStore, SharedTier, StoreError
-from cache.shared.place import BUCKETS, Places
+from gateway.sharing import Ended, Held, Lease, Leases, SharedStore, SharedTier, StoreError
+from gateway.sharing.place import BUCKETS, Places
 from tests.support.redis import RedisServer, needs_redis, redis_server, relayed
 from tests.support.waiting import until
 
@@ -188,7 +188,7 @@ def test_no_bytes_that_redis_may_hold_are_taken_for_an_entry(frame: bytes) -> No
 async def test_more_commands_than_may_wait_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cache.shared.store.MOST_WAITING", 10)
+    monkeypatch.setattr("gateway.sharing.store.MOST_WAITING", 10)
     async with redis_server(tmp_path) as redis, SharedStore.open(redis.url) as store:
         asked = (store.ask("PING") for _ in range(50))
         said = await asyncio.gather(*asked, return_exceptions=True)

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from cache.shared import SharedStore
+from gateway.sharing import SharedStore
 from gateway import GatewaySettings
 from gateway.access import keys
 from gateway.access.clients import Client, Clients
 from gateway.access.rejection import RequestRejected
-from gateway.access.shared_keys import copy_of
+from gateway.sharing.keys import copy_of
 from gateway.settings import SettingsError
 from tests.support.redis import RedisServer, needs_redis, redis_server
 from tests.support.waiting import PATIENCE_S, until

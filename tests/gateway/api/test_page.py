@@ -20,7 +20,7 @@ from yarl import URL
 from gateway import Gateway, GatewaySettings
 from gateway.api.page import HEADERS, Page
 from gateway.api.reference import operations
-from gateway.finder import ToolFinder
+from gateway.search.finder import ToolFinder
 from gateway.server.http import serve
 from manifests import Catalog, Column, Manifest, Parameter, RapidApiBinding
 from tests.support.installed import AXE, CHROMIUM

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.bind import Binder, InvalidCall
+from gateway.pipeline.bind import Binder, InvalidCall
 from gateway.cli.main import main
-from gateway.json_text import AT_ONCE, Repeating, read_json
+from manifests.common.json_text import AT_ONCE, Repeating, read_json
 from manifests import Catalog
 from tests.support.gateways import ServedGateway
 

@@ -12,7 +12,7 @@ import pytest
 from cache import Entry
 from gateway import CallContext, CallError, Page
 from gateway.access.keys import add
-from gateway.rows import read as read_rows
+from gateway.tables.rows import read as read_rows
 from manifests import Catalog
 from manifests.selection import Selection
 from tests.support.gateways import HIST, ServedGateway, open_served_gateway

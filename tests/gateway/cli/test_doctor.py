@@ -16,7 +16,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from adapters.keys import Key
+from adapters.rapidapi.keys import Key
 from gateway.cli.doctor import Finding, _reached, doctor
 from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source

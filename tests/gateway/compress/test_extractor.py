@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from finport import Budget, CallContext, Gateway, GatewaySettings
-from gateway import endpoint_limits
+from gateway.search import endpoint_limits
 from gateway.settings_file import SettingsError
 from manifests import Catalog
 from tests.support.gateways import LocalGateway, open_local_gateway

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.compress.filter import COMPARISONS, DEPTH, LONGEST, FilterError, RowFilter
+from gateway.tables.filter import COMPARISONS, DEPTH, LONGEST, FilterError, RowFilter
 
 ROW = {
     "date": "2024-01-03",

@@ -105,7 +105,7 @@ async def test_an_emptied_redis_ends_no_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until a living gateway could show itself again, its sessions are not called gone."""
-    monkeypatch.setattr("gateway.elsewhere.ALIVE_MS", 60_000)
+    monkeypatch.setattr("gateway.sharing.sessions.ALIVE_MS", 60_000)
     market = write_market(tmp_path / "market")
     async with (
         redis_server(tmp_path) as redis,

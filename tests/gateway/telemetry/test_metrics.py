@@ -23,12 +23,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
-from adapters.keys import Key
+from adapters.rapidapi.keys import Key
 from adapters.simulator import Fault, SimulatedUpstream
 from cache import CacheControl
 from cache.entry import View
 from gateway import CallContext, Gateway, GatewaySettings
-from gateway.bind import Binder
+from gateway.pipeline.bind import Binder
 from gateway.context import DEFAULT_CONTEXT
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.memory import forget_peak, peak_rss_bytes, rss_bytes
+from manifests.common.memory import forget_peak, peak_rss_bytes, rss_bytes
 from gateway.telemetry.vitals import PERIOD_S, Vitals
 from tests.support.checkout import ROOT
 
@@ -68,7 +68,7 @@ async def test_a_loop_that_stands_is_seen() -> None:
     assert (vitals.lag_ms.at(0.5) or 0.0) > 50
 
 
-CHILD = "from gateway.memory import peak_rss_bytes; print(peak_rss_bytes())"
+CHILD = "from manifests.common.memory import peak_rss_bytes; print(peak_rss_bytes())"
 
 
 def test_a_child_of_a_large_process_is_not_large() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from cache import Clock
-from cache.shared import SharedStore
+from gateway.sharing import SharedStore
 from gateway.errors import ErrorCode
-from gateway.upstreams.allotments import Allotments
+from gateway.sharing.allotments import Allotments
 from gateway.upstreams.hosts import NotAdmitted
 from gateway.upstreams.quota import Ledger
-from gateway.upstreams.shared_pace import SharedPace
+from gateway.sharing.pace import SharedPace
 from manifests import PlanLimits
 from tests.support.redis import RedisServer, Relay, needs_redis, redis_server, relayed
 from tests.support.waiting import PATIENCE_S, until
@@ -190,7 +190,7 @@ async def test_a_caller_that_leaves_while_a_part_is_allotted_loses_none_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for limit in ("connection.ANSWER_S", "store.LIMIT_S"):
-        monkeypatch.setattr(f"cache.shared.{limit}", 10 * PATIENCE_S)
+        monkeypatch.setattr(f"gateway.sharing.{limit}", 10 * PATIENCE_S)
     async with redis_server(tmp_path) as redis, relayed(redis) as relay:
 
         async def part() -> int:

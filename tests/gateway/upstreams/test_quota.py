@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.fault import UpstreamFault
-from adapters.keys import Key
+from adapters.rapidapi.keys import Key
 from gateway.cli.main import main
 from gateway.upstreams.accounts import MOST_REPORTED, SPANS, Accounts, Standing, planned
 from gateway.upstreams.hosts import NotAdmitted

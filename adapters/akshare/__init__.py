@@ -1,0 +1,1 @@
+"""AkShare: its functions run in worker processes."""

@@ -1,0 +1,1 @@
+"""RapidAPI: how its endpoints are called."""

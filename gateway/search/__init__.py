@@ -1,0 +1,1 @@
+"""Finding the tools for a question."""
