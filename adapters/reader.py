@@ -14,12 +14,12 @@ from typing import Any, TypeVar, cast
 
 import anyio
 
+from adapters.akshare.shares import Shares
 from adapters.conventions import UpstreamErrorBody
 from adapters.fault import UpstreamFault
 from adapters.http import Reply
 from adapters.normalise import Answer
 from adapters.process import kill, receive, send_with_body, start
-from adapters.akshare.shares import Shares
 
 READ_AT_ONCE = 2**15
 """Size in bytes below which a body is read at once: at most 5 ms, and 0.5 ms for most bodies."""

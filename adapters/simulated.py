@@ -39,7 +39,7 @@ class SimulatedAkShare:
             yield cls(real, session, reader, base_url)
 
     def state(self) -> dict[str, int]:
-        """Return the state of the workers that run real AkShare code (`adapters.akshare.adapter.Pool`)."""
+        """Return the state of the workers that run real AkShare code."""
         return self._real.state()
 
     async def fetch(

@@ -27,8 +27,8 @@ from adapters.http import IDENTITY, read_body
 from bench.environment import GATEWAY_KEY
 from bench.record import Figure, Whole
 from gateway import CallContext, CallRecord, ErrorCode, Gateway, Result
-from gateway.pipeline.bind import masked, printable, redacted
 from gateway.context import CLIENT, QUERY_CHARS
+from gateway.pipeline.bind import masked, printable, redacted
 from gateway.trace import Trace
 from manifests.common.problem import first_problem
 

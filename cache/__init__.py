@@ -1,6 +1,5 @@
 """Cached and recorded answers: keys, freshness, tiers, single flight, snapshots."""
 
-from manifests.common.clock import Clock
 from cache.disk import DiskTier
 from cache.entry import Entry, View
 from cache.flight import Flight, Flights
@@ -12,6 +11,7 @@ from cache.recording import Recorder
 from cache.row import Row
 from cache.snapshot import Snapshot, SnapshotError
 from cache.tier import Tier
+from manifests.common.clock import Clock
 
 __all__ = [
     "CacheControl",

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from manifests import FreshnessOverride, Timeliness
-from manifests.formats import short
 from manifests.common.nearest import did_you_mean
+from manifests.formats import short
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 

@@ -16,7 +16,6 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from cache.blocks import Damage, Torn, block, blocks
-from manifests.common.files import new_file, taken
 from cache.frame import FrameError
 from cache.row import RowHead
 from cache.snapshot import (
@@ -31,6 +30,7 @@ from cache.snapshot import (
     Summary,
     id_of,
 )
+from manifests.common.files import new_file, taken
 from manifests.common.regular_file import open_regular
 
 

@@ -20,11 +20,11 @@ from typing import BinaryIO
 import anyio
 
 from cache.blocks import block
-from manifests.common.files import own_file, sync_folder, taken
 from cache.merge import journal_rows, merge
 from cache.row import OK, Row
 from cache.snapshot import JOURNAL, NEVER_CHANGES, SnapshotError, Summary
 from manifests.common.daemon_threads import run_in
+from manifests.common.files import own_file, sync_folder, taken
 
 log = logging.getLogger("finport")
 

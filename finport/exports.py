@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from bench.task import LabelledCall, Task
     from cache.freshness import CacheControl, CacheControlError
     from cache.snapshot import Snapshot, SnapshotError
-    from gateway.pipeline.bind import BoundCall
     from gateway.call import Gateway, Observer
     from gateway.compress.answer import Compressed, compress
     from gateway.compress.budget import Budget, BudgetError
     from gateway.context import CallContext
     from gateway.errors import CallError, ErrorCode
     from gateway.grant import Grant
+    from gateway.pipeline.bind import BoundCall
     from gateway.result import Result
-    from gateway.tables.rows import Page
     from gateway.settings import GatewaySettings, HostSettings
     from gateway.settings_file import SettingsError
     from gateway.tables.conversion import PartialTableWarning
+    from gateway.tables.rows import Page
     from gateway.trace import CallRecord, JsonLines, Trace, TraceError
     from manifests.catalog import Catalog, CatalogError
     from manifests.manifest import Column, Manifest, Parameter

@@ -3,16 +3,17 @@
 Public names are imported on first use, so that the command line starts quickly.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from manifests.common.lazy import importing
 
 if TYPE_CHECKING:
     from gateway.call import Gateway
     from gateway.context import CallContext
     from gateway.errors import CallError, ErrorCode
     from gateway.result import Result
-    from gateway.tables.rows import Page
     from gateway.settings import GatewaySettings
+    from gateway.tables.rows import Page
     from gateway.trace import CallRecord
 
 _HOMES = {
@@ -22,7 +23,7 @@ _HOMES = {
     "ErrorCode": "errors",
     "Gateway": "call",
     "GatewaySettings": "settings",
-    "Page": "rows",
+    "Page": "tables.rows",
     "Result": "result",
 }
 
@@ -38,7 +39,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"gateway.{_HOMES[name]}"), name)
+__getattr__ = importing(__name__, _HOMES)

@@ -21,18 +21,18 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from cache import Clock, Entry, Kept
-from gateway.tables import rows
-from gateway.pipeline.answers import Answers
-from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printable
 from gateway.compress.budget import budget_of, load
 from gateway.compress.extractor import Extractor
 from gateway.compress.shortener import Shortener
 from gateway.context import DEFAULT_CONTEXT, CallContext
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
+from gateway.pipeline.answers import Answers
+from gateway.pipeline.bind import Binder, BoundCall, InvalidCall, masked, printable
 from gateway.pipeline.opening import open_answers
 from gateway.result import Result
 from gateway.settings import GatewaySettings
+from gateway.tables import rows
 from gateway.trace import AGAIN_S, CallRecord, Trace, TraceError
 from manifests import Catalog, Manifest
 

@@ -9,8 +9,8 @@ import orjson
 
 from cache import View
 from cache.entry import quoted
-from gateway.tables import conversion
 from gateway.errors import CallError
+from gateway.tables import conversion
 
 if TYPE_CHECKING:
     import pandas

@@ -33,10 +33,10 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from gateway.sharing.connection import address_of
 from gateway.compress.budget import DEFAULT_ENCODING, LIMITS, Encoding
 from gateway.environment import check_environment
 from gateway.settings_file import CONFIG, SettingsError, read_settings_file, settings_file
+from gateway.sharing.connection import address_of
 from manifests import PlanLimits
 from manifests.common.nearest import did_you_mean
 
@@ -119,8 +119,8 @@ class GatewaySettings(BaseSettings):
     it is not used for `market_idle_s`. `access_log` writes a line about each request to the log.
     `otel` exports spans as the OTEL_* variables of OpenTelemetry say.
 
-    `redis_url` names the Redis (`gateway/sharing/connection.py`) through which several gateways share
-    answers, quotas, rates and keys; `redis_prefix` begins its keys, and `redis_bytes` bounds the
+    `redis_url` names the Redis through which several gateways share answers, quotas, rates and
+    keys; `redis_prefix` begins its keys, and `redis_bytes` bounds the
     answers there.
 
     `shape_share` is the share of live answers whose shape is compared with earlier ones; 0 turns

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from manifests.manifest import Manifest
 from manifests.common.nearest import MOST, nearest
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import read_text
+from manifests.manifest import Manifest
 
 if TYPE_CHECKING:
     from manifests.search import Search

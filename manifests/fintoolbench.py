@@ -14,6 +14,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manifests.catalog import Catalog
+from manifests.common.problem import first_problem
 from manifests.manifest import (
     AkShareBinding,
     Domain,
@@ -23,7 +24,6 @@ from manifests.manifest import (
     ScalarType,
     Timeliness,
 )
-from manifests.common.problem import first_problem
 
 
 class _Tags(BaseModel):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from manifests.catalog import Catalog
-from manifests.manifest import Domain, Intent, Manifest, Source, Timeliness
 from manifests.common.nearest import hint
+from manifests.manifest import Domain, Intent, Manifest, Source, Timeliness
 
 _VALUES: dict[str, tuple[str, ...] | None] = {
     "source": get_args(Source),

@@ -24,12 +24,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import anyio
 
+from adapters.akshare.shares import Shares
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
 from adapters.normalise import Answer
 from adapters.process import kill, receive, send, standard_input, start
-from adapters.akshare.shares import Shares
 from manifests import AkShareBinding, Manifest, Scalar
 
 GRACE_S = 2.0

@@ -119,10 +119,10 @@ class Worker:
 
     def _reply(self, call: "Call") -> Reply:
         """Run one function; turn its result into an answer and its exceptions into faults."""
+        from adapters.akshare.worker_http import Expired
         from adapters.fault import UpstreamFault
         from adapters.mask import mask_of
         from adapters.normalise import MAX_BYTES, from_object, masked
-        from adapters.akshare.worker_http import Expired
 
         function = self._functions.get(call.function)
         if function is None:

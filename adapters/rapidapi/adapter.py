@@ -28,9 +28,9 @@ from adapters.fault import (
     seconds_until,
 )
 from adapters.http import Reply, Session, get, open_session
-from adapters.rapidapi.keys import Key, Keys
 from adapters.mask import mask_of
 from adapters.normalise import Answer, from_value, masked, read_json
+from adapters.rapidapi.keys import Key, Keys
 from adapters.reader import Reader
 from manifests import Manifest, RapidApiBinding, Scalar
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manifests import Manifest
-from manifests.manifest import Domain, Intent, Timeliness
 from manifests.common.problem import first_problem
+from manifests.manifest import Domain, Intent, Timeliness
 
 INFER = """\
 TASK: constraints

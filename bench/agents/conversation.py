@@ -20,10 +20,10 @@ from bench.agents.agent import Episode, Round, ToolCall, Turn
 from bench.client import Reply
 from bench.models.client import Completion, FunctionCall, ModelClient
 from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord, ToolCallRecord
-from gateway.pipeline.bind import REDACTED, masked
 from gateway.compress.cut import cut
-from manifests.common.json_text import Repeating, read_json
+from gateway.pipeline.bind import REDACTED, masked
 from manifests import Manifest
+from manifests.common.json_text import Repeating, read_json
 from manifests.export import export
 
 LAST_WORD = "No more tool calls can be made. Give your final answer now, from what you know so far."

@@ -22,9 +22,9 @@ from bench.runs.run import RunPlan, run
 from bench.speed.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
 from gateway import GatewaySettings
-from manifests.common.terminal import echo
 from gateway.trace import TraceError
 from manifests import Catalog
+from manifests.common.terminal import echo
 
 SAMPLES = ("finova-sample", "fintrace-sample")
 THINK_S = 0.5

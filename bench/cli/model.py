@@ -101,10 +101,10 @@ async def _serve(
     until_stdin_closes: bool,
 ) -> int:
     from bench.models.simulated import SimulatedModel
-    from manifests.common.collector import calm_collector
     from gateway.server.process import raise_file_limit
     from gateway.server.supervisor import when_stdin_closes
     from manifests import Catalog
+    from manifests.common.collector import calm_collector
 
     raise_file_limit()
     stop = asyncio.Event()

@@ -146,8 +146,8 @@ def catalog_in(path: Path | None) -> "Catalog":
     """The project's tools, or those of a manifest file; a usage error where it can't be read."""
     from manifests import Catalog
     from manifests.catalog import CatalogError
-    from manifests.fintoolbench import read_lines
     from manifests.common.regular_file import read_text
+    from manifests.fintoolbench import read_lines
 
     if path is None:
         return Catalog.load()

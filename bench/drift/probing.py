@@ -18,12 +18,12 @@ from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
 from cache import SnapshotError
 from gateway import Gateway
-from gateway.pipeline.bind import BoundCall
-from manifests.common.duration import duration
 from gateway.errors import CallError, ErrorCode
+from gateway.pipeline.bind import BoundCall
 from gateway.result import Result
 from gateway.settings import GatewaySettings
 from gateway.upstreams.hosts import host_of
+from manifests.common.duration import duration
 
 PATIENCE_S: Final = 90.0
 """The longest wait for a host that asks to come back later."""

@@ -31,10 +31,10 @@ from bench.runs.run import YOUNG, client_of, driver_of, offer_of, upstream_of
 from bench.suites.suite import SuiteError
 from bench.wire import WireClient
 from cache import SnapshotError
-from manifests.common.collector import calmed_collector
 from gateway.server.process import raise_file_limit
 from gateway.settings_file import SettingsError
 from gateway.trace import TraceError
+from manifests.common.collector import calmed_collector
 
 log = logging.getLogger("finport")
 

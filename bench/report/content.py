@@ -11,8 +11,8 @@ import orjson
 from bench.report.facts import FAILED, OTHER, SOURCES, Facts, Use
 from bench.runs.about import RunInfo, simulated
 from bench.suites.suite import Metric
-from manifests.common.duration import duration
 from gateway.telemetry.quantile import Quantiles
+from manifests.common.duration import duration
 
 ROWS: Final = 40
 """The most rows of a group."""

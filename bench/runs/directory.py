@@ -45,9 +45,9 @@ from bench.runs.resume import (
 )
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite, SuiteError
-from manifests.common.files import own_file, replaced_file, taken
 from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
+from manifests.common.files import own_file, replaced_file, taken
 
 __all__ = [
     "RunDirectory",

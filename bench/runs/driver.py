@@ -57,8 +57,8 @@ from bench.runs.resume import Begun
 from bench.suites.suite import Environment, Suite
 from bench.task import Task
 from gateway import CallContext, ErrorCode
-from gateway.pipeline.bind import REDACTED
 from gateway.context import QUERY_CHARS
+from gateway.pipeline.bind import REDACTED
 from gateway.trace import TraceError
 from manifests import Manifest
 

@@ -24,8 +24,8 @@ from pydantic import TypeAdapter
 from bench.json_lines import ended_lines, records
 from bench.record import Checkpoint, Ending, Judgement, is_infrastructure
 from bench.runs.about import RunInfo
-from manifests.common.files import own_file, replaced_file
 from gateway.trace import end_of_lines
+from manifests.common.files import own_file, replaced_file
 from manifests.common.regular_file import open_regular
 
 ABANDONED, UNJUDGED = "abandoned.jsonl", "unjudged.jsonl"

@@ -31,12 +31,12 @@ from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
 from bench.wire import WireClient
 from gateway import Gateway, GatewaySettings
-from manifests.common.collector import calmed_collector
 from gateway.search.finder import ToolFinder
 from gateway.server.process import raise_file_limit
 from gateway.telemetry.vitals import Vitals
 from gateway.trace import Trace
 from manifests import Catalog, Manifest
+from manifests.common.collector import calmed_collector
 from manifests.common.nearest import did_you_mean
 
 YOUNG = 200_000

@@ -22,9 +22,9 @@ import orjson
 from bench.speed.measurement import MeasurementError
 from cache import DiskTier, Entry, Recorder, Row, Snapshot
 from gateway import Gateway, GatewaySettings
-from manifests.common.memory import rss_bytes
 from gateway.telemetry.quantile import Quantiles
 from gateway.telemetry.vitals import Vitals
+from manifests.common.memory import rss_bytes
 
 log = logging.getLogger("finbench.speed")
 

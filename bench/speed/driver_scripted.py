@@ -35,10 +35,10 @@ from bench.speed.driver_stage import (
     suite,
 )
 from bench.suites.fintoolbench.suite import LabelledTasks
-from manifests.common.collector import calm_collector
-from manifests.common.memory import peak_rss_bytes, rss_bytes
 from gateway.server.process import raise_file_limit
 from gateway.telemetry.vitals import Vitals
+from manifests.common.collector import calm_collector
+from manifests.common.memory import peak_rss_bytes, rss_bytes
 
 STARTS_PER_S = 10_000.0
 """The default of a run."""

@@ -22,9 +22,9 @@ from bench.suites.suite import Suite
 from bench.task import LabelledCall, Task
 from bench.wire import WireClient
 from gateway import CallContext, Gateway, GatewaySettings
+from manifests import Catalog
 from manifests.common.collector import calm_collector
 from manifests.common.memory import forget_peak, peak_rss_bytes, rss_bytes
-from manifests import Catalog
 
 TOOL = "stock_zh_a_hist"
 ARGUMENTS = tuple(

@@ -17,14 +17,13 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio import to_thread
 
-from gateway.sharing import SharedStore, StoreError
-from gateway.sharing.store import Beat
 from gateway.access import keys
 from gateway.access.keys import KeyEntry
 from gateway.access.rejection import RequestRejected
-from gateway.sharing.keys import AT_ONCE, SharedKeys, merged, remembered, unpublished
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, SettingsError
+from gateway.sharing.keys import AT_ONCE, SharedKeys, merged, remembered, unpublished
+from gateway.sharing.store import Beat, SharedStore, StoreError
 
 log = logging.getLogger("finport")
 

@@ -27,10 +27,10 @@ from pydantic import (
     model_validator,
 )
 
-from manifests.common.files import replaced_file
 from gateway.compress.budget import LIMITS
 from gateway.grant import Grant
 from gateway.settings import GatewaySettings, SettingsError
+from manifests.common.files import replaced_file
 from manifests.common.regular_file import read_text
 from manifests.selection import EVERY_TOOL, Selection, SelectionError
 

@@ -34,8 +34,8 @@ from gateway.api.sending import LONG, Connection, connection_of, holder_of, piec
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
-from manifests.common.json_text import Repeating, read_json, read_json_aside
 from gateway.result import Result
+from manifests.common.json_text import Repeating, read_json, read_json_aside
 from manifests.common.nearest import not_among
 
 NDJSON = "application/x-ndjson"

@@ -6,12 +6,12 @@ from importlib.metadata import version
 
 from aiohttp import hdrs, web
 
-from gateway.sharing import StoreError
 from gateway.api import models
 from gateway.api.negotiation import takes_openmetrics
 from gateway.api.responses import json
 from gateway.api.route import CALLER, JSON, Route, Shape
 from gateway.call import Gateway
+from gateway.sharing.store import StoreError
 from gateway.telemetry.exposition import OPENMETRICS, TEXT
 from gateway.telemetry.metrics import Metrics
 

@@ -33,8 +33,8 @@ from gateway.api.requests import is_id
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.search.finder import ToolFinder
-from manifests.common.json_text import Repeating
 from manifests import Selection
+from manifests.common.json_text import Repeating
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISIONS = ("2026-07-28",)

@@ -40,8 +40,8 @@ from gateway.api.sending import LONG, connection_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.search.finder import ToolFinder
-from manifests.common.json_text import read_json_aside
 from manifests import Selection
+from manifests.common.json_text import read_json_aside
 
 SEARCH = "search"
 

@@ -14,8 +14,8 @@ from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
 from gateway.tables.rows import Page, column_names
-from manifests.export import annotations
 from manifests.common.problem import first_problem
+from manifests.export import annotations
 
 READ_RESULT = "read_result"
 

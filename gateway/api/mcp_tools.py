@@ -21,21 +21,21 @@ from gateway.api.budget import META_NAMES, NAMES, BudgetFields
 from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
 from gateway.api.models import Answer, FoundTools, ToolDescription
 from gateway.api.requests import arguments_text
-from gateway.pipeline.bind import printable, unknown_tool
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
 from gateway.errors import CallError, ErrorCode
-from gateway.search.finder import ToolFinder
 from gateway.grant import Grant
-from manifests.common.json_text import Repeating, read_json
+from gateway.pipeline.bind import printable, unknown_tool
 from gateway.result import Result
+from gateway.search.finder import ToolFinder
 from gateway.tables.rows import BYTES_AT_ONCE, Page
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
-from manifests.export import annotations, arguments_schema, export
-from manifests.export import describe as description_of
+from manifests.common.json_text import Repeating, read_json
 from manifests.common.nearest import hint
 from manifests.common.problem import first_problem
+from manifests.export import annotations, arguments_schema, export
+from manifests.export import describe as description_of
 
 MAX_PAGE = 1_000
 """Tools of a page of `tools/list`: the maximum and the default."""

@@ -27,13 +27,13 @@ from cache import Rule, rule_of
 from gateway.access.guard import ANYONE
 from gateway.api.reference import operations
 from gateway.api.route import CALLER
-from gateway.pipeline.bind import printable
 from gateway.call import Gateway
-from manifests.common.duration import duration
+from gateway.pipeline.bind import printable
 from gateway.search.finder import ToolFinder
-from manifests.common.terminal import plain
 from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
 from manifests.catalog import MAX_QUERY
+from manifests.common.duration import duration
+from manifests.common.terminal import plain
 from manifests.export import arguments_schema
 
 PAGE = 50

@@ -15,7 +15,6 @@ from aiohttp import hdrs, web
 from pydantic import Field
 
 from cache import CacheControl, CacheControlError
-from gateway.tables import rows
 from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
@@ -35,13 +34,14 @@ from gateway.api.responses import (
 from gateway.api.route import CALLER, JSON, Route, Shape
 from gateway.api.sending import LONG, connection_of
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
-from gateway.pipeline.bind import unknown_tool
 from gateway.call import Gateway
 from gateway.context import QUERY_CHARS, CallContext
 from gateway.describe import describe, summarise
 from gateway.errors import CallError, ErrorCode
-from gateway.search.finder import ToolFinder
 from gateway.grant import Grant
+from gateway.pipeline.bind import unknown_tool
+from gateway.search.finder import ToolFinder
+from gateway.tables import rows
 from manifests import (
     Catalog,
     Domain,

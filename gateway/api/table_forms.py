@@ -13,7 +13,6 @@ import orjson
 from aiohttp import hdrs, web
 
 from cache.entry import pieces_of
-from gateway.tables import conversion
 from gateway.access.rejection import RequestRejected
 from gateway.api.coding import compressor
 from gateway.api.negotiation import quality
@@ -21,6 +20,7 @@ from gateway.api.responses import answer_headers, coding_of, own_headers, whole_
 from gateway.api.sending import LONG, connection_of
 from gateway.errors import CallError, ErrorCode
 from gateway.result import Result
+from gateway.tables import conversion
 from gateway.tables.rows import Page
 
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"

@@ -210,7 +210,7 @@ def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
 
 async def _redis(settings: "GatewaySettings") -> list[Finding]:
     """Whether the Redis that gateways share can be used; nothing is written to it."""
-    from gateway.sharing import SharedStore, StoreError
+    from gateway.sharing.store import SharedStore, StoreError
 
     if settings.redis_url is None:
         return []

@@ -140,8 +140,8 @@ def _learn(settings: "GatewaySettings") -> "tuple[KeyEntry, ...]":
     """The entries that gateways share; those known before, while Redis is away."""
     import asyncio
 
-    from gateway.sharing import StoreError
-    from gateway.access import shared_keys
+    from gateway.sharing import keys as shared_keys
+    from gateway.sharing.store import StoreError
 
     if settings.redis_url is None:
         return ()
@@ -156,8 +156,8 @@ def _tell(settings: "GatewaySettings", entry: "KeyEntry", *, needed: bool = Fals
     """Let all gateways know of an entry. If that is `needed`, a failure ends the command."""
     import asyncio
 
-    from gateway.sharing import StoreError
-    from gateway.access import shared_keys
+    from gateway.sharing import keys as shared_keys
+    from gateway.sharing.store import StoreError
 
     try:
         asyncio.run(shared_keys.tell(settings, entry))

@@ -97,8 +97,8 @@ def export_(
     format_: str, tools: str | None, strict: bool, no_tags: bool, out: Path | None, force: bool
 ) -> None:
     """Write tools in another system's format: a JSON array, or JSON Lines for `fintoolbench`."""
-    from manifests.common.files import output_file
     from manifests import Catalog
+    from manifests.common.files import output_file
     from manifests.export import EXPORT_FORMATS, export
     from manifests.selection import check_names
 
@@ -136,11 +136,11 @@ def export_(
 @force
 def import_(path: Path, _format: str, out: Path, force: bool) -> None:
     """Write the tools in PATH to a manifest file. Code in PATH is never run or kept."""
-    from manifests.common.files import output_file
     from manifests import Catalog, CatalogError
     from manifests.catalog import text_of
-    from manifests.fintoolbench import read_lines
+    from manifests.common.files import output_file
     from manifests.common.regular_file import read_text
+    from manifests.fintoolbench import read_lines
 
     try:
         imported = read_lines(read_text(path).splitlines(), Catalog.load())
@@ -210,8 +210,8 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
 
 def _write(file: Path, tools: "Iterable[Manifest]", *, follow_links: bool) -> None:
     """Replace a manifest file. A link is followed only where the user named it."""
-    from manifests.common.files import replaced_file
     from manifests.catalog import text_of
+    from manifests.common.files import replaced_file
 
     with replaced_file(file, follow_links=follow_links) as out:
         out.write(text_of(tools).encode())

@@ -167,7 +167,6 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
 
     from cache import SnapshotError
     from gateway import Gateway
-    from manifests.common.collector import calm_collector
     from gateway.compress.budget import load
     from gateway.server import http
     from gateway.server.process import raise_file_limit
@@ -177,6 +176,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from gateway.telemetry.logs import set_up
     from gateway.telemetry.spans import ToolSpans
     from gateway.trace import AGAIN_S, JsonLines, TraceError
+    from manifests.common.collector import calm_collector
 
     raise_file_limit()
     stop = asyncio.Event()
@@ -251,10 +251,10 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
     """Refuse a host that is not loopback while no client has a key."""
     if is_loopback(host):
         return
-    from gateway.sharing import StoreError
     from gateway.access.clients import Clients
-    from gateway.sharing.keys import learn
     from gateway.settings import SettingsError
+    from gateway.sharing.keys import learn
+    from gateway.sharing.store import StoreError
 
     try:
         with suppress(StoreError):  # then the copy of what was shared before counts

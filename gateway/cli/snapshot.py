@@ -299,9 +299,9 @@ def export(file: Path, form: str, out: Path | None, force: bool) -> None:
     """Write the rows of FILE for other tools."""
     from cache import Snapshot
     from cache.export import write_jsonl, write_parquet
-    from manifests.common.files import output_file
     from cache.snapshot import NEVER_CHANGES
     from manifests import Catalog
+    from manifests.common.files import output_file
 
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out")

@@ -26,8 +26,8 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
 
     `finport tools show NAME` prints one manifest with a sample call.
     """
-    from gateway.pipeline.bind import unknown_tool
     from gateway.describe import describe, summarise
+    from gateway.pipeline.bind import unknown_tool
     from manifests import Catalog
 
     catalog = Catalog.load()
@@ -77,8 +77,8 @@ def _show(manifest: "Manifest") -> None:
     from rich.table import Table
 
     from cache import rule_of
-    from manifests.common.console import PlainConsole
     from manifests import Signature
+    from manifests.common.console import PlainConsole
 
     console = PlainConsole(soft_wrap=True)
     console.print(f"{manifest.name}: {manifest.description}")

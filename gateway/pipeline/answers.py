@@ -16,17 +16,17 @@ from typing import Any
 from cache import Clock, Entry, Recorder, SnapshotError, Use, decide
 from cache.flight import Late, Shut
 from cache.freshness import ANYTHING
-from gateway.sharing import SharedStore
-from gateway.pipeline.bind import BoundCall
 from gateway.context import CallContext
 from gateway.errors import CallError, ErrorCode
+from gateway.pipeline.bind import BoundCall
+from gateway.pipeline.cached import KeptAnswers
 from gateway.pipeline.execute import PATIENCE_S
 from gateway.pipeline.fetch import Fetcher
-from gateway.pipeline.cached import KeptAnswers
 from gateway.pipeline.outcome import Outcome, Wanted
 from gateway.pipeline.snapshot_rows import never_recorded, not_in_snapshot, row_of_error
 from gateway.settings import GatewaySettings
 from gateway.shapes.watch import ShapeWatch
+from gateway.sharing.store import SharedStore
 from gateway.upstreams.hosts import Hosts
 
 log = logging.getLogger("finport")

@@ -15,8 +15,8 @@ import orjson
 
 from cache import Rule, call_key, key_prefix, rule_of
 from gateway.errors import CallError, ErrorCode
-from manifests.common.json_text import Repeating, read_json
 from manifests import ArgumentError, Catalog, Manifest, Problem, Scalar, Signature
+from manifests.common.json_text import Repeating, read_json
 from manifests.common.nearest import hint
 
 REMEMBERED = 4_096

@@ -25,8 +25,8 @@ from adapters.adapter import Adapter
 from adapters.fault import UpstreamFault
 from adapters.normalise import Answer
 from cache import Flight
-from gateway.pipeline.bind import BoundCall
 from gateway.errors import CallError
+from gateway.pipeline.bind import BoundCall
 from gateway.settings import GatewaySettings
 from gateway.upstreams.hosts import NotAdmitted, UpstreamHost
 

@@ -20,8 +20,8 @@ from adapters.market.adapter import MarketAdapter
 from cache import Clock, Entry, Flight, Flights, Kept, Recorder
 from cache.flight import Late
 from gateway.errors import CallError, ErrorCode
-from gateway.pipeline.execute import execute, execute_in_session
 from gateway.pipeline.cached import KeptAnswers
+from gateway.pipeline.execute import execute, execute_in_session
 from gateway.pipeline.outcome import Outcome, Wanted
 from gateway.pipeline.snapshot_rows import recorded_now, row_of_answer
 from gateway.result import ProvenanceSource

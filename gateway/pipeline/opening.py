@@ -15,15 +15,15 @@ from adapters.adapter import Adapter
 from adapters.market.adapter import MarketAdapter
 from adapters.market.prices import MarketError
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
-from gateway.sharing import SharedStore
 from gateway.pipeline.answers import Answers
-from gateway.sharing.sessions import Inbox
+from gateway.pipeline.cached import KeptAnswers
 from gateway.pipeline.fetch import Fetcher
 from gateway.search.finder import embedder_of
-from gateway.pipeline.cached import KeptAnswers
 from gateway.settings import GatewaySettings, SettingsError
 from gateway.shapes.watch import ShapeWatch
 from gateway.sharing.flights import SharedFlights
+from gateway.sharing.sessions import Inbox
+from gateway.sharing.store import SharedStore
 from gateway.upstreams.hosts import Hosts, plans_of
 from gateway.upstreams.opening import open_upstream
 from manifests import Catalog, Source

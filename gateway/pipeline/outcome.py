@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from cache import CacheControl, Kept
-from gateway.pipeline.bind import BoundCall
 from gateway.errors import CallError
+from gateway.pipeline.bind import BoundCall
 from gateway.result import ProvenanceSource
 
 

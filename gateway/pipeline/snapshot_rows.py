@@ -5,8 +5,8 @@ from anyio import to_thread
 
 from cache import Clock, Entry, Row, Snapshot, SnapshotError
 from cache.row import OK
-from gateway.pipeline.bind import BoundCall
 from gateway.errors import CallError, ErrorCode
+from gateway.pipeline.bind import BoundCall
 
 
 def row_of_answer(bound: BoundCall, entry: Entry) -> Row:

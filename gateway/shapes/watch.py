@@ -20,13 +20,13 @@ import orjson
 from anyio import CapacityLimiter, to_thread
 
 from cache import Entry
-from manifests.common.daemon_threads import run_in
 from gateway.pipeline.bind import BoundCall
 from gateway.settings import GatewaySettings
 from gateway.shapes.known import Change
 from gateway.shapes.notices import Receiver, open_receivers
 from gateway.shapes.shape import MAX_DOCUMENT, TooLarge, shape_of
 from gateway.shapes.store import CHANGES, ShapeStore, read_changes
+from manifests.common.daemon_threads import run_in
 
 log = logging.getLogger("finport")
 

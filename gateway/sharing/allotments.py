@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.sharing import SharedStore, StoreError
+from gateway.sharing.store import SharedStore, StoreError
 from gateway.upstreams.accounts import Standing
 
 SETTLE_S = 3.0

@@ -14,11 +14,13 @@ from functools import partial
 import orjson
 
 from cache import Clock, Flight, Kept
-from gateway.sharing import Ended, Held, Lease, Leases, SharedStore, SharedTier, StoreError
-from gateway.sharing.place import Places
 from gateway.errors import CallError, ErrorCode
 from gateway.pipeline.cached import KeptAnswers
 from gateway.pipeline.outcome import Outcome, Wanted
+from gateway.sharing.leases import Ended, Held, Lease, Leases
+from gateway.sharing.place import Places
+from gateway.sharing.store import SharedStore, StoreError
+from gateway.sharing.tier import SharedTier
 
 FIRST_LOOK_S = 0.01
 LONGEST_LOOK_S = 0.2

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from manifests.common.files import replaced_file
-from gateway.sharing import SharedStore
 from gateway.access.keys import KeyEntry, entries_in, entry_in, text_of, text_with
 from gateway.settings import GatewaySettings, SettingsError
+from gateway.sharing.store import SharedStore
+from manifests.common.files import replaced_file
 
 log = logging.getLogger("finport")
 

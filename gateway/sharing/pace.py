@@ -8,7 +8,7 @@ its share of the rate.
 import asyncio
 from collections import deque
 
-from gateway.sharing import SharedStore, StoreError
+from gateway.sharing.store import SharedStore, StoreError
 from gateway.upstreams.fair_queue import LATE_S, Pace
 
 MOST_AT_ONCE = 64

@@ -19,8 +19,8 @@ import orjson
 from adapters.fault import UpstreamFault
 from adapters.market.adapter import Elsewhere
 from adapters.market.peers import Answer
-from gateway.sharing import SharedStore, StoreError
 from gateway.sharing.connection import Connection, connected
+from gateway.sharing.store import SharedStore, StoreError
 
 log = logging.getLogger("finport")
 

@@ -25,7 +25,6 @@ from typing import Any
 
 import anyio
 
-from manifests.common.clock import Clock
 from gateway.sharing.connection import (
     ANSWER_S,
     Command,
@@ -34,6 +33,7 @@ from gateway.sharing.connection import (
     connected,
     is_late,
 )
+from manifests.common.clock import Clock
 
 log = logging.getLogger("finport")
 

@@ -10,11 +10,11 @@ from anyio import to_thread
 
 from cache import Entry
 from cache.records import picked
-from gateway.pipeline.bind import printable
 from gateway.compress.columns import SURE, named_columns
-from gateway.tables.filter import FilterError, RowFilter
 from gateway.compress.question import Question
 from gateway.errors import CallError, ErrorCode
+from gateway.pipeline.bind import printable
+from gateway.tables.filter import FilterError, RowFilter
 from manifests.common.nearest import hint, nearest
 
 MOST = 10_000

@@ -19,11 +19,10 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from pydantic import TypeAdapter
 
-from gateway.pipeline.bind import BoundCall
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.errors import ErrorCode
-from manifests.common.memory import rss_bytes
+from gateway.pipeline.bind import BoundCall
 from gateway.result import Result
 from gateway.telemetry.exposition import (
     BOUNDS_S,
@@ -41,6 +40,7 @@ from gateway.telemetry.health import Health, health_state, together
 from gateway.telemetry.shared import Record, Shared
 from gateway.telemetry.vitals import Vitals
 from gateway.upstreams.hosts import host_of
+from manifests.common.memory import rss_bytes
 
 WRITE_S = 1.0
 """How often a worker writes its figures."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from gateway.pipeline.bind import BoundCall, printable
 from gateway.context import CallContext
+from gateway.pipeline.bind import BoundCall, printable
 from gateway.result import Result
 from gateway.settings import GatewaySettings, SettingsError
 from manifests.common.threads import in_daemon

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from manifests.common.memory import children_peak_rss_bytes, forget_peak, peak_rss_bytes
 from gateway.telemetry.quantile import Quantiles
+from manifests.common.memory import children_peak_rss_bytes, forget_peak, peak_rss_bytes
 
 PERIOD_S = 0.01
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from adapters.host import registrable_domain
-from gateway.sharing import SharedStore
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
+from gateway.sharing.pace import SharedPace
+from gateway.sharing.store import SharedStore
 from gateway.upstreams.breaker import Breaker
 from gateway.upstreams.fair_queue import FairQueue, Pace, QueueFull
-from gateway.sharing.pace import SharedPace
 from manifests import Catalog, Manifest
 from manifests.common.nearest import did_you_mean
 

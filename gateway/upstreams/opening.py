@@ -8,9 +8,9 @@ from adapters.adapter import Adapter
 from adapters.akshare.adapter import AkShareAdapter
 from adapters.rapidapi.adapter import RapidApiAdapter
 from cache import Clock
-from gateway.sharing import SharedStore
 from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
 from gateway.sharing.allotments import Allotments
+from gateway.sharing.store import SharedStore
 from gateway.upstreams.quota import Ledger
 from manifests import AkShareBinding, Catalog, PlanLimits, Source
 

@@ -31,14 +31,13 @@ import anyio
 from adapters.fault import LONGEST_RESET_S, UNLIMITED, Limit, UpstreamFault, limits_of
 from adapters.rapidapi.keys import Key
 from cache import Clock
-from gateway.sharing import StoreError
-from gateway.sharing.store import Beat
-from manifests.common.daemon_threads import run_in
 from gateway.errors import CallError, ErrorCode
-from gateway.upstreams.accounts import Accounts, Standing, planned, read_accounts
 from gateway.sharing.allotments import SETTLE_S, Allotments
+from gateway.sharing.store import Beat, StoreError
+from gateway.upstreams.accounts import Accounts, Standing, planned, read_accounts
 from gateway.upstreams.hosts import WAIT_S, NotAdmitted, asked_to_wait
 from manifests import PlanLimits
+from manifests.common.daemon_threads import run_in
 
 T = TypeVar("T")
 
@@ -124,7 +123,7 @@ class _Learn:
 
 
 class Ledger:
-    """Gives out keys by what they have left (`adapters.rapidapi.keys.Keys`). Made by `Ledger.open`."""
+    """Gives out keys by what they have left. Made by `Ledger.open`."""
 
     def __init__(
         self,

@@ -11,9 +11,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.rapidapi.keys import OneKey
 from adapters.mask import MASKED, Mask
 from adapters.normalise import Answer, masked
+from adapters.rapidapi.keys import OneKey
 from manifests import Catalog
 from tests.support.gateways import open_local_gateway
 from tests.support.tools import tool

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from adapters.fault import Limit, UpstreamFault, limits_of, seconds_until
-from adapters.rapidapi.keys import Key, OneKey
 from adapters.rapidapi.adapter import RapidApiAdapter, request_of
+from adapters.rapidapi.keys import Key, OneKey
 from manifests import ArgumentError, Catalog, Manifest, RapidApiBinding, Signature
 from tests.support.tools import tool
 from tests.support.upstreams import COINS, SECRET, adapter_for, upstream

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from manifests.common.files import new_file, output_file, own_file, replaced_file
 from gateway.cli.main import main as finport
 from manifests.catalog import DATA, read, text_of
+from manifests.common.files import new_file, output_file, own_file, replaced_file
 from manifests.common.regular_file import open_regular
 
 KILLED_AT = """

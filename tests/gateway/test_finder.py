@@ -11,7 +11,8 @@ from pydantic import SecretStr
 
 from adapters.embeddings import EndpointEmbedder
 from adapters.fault import UpstreamFault
-from gateway import GatewaySettings, endpoint_limits
+from gateway import GatewaySettings
+from gateway.search import endpoint_limits
 from gateway.search.endpoint_limits import EndpointLimits
 from gateway.search.finder import KEPT, ToolFinder, embedder_limits
 from gateway.server import http

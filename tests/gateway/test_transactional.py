@@ -14,8 +14,8 @@ from aiohttp import web
 
 from cache import CacheControl, DiskTier, Entry, Recorder, Row, Snapshot
 from gateway import CallContext, Gateway, GatewaySettings, Result
-from gateway.pipeline.bind import Binder
 from gateway.errors import CallError
+from gateway.pipeline.bind import Binder
 from gateway.server import http
 from gateway.trace import JsonLines
 from manifests import Catalog

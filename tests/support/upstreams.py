@@ -7,8 +7,8 @@ from zlib import crc32
 
 from aiohttp import web
 
-from adapters.rapidapi.keys import Keys, OneKey
 from adapters.rapidapi.adapter import RapidApiAdapter
+from adapters.rapidapi.keys import Keys, OneKey
 from manifests import Catalog, RapidApiBinding
 
 SECRET = "planted-key-0451"  # noqa: S105 - no real one

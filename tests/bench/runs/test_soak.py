@@ -13,8 +13,8 @@ from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver
 from bench.suites import load_suite
 from gateway import Gateway, GatewaySettings
-from manifests.common.memory import rss_bytes
 from manifests import Catalog
+from manifests.common.memory import rss_bytes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 

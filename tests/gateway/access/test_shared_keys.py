@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from gateway.sharing import SharedStore
 from gateway import GatewaySettings
 from gateway.access import keys
 from gateway.access.clients import Client, Clients
 from gateway.access.rejection import RequestRejected
-from gateway.sharing.keys import copy_of
 from gateway.settings import SettingsError
+from gateway.sharing.keys import copy_of
+from gateway.sharing.store import SharedStore
 from tests.support.redis import RedisServer, needs_redis, redis_server
 from tests.support.waiting import PATIENCE_S, until
 

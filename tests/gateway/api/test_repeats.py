@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.pipeline.bind import Binder, InvalidCall
 from gateway.cli.main import main
-from manifests.common.json_text import AT_ONCE, Repeating, read_json
+from gateway.pipeline.bind import Binder, InvalidCall
 from manifests import Catalog
+from manifests.common.json_text import AT_ONCE, Repeating, read_json
 from tests.support.gateways import ServedGateway
 
 pytestmark = pytest.mark.anyio

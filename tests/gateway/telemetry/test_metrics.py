@@ -28,10 +28,10 @@ from adapters.simulator import Fault, SimulatedUpstream
 from cache import CacheControl
 from cache.entry import View
 from gateway import CallContext, Gateway, GatewaySettings
-from gateway.pipeline.bind import Binder
 from gateway.context import DEFAULT_CONTEXT
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
+from gateway.pipeline.bind import Binder
 from gateway.result import Result
 from gateway.telemetry.exposition import BOUNDS_S, MAX_CLIENTS, OPENMETRICS, TEXT, Figures, merge
 from gateway.telemetry.health import Health

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manifests.common.memory import forget_peak, peak_rss_bytes, rss_bytes
 from gateway.telemetry.vitals import PERIOD_S, Vitals
+from manifests.common.memory import forget_peak, peak_rss_bytes, rss_bytes
 from tests.support.checkout import ROOT
 
 PERIOD_MS = PERIOD_S * 1e3

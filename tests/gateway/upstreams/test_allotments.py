@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from cache import Clock
-from gateway.sharing import SharedStore
 from gateway.errors import ErrorCode
 from gateway.sharing.allotments import Allotments
+from gateway.sharing.pace import SharedPace
+from gateway.sharing.store import SharedStore
 from gateway.upstreams.hosts import NotAdmitted
 from gateway.upstreams.quota import Ledger
-from gateway.sharing.pace import SharedPace
 from manifests import PlanLimits
 from tests.support.redis import RedisServer, Relay, needs_redis, redis_server, relayed
 from tests.support.waiting import PATIENCE_S, until

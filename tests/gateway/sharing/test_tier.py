@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache import Entry
-from gateway.sharing import Ended, Held, Lease, Leases, SharedStore, SharedTier, StoreError
+from gateway.sharing.leases import Ended, Held, Lease, Leases
 from gateway.sharing.place import BUCKETS, Places
+from gateway.sharing.store import SharedStore, StoreError
+from gateway.sharing.tier import SharedTier
 from tests.support.redis import RedisServer, needs_redis, redis_server, relayed
 from tests.support.waiting import until
 

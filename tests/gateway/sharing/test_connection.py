@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.sharing import SharedStore
 from gateway.sharing.connection import address_of
+from gateway.sharing.store import SharedStore
 from tests.support.redis import free_port, needs_redis, redis_server
 from tests.support.waiting import until
 
