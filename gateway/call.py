@@ -125,7 +125,7 @@ class Gateway:
             return None
         if self._trace.failure is not None:
             return f"the trace can't be written: {self._trace.failure}"
-        return "the trace is written too slowly" if self._trace.overfull else None
+        return "the trace is written too slowly" if self._trace.blocked else None
 
     @contextmanager
     def observed(self, observer: Watcher) -> Iterator[Watcher]:
@@ -143,10 +143,10 @@ class Gateway:
         context: CallContext = DEFAULT_CONTEXT,
     ) -> Result:
         """Answer one call, as the module docstring says; `arguments` may be JSON text."""
-        started = time.perf_counter()
-        if (why := self.halted) is not None:
-            return self._turn_away(why, tool, context)
-        result = self._result(tool)
+        started, trace = time.perf_counter(), self._trace
+        if trace is not None and trace.blocked:
+            return self._turn_away(tool, context)
+        result = Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
         bound, given = None, None
         try:
             bound = self._binder.bind(tool, arguments)
@@ -156,17 +156,19 @@ class Gateway:
             kept = self._memory.get(bound.key)
             if kept is not None and now < kept.fresh_until and context.cache is None:
                 result.source = "cached" if kept.snapshot is None else "replayed"
-                self._answer(result, bound, kept, now, context)
-                if context.is_shortened or (self._shortens and not context.as_rows):
-                    await self._shorten(result, bound, kept, context, started)
             else:
                 outcome = await self.answers.obtain(bound, context)
                 result.source, result.attempts = outcome.source, outcome.attempts
                 result.error, result.snapshot = outcome.error, outcome.snapshot
-                if outcome.kept is not None:
-                    self._answer(result, bound, outcome.kept, self._passed(), context)
-                    if context.is_shortened or (self._shortens and not context.as_rows):
-                        await self._shorten(result, bound, outcome.kept, context, started)
+                kept, now = outcome.kept, self._passed()
+            if kept is not None:
+                self._answer(result, bound, kept, now, context)
+                if (
+                    self._shortens
+                    or context.max_tokens is not None
+                    or context.max_chars is not None
+                ):
+                    await self._shorten(result, bound, kept, context, started)
         except InvalidCall as refused:
             result.tool = printable(tool)
             result.error, given = refused.error, refused.arguments
@@ -179,22 +181,21 @@ class Gateway:
             result.error = CallError(ErrorCode.INTERNAL, message)
         result.elapsed_ms = int((time.perf_counter() - started) * 1e6) / 1e3
         self._conclude(result, bound, given, context)
-        if self._trace is not None and self._trace.full:
-            await self._wait_for_room(self._trace, context, started)
+        if trace is not None and trace.full:
+            await self._wait_for_room(trace, context, started)
         return result
 
     async def refuse(
         self, tool: str, error: CallError, context: CallContext = DEFAULT_CONTEXT
     ) -> Result:
         """Make a result and a record for a call that the API refused before it could be made."""
-        if (why := self.halted) is not None:
-            return self._turn_away(why, tool, context)
-        started = time.perf_counter()
-        result = self._result(printable(tool))
-        result.error = error
+        started, trace = time.perf_counter(), self._trace
+        if trace is not None and trace.blocked:
+            return self._turn_away(tool, context)
+        result = self._refused(tool, error)
         self._conclude(result, None, None, context)
-        if self._trace is not None and self._trace.full:
-            await self._wait_for_room(self._trace, context, started)
+        if trace is not None and trace.full:
+            await self._wait_for_room(trace, context, started)
         return result
 
     def may_use(self, manifest: Manifest, grant: Grant | None) -> bool:
@@ -248,10 +249,15 @@ class Gateway:
         if refusal is not None:
             raise InvalidCall(refusal, bound.arguments)
 
-    def _turn_away(self, why: str, tool: str, context: CallContext) -> Result:
-        result = self._result(printable(tool))
-        text = f"{why}; calls are refused until it is written again"
-        result.error = CallError(ErrorCode.OVERLOADED, text, retry_after_s=AGAIN_S)
+    def _refused(self, tool: str, error: CallError) -> Result:
+        """The result of a call for which nothing is done."""
+        call_id = f"{self._call_prefix}{next(self._call_numbers):x}"
+        return Result(printable(tool), call_id, error=error)
+
+    def _turn_away(self, tool: str, context: CallContext) -> Result:
+        text = f"{self.halted}; calls are refused until it is written again"
+        error = CallError(ErrorCode.OVERLOADED, text, retry_after_s=AGAIN_S)
+        result = self._refused(tool, error)
         self._ended(result, None, context)
         return result
 
@@ -287,18 +293,15 @@ class Gateway:
         for observer in self._observers:
             observer.ended(result, bound, context)
 
-    def _result(self, tool: str) -> Result:
-        return Result(tool, f"{self._call_prefix}{next(self._call_numbers):x}")
-
     def _answer(
         self, result: Result, bound: BoundCall, kept: Kept, now: float, context: CallContext
     ) -> None:
-        entry = kept.entry
+        entry, limit = kept.entry, context.max_rows or self._max_rows
         result.snapshot = kept.snapshot
-        result.view = entry.view(context.max_rows or self._max_rows)
+        view = result.view = entry.views.get(limit) or entry.view(limit)
         result.rows, result.columns, result.upstream = entry.rows, entry.columns, entry.upstream
         result.digest = entry.digest
-        if result.view.truncated:
+        if view.truncated:
             result.handle = self._handle(bound, kept)
         result.aliases = bound.aliases
         result.age_s = max(int((now - kept.since) * 1e3), 0) / 1e3
@@ -317,6 +320,8 @@ class Gateway:
         settings, entry, shortener = self.settings, kept.entry, self._shortener
         if context.max_chars is not None:
             budget = budget_of(context.max_chars, "chars", settings.encoding)
+        elif context.max_tokens is None and context.as_rows:
+            return
         else:
             limit = context.max_tokens or settings.max_tokens or 0
             budget = budget_of(limit, "tokens", settings.encoding)
@@ -361,24 +366,25 @@ def _record_of(
     arguments, digest = bound.arguments if bound else given or {}, result.digest
     if bound is not None and bound.plan.is_for_one:
         arguments, digest = masked(arguments), None
-    return CallRecord(
-        call_id=result.call_id,
-        at=round(time.time() - result.elapsed_ms / 1e3, 3),
-        tool=result.tool,
-        host=bound.plan.host if bound else None,
-        arguments=arguments,
-        ok=error is None,
-        code=error.code.value if error else None,
-        fault=error.fault if error else None,
-        message=error.message if error else None,
-        source=result.source,
-        upstream=result.upstream,
-        age_s=result.age_s,
-        attempts=result.attempts,
-        elapsed_ms=result.elapsed_ms,
-        rows=result.rows,
-        digest=digest,
-        bytes=len(result.data),
-        episode=context.episode,
-        step=context.step,
+    took_ms, view = result.elapsed_ms, result.view
+    return CallRecord(  # by place: names would more than double the time that this takes
+        result.call_id,
+        round(time.time() - took_ms / 1e3, 3),
+        result.tool,
+        bound.plan.host if bound else None,
+        arguments,
+        error is None,
+        error.code.value if error else None,
+        error.fault if error else None,
+        error.message if error else None,
+        result.source,
+        result.upstream,
+        result.age_s,
+        result.attempts,
+        took_ms,
+        result.rows,
+        digest,
+        4 if view is None or error else len(view.data),
+        context.episode,
+        context.step,
     )

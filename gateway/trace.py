@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -80,18 +80,13 @@ class CallRecord:
 class Trace(Protocol):
     """Takes records, in order. A producer that can wait calls `room` when the trace is `full`.
 
-    `failure` says why nothing can be written now, or is None. No new work should begin while it is
-    set, or while the trace is `overfull` because some producers could not wait.
+    No new work should begin while it is `blocked`: nothing can be written now, and `failure` says
+    why, or records are written too slowly because some producers could not wait.
     """
 
-    @property
-    def failure(self) -> str | None: ...
-
-    @property
-    def full(self) -> bool: ...
-
-    @property
-    def overfull(self) -> bool: ...
+    failure: str | None
+    full: bool
+    blocked: bool
 
     def put(self, record: CallRecord) -> None: ...
 
@@ -99,12 +94,23 @@ class Trace(Protocol):
 
 
 class JsonLines:
-    """An append-only file of records (dataclasses or JSON objects). Made by `JsonLines.open`."""
+    """An append-only file of records (dataclasses or JSON objects). Made by `JsonLines.open`.
 
-    def __init__(self, path: Path, file: BinaryIO, again_s: float | None) -> None:
+    `failure` says why the last write failed, if it did.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        file: BinaryIO,
+        again_s: float | None,
+        count: Callable[[Any], object] | None,
+    ) -> None:
         self.path = path
         self.failure: str | None = None
-        """Why the last write failed, if it did."""
+        self.full = self.blocked = False
+        self._ended = False
+        self._count = count
         self._file = file
         self._again_s = again_s
         self._buffer = bytearray()
@@ -114,6 +120,7 @@ class JsonLines:
         """How many bytes the file has, and their digest, if it was opened with `is_hashed`."""
         self._is_hashed = False
         self._filled = asyncio.Event()
+        self._is_awake = False
         self._progress = asyncio.Event()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closing = asyncio.Event()
@@ -127,10 +134,12 @@ class JsonLines:
         *,
         follow_links: bool = False,
         is_hashed: bool = False,
+        count: Callable[[Any], object] | None = None,
     ) -> AsyncIterator["JsonLines"]:
         """Append to `path`; closing writes what is buffered. Without `follow_links`, which is for
         names from the user, `path` may only be a regular file with no other name. With `is_hashed`
-        the digest of the file is kept (BLAKE2b of 16 bytes).
+        the digest of the file is kept (BLAKE2b of 16 bytes). `count` is called with each record
+        that is put.
 
         A last line that was cut off is moved to a file beside it. With `again_s` a failed write is
         tried again after that time, and once more on closing; without it, a failed write ends the
@@ -138,7 +147,7 @@ class JsonLines:
         """
         try:
             file = await to_thread.run_sync(_opened, path, follow_links)
-            lines = cls(path, file, again_s)
+            lines = cls(path, file, again_s, count)
             if is_hashed:
                 await to_thread.run_sync(lines._hash_file)
         except OSError as error:
@@ -148,7 +157,7 @@ class JsonLines:
             yield lines
         finally:
             lines._closing.set()
-            lines._filled.set()
+            lines._wake()
             with anyio.CancelScope(shield=True):
                 await writer
             try:
@@ -157,18 +166,6 @@ class JsonLines:
                 lines.failure = lines.failure or error.strerror
         if lines.failure is not None:
             raise lines._lost()
-
-    @property
-    def full(self) -> bool:
-        return len(self._buffer) >= BOUND
-
-    @property
-    def overfull(self) -> bool:
-        return len(self._buffer) >= MOST
-
-    @property
-    def _ended(self) -> bool:
-        return self.failure is not None and self._again_s is None
 
     def _lost(self) -> TraceError:
         records = self._buffer.count(b"\n")
@@ -183,9 +180,15 @@ class JsonLines:
             raise self._lost()
         # Encoded here, while the record is in the processor's cache: this takes 0.8 us. Encoding
         # batches of 2,000 buffered records takes 5 us a record.
-        self._buffer += orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        buffer = self._buffer
+        buffer += orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         self._put += 1
-        self._filled.set()
+        if len(buffer) >= BOUND:
+            self._bound()
+        if not self._is_awake:
+            self._wake()
+        if self._count is not None:
+            self._count(record)
 
     def put_lines(self, lines: bytes) -> None:
         """Buffer records that another process has encoded, each with its line feed.
@@ -196,6 +199,16 @@ class JsonLines:
             raise self._lost()
         self._buffer += lines
         self._put += lines.count(b"\n")
+        self._bound()
+        self._wake()
+
+    def _bound(self) -> None:
+        """Note whether producers have to wait."""
+        self.full = len(self._buffer) >= BOUND
+        self.blocked = self.failure is not None or len(self._buffer) >= MOST
+
+    def _wake(self) -> None:
+        self._is_awake = True
         self._filled.set()
 
     async def room(self) -> None:
@@ -233,8 +246,10 @@ class JsonLines:
         while self._buffer or not self._closing.is_set():
             await self._filled.wait()
             self._filled.clear()
+            self._is_awake = False
             is_last = self._closing.is_set()
             text, self._buffer, put = self._buffer, bytearray(), self._put
+            self._bound()
             if self.failure is None:
                 self._admit()
             failure, rest = await to_thread.run_sync(self._append, text)
@@ -244,11 +259,12 @@ class JsonLines:
                 self._progress.set()
                 continue
             self._buffer[:0] = rest
+            self._bound()
             if self._again_s is None or is_last:
                 break
             with anyio.move_on_after(self._again_s):
                 await self._closing.wait()
-            self._filled.set()
+            self._wake()
         self._progress.set()
         self._admit()
 
@@ -259,6 +275,8 @@ class JsonLines:
             else:
                 log.error("%s can't be written: %s", self.path, failure)
         self.failure = failure
+        self._ended = failure is not None and self._again_s is None
+        self._bound()
         if failure is None:
             self._admit()
 

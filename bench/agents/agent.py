@@ -15,8 +15,6 @@ LONGEST_TEXT = 2**20
 the event loop for several milliseconds.
 """
 
-_CALLS, _TEXT_OR_NONE = (tuple, list), (str, type(None))
-
 
 class TurnError(Exception):
     """An agent returned something that is not a valid turn; the text says what would be."""
@@ -33,7 +31,7 @@ class ToolCall:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
     """What an agent does next: calls (made at once, as one round), or its answer if it has none.
 
@@ -46,7 +44,7 @@ class Turn:
     ending: Ending = Ending.ANSWER
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Round:
     """A turn and the replies to its calls. An agent that reads a reply in shortened form puts the
     text that it reads into `observed`, under the index of that reply.
@@ -102,31 +100,29 @@ def checked(turn: object) -> Turn:
     """`turn`, if it is a valid turn. Raises `TurnError`."""
     if not isinstance(turn, Turn):
         raise TurnError(f"`act` gave {_kind(turn)} where a Turn belongs")
-    _check_text("answer", turn.answer)
-    _check_text("response", turn.response)
-    if not isinstance(turn.ending, Ending) or turn.ending.is_error:
+    for name in ("answer", "response"):
+        text = getattr(turn, name)
+        if not isinstance(text, str):
+            raise TurnError(f"the {name} of a turn is a text, not {_kind(text)}")
+        if len(text) > LONGEST_TEXT:
+            raise TurnError(f"the {name} of a turn has {len(text)} characters, over {LONGEST_TEXT}")
+    if turn.ending not in _ENDINGS:
         raise TurnError("a turn ends as Ending.ANSWER, REFUSAL or EMPTY")
-    if not isinstance(turn.calls, _CALLS):
+    if not isinstance(turn.calls, tuple | list):
         raise TurnError(f"the calls of a turn are a tuple, not {_kind(turn.calls)}")
     for call in turn.calls:
-        _check_call(call)
+        if not isinstance(call, ToolCall):
+            raise TurnError(f"{_kind(call)} stands where a ToolCall belongs")
+        if not isinstance(call.tool, str) or not isinstance(call.problem, str | None):
+            raise TurnError("the tool and the problem of a call are texts")
+        names = call.arguments if isinstance(call.arguments, dict) else (None,)
+        if not {*map(type, names)} <= {str} and not all(isinstance(n, str) for n in names):
+            text = "the arguments of a call are a dict of names to values"
+            raise TurnError(f"{call.tool[:64]}: {text}")
     return turn
 
 
-def _check_text(name: str, text: object) -> None:
-    if not isinstance(text, str):
-        raise TurnError(f"the {name} of a turn is a text, not {_kind(text)}")
-    if len(text) > LONGEST_TEXT:
-        raise TurnError(f"the {name} of a turn has {len(text)} characters, over {LONGEST_TEXT}")
-
-
-def _check_call(call: object) -> None:
-    if not isinstance(call, ToolCall):
-        raise TurnError(f"{_kind(call)} stands where a ToolCall belongs")
-    if not isinstance(call.tool, str) or not isinstance(call.problem, _TEXT_OR_NONE):
-        raise TurnError("the tool and the problem of a call are texts")
-    if not isinstance(call.arguments, dict) or not all(isinstance(n, str) for n in call.arguments):
-        raise TurnError(f"{call.tool[:64]}: the arguments of a call are a dict of names to values")
+_ENDINGS = (Ending.ANSWER, Ending.REFUSAL, Ending.EMPTY)
 
 
 def _kind(value: object) -> str:

@@ -19,7 +19,7 @@ from bench.judges.registry import JudgeSettings
 from bench.own import words_of
 from bench.record import EpisodeRecord
 from bench.runs.digest import run_digest
-from bench.runs.directory import COMPLETE, RunDirectory, Stream
+from bench.runs.directory import COMPLETE, RunDirectory
 from bench.runs.driver import JUDGE
 from bench.runs.metrics import RunMetrics
 from bench.runs.output import check_outside, made_from
@@ -145,7 +145,7 @@ async def score_records(
     return metrics
 
 
-async def _put(line: Any, name: str, out: JsonLines | Stream) -> None:
+async def _put(line: Any, name: str, out: JsonLines) -> None:
     try:
         out.put(line)
     except TypeError as error:  # a record from elsewhere may hold what can't be written here

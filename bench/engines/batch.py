@@ -82,10 +82,9 @@ class Calls:
     flight are bounded, and so are the calls of each, so it is never full.
     """
 
-    failure = None
-    full = overfull = False
-
     def __init__(self) -> None:
+        self.failure: str | None = None
+        self.full = self.blocked = False
         self._of: dict[str | None, list[CallRecord]] = {}
 
     def put(self, record: CallRecord) -> None:

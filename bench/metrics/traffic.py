@@ -2,11 +2,13 @@
 
 from bisect import insort
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from heapq import nsmallest
+from operator import attrgetter
 from typing import Any
 
 from gateway import CallRecord
-from gateway.telemetry.quantile import Quantiles
+from gateway.telemetry.quantile import Quantiles, bucket_of
 
 SHOWN = 5
 
@@ -14,32 +16,11 @@ UNKNOWN = "(not in the catalogue)"
 """Counts all unknown tools together: a model that makes names up must not fill the memory."""
 
 
-class ToolTraffic:
-    """Calls of one tool."""
-
-    __slots__ = ("calls", "failed", "latency_ms")
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.failed = 0
-        self.latency_ms = Quantiles()
+_Kind = tuple[str, str | None, str | None, str | None, str | None]
+"""Tool, host, source, error code and fault of a call. Host and source of a call may be unknown."""
 
 
-class HostTraffic:
-    """Calls of the tools of one upstream host."""
-
-    __slots__ = ("calls", "codes")
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.codes: Counter[str] = Counter()
-
-    def result(self) -> dict[str, Any]:
-        return {
-            "calls": self.calls,
-            "failed": self.codes.total(),
-            "errors": dict(sorted(self.codes.items())),
-        }
+_kind_of = attrgetter("tool", "host", "source", "code", "fault")
 
 
 class Traffic:
@@ -48,86 +29,116 @@ class Traffic:
     """
 
     def __init__(self) -> None:
-        self.sources: Counter[str] = Counter()
-        self.codes: Counter[str] = Counter()
-        self.faults: Counter[str] = Counter()
         self.latency_ms = Quantiles()
-        self.tools: defaultdict[str, ToolTraffic] = defaultdict(ToolTraffic)
-        self.hosts: defaultdict[str, HostTraffic] = defaultdict(HostTraffic)
+        self._kinds: dict[_Kind, Counter[int]] = {}
 
     def add(self, record: CallRecord) -> None:
-        tool = self.tools[UNKNOWN if record.code == "unknown_tool" else record.tool]
-        tool.calls += 1
-        tool.latency_ms.add(record.elapsed_ms)
-        self.latency_ms.add(record.elapsed_ms)
-        host = self.hosts[record.host or "unknown"]
-        host.calls += 1
-        if record.ok:
-            self.sources[record.source or "unknown"] += 1
-        else:
-            code = record.code or "unknown"
-            tool.failed += 1
-            host.codes[code] += 1
-            self.codes[code] += 1
-            self.faults[record.fault or "unknown"] += 1
+        kind, bucket = _kind_of(record), bucket_of(record.elapsed_ms)
+        try:
+            self._kinds[kind][bucket] += 1
+        except KeyError:
+            self._buckets(kind)[bucket] += 1
+        self.latency_ms.count_in(bucket)
 
     def merge(self, other: "Traffic") -> None:
-        self.sources.update(other.sources)
-        self.codes.update(other.codes)
-        self.faults.update(other.faults)
         self.latency_ms.merge(other.latency_ms)
-        for name, theirs in other.tools.items():
-            ours = self.tools[name]
-            ours.calls += theirs.calls
-            ours.failed += theirs.failed
-            ours.latency_ms.merge(theirs.latency_ms)
-        for name, host in other.hosts.items():
-            self.hosts[name].calls += host.calls
-            self.hosts[name].codes.update(host.codes)
+        for kind, buckets in other._kinds.items():
+            self._buckets(kind).update(buckets)
 
-    @property
+    def _buckets(self, kind: _Kind) -> Counter[int]:
+        """The latencies of calls of a kind, in the buckets of `Quantiles`."""
+        if kind[3] == "unknown_tool":
+            return self._kinds.setdefault((UNKNOWN, *kind[1:]), Counter())
+        return self._kinds.setdefault(kind, Counter())
+
+    def sources(self) -> Counter[str]:
+        """Answered calls by where their answers came from."""
+        return self._counted(2, failed=False)
+
+    def codes(self) -> Counter[str]:
+        """Failed calls by error code."""
+        return self._counted(3, failed=True)
+
+    def faults(self) -> Counter[str]:
+        """Failed calls by whose fault it was."""
+        return self._counted(4, failed=True)
+
     def hit_rate(self) -> float | None:
         """Share of the answered calls that were answered from the cache, fresh or stale."""
-        answered = self.sources.total()
-        hits = self.sources["cached"] + self.sources["stale"]
+        sources = self.sources()
+        answered, hits = sources.total(), sources["cached"] + sources["stale"]
         return hits / answered if answered else None
 
     def result(self) -> dict[str, Any]:
-        hit_rate = self.hit_rate
+        hit_rate, sources = self.hit_rate(), self.sources()
         return {
             "calls": self.latency_ms.count,
-            "answered": self.sources.total(),
+            "answered": sources.total(),
             "cache_hit_rate": None if hit_rate is None else round(hit_rate, 6),
-            "sources": dict(sorted(self.sources.items())),
-            "errors": dict(sorted(self.codes.items())),
-            "faults": dict(sorted(self.faults.items())),
-            "hosts": {name: host.result() for name, host in sorted(self.hosts.items())},
+            "sources": dict(sorted(sources.items())),
+            "errors": dict(sorted(self.codes().items())),
+            "faults": dict(sorted(self.faults().items())),
+            "hosts": self._hosts(),
             "latency_ms": self.latency_ms.result(),
-            "slowest": [self._of_tool(name) for name in self._slowest()],
-            "most_failing": [self._of_tool(name) for name in self._most_failing()],
+            **self._of_tools(),
         }
 
-    def _slowest(self) -> list[str]:
-        """The tools by their 99th percentile. That costs 50 us for each tool and is at most its
-        highest figure, so tools are tried in order of the latter: few of 760 tools need it.
-        """
-        found: list[tuple[float, str]] = []
-        for bound, name in sorted((-t.latency_ms.highest, name) for name, t in self.tools.items()):
-            if len(found) == SHOWN and bound > found[-1][0]:
-                break
-            insort(found, (-(self.tools[name].latency_ms.at(0.99) or 0.0), name))
-            del found[SHOWN:]
-        return [name for _, name in found]
+    def _counted(self, place: int, *, failed: bool) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for kind, buckets in self._kinds.items():
+            if (kind[3] is not None) == failed:
+                counts[kind[place] or "unknown"] += buckets.total()
+        return counts
 
-    def _most_failing(self) -> list[str]:
-        failing = [(-tool.failed, name) for name, tool in self.tools.items() if tool.failed]
-        return [name for _, name in nsmallest(SHOWN, failing)]
-
-    def _of_tool(self, name: str) -> dict[str, Any]:
-        tool = self.tools[name]
+    def _hosts(self) -> dict[str, dict[str, Any]]:
+        calls: Counter[str] = Counter()
+        codes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for (_, host, _, code, _), buckets in self._kinds.items():
+            calls[host or "unknown"] += buckets.total()
+            if code is not None:
+                codes[host or "unknown"][code] += buckets.total()
         return {
-            "tool": name,
-            "calls": tool.calls,
-            "failed": tool.failed,
-            "latency_ms": tool.latency_ms.result(),
+            host: {
+                "calls": n,
+                "failed": codes[host].total(),
+                "errors": dict(sorted(codes[host].items())),
+            }
+            for host, n in sorted(calls.items())
         }
+
+    def _of_tools(self) -> dict[str, Any]:
+        """The slowest tools and those that fail most."""
+        failed = self._counted(0, failed=True)
+        tools: defaultdict[str, Quantiles] = defaultdict(Quantiles)
+        for kind, buckets in self._kinds.items():
+            tools[kind[0]].merge(Quantiles(buckets))
+        failing = [(-failures, name) for name, failures in failed.items()]
+        names = {
+            "slowest": _slowest(tools),
+            "most_failing": [n for _, n in nsmallest(SHOWN, failing)],
+        }
+        return {
+            title: [
+                {
+                    "tool": name,
+                    "calls": tools[name].count,
+                    "failed": failed[name],
+                    "latency_ms": tools[name].result(),
+                }
+                for name in shown
+            ]
+            for title, shown in names.items()
+        }
+
+
+def _slowest(tools: Mapping[str, Quantiles]) -> list[str]:
+    """The tools by their 99th percentile. That costs 50 us for each tool and is at most its highest
+    figure, so tools are tried in order of the latter: few of 760 tools need it.
+    """
+    found: list[tuple[float, str]] = []
+    for bound, name in sorted((-tool.highest, name) for name, tool in tools.items()):
+        if len(found) == SHOWN and bound > found[-1][0]:
+            break
+        insort(found, (-(tools[name].at(0.99) or 0.0), name))
+        del found[SHOWN:]
+    return [name for _, name in found]

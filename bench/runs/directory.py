@@ -45,15 +45,10 @@ from bench.runs.resume import (
 )
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite, SuiteError
-from gateway import CallRecord
 from gateway.trace import JsonLines, TraceError
 from manifests.common.files import own_file, replaced_file, taken
 
-__all__ = [
-    "RunDirectory",
-    "RunDirectoryError",
-    "Stream",
-]
+__all__ = ["RunDirectory", "RunDirectoryError"]
 
 METRICS_EVERY_S = 1.0
 WRITTEN_S = 10.0
@@ -65,41 +60,6 @@ _STREAMS = ("calls", "episodes")
 _OF_AN_EMPTY_RUN = ("calls.jsonl", "episodes.jsonl", CHECKPOINTS, "metrics.json")
 
 log = logging.getLogger("finport")
-
-
-class Stream:
-    """A file of records that also feeds the metrics. The gateway uses it as its `Trace`."""
-
-    def __init__(self, lines: JsonLines, metrics: RunMetrics) -> None:
-        self._lines = lines
-        self._metrics = metrics
-        self.path = lines.path
-        self.room = lines.room
-        self.written = lines.written
-        self.put_lines = lines.put_lines
-
-    @property
-    def content(self) -> tuple[int, str]:
-        return self._lines.content
-
-    @property
-    def failure(self) -> str | None:
-        return self._lines.failure
-
-    @property
-    def overfull(self) -> bool:
-        return self._lines.overfull
-
-    @property
-    def full(self) -> bool:
-        return self._lines.full
-
-    def put(self, record: EpisodeRecord | CallRecord) -> None:
-        self._lines.put(record)
-        try:
-            self._metrics.add(record)
-        except SuiteError as error:
-            raise TraceError(str(error)) from error
 
 
 class RunDirectory:
@@ -119,10 +79,10 @@ class RunDirectory:
         self.begun: Begun = {}
         self.interrupted = 0
         self._unjudged: dict[str, int] = {}
-        self._streams: list[Stream] = []
+        self._streams: list[JsonLines] = []
         self._saving = asyncio.Lock()
-        self.calls: Stream
-        self.episodes: Stream
+        self.calls: JsonLines
+        self.episodes: JsonLines
         self.checkpoints: JsonLines
 
     @classmethod
@@ -172,10 +132,10 @@ class RunDirectory:
     @asynccontextmanager
     async def _streaming(self) -> AsyncIterator[None]:
         async with AsyncExitStack() as parts:
-            for name in ("calls", "episodes"):
-                opened = JsonLines.open(self.path / f"{name}.jsonl", is_hashed=True)
-                lines = await parts.enter_async_context(opened)
-                self._streams.append(Stream(lines, self.metrics))
+            counts: tuple[Callable[[Any], None], ...] = (self.metrics.traffic.add, self._count)
+            for name, count in zip(_STREAMS, counts, strict=True):
+                opened = JsonLines.open(self.path / f"{name}.jsonl", is_hashed=True, count=count)
+                self._streams.append(await parts.enter_async_context(opened))
             self.calls, self.episodes = self._streams
             if self.metrics.suite.moving_tools:
                 opened = JsonLines.open(self.path / CHECKPOINTS)
@@ -270,6 +230,13 @@ class RunDirectory:
             for part in self.path.glob("*.part"):
                 part.unlink()
             self.path.rmdir()
+
+    def _count(self, record: EpisodeRecord) -> None:
+        """Raises `TraceError`."""
+        try:
+            self.metrics.add(record)
+        except SuiteError as error:
+            raise TraceError(str(error)) from error
 
     def take_in(self, calls: bytes, episodes: bytes, metrics: RunMetrics) -> None:
         """Add records that another process has encoded and counted. Raises `TraceError`."""

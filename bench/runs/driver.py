@@ -243,7 +243,8 @@ class Driver:
         async for task, repeat in episodes:
             await self._starts.acquire()
             self.in_flight += 1
-            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+            if self.in_flight > self.most_in_flight:
+                self.most_in_flight = self.in_flight
             record = await self._run.recorded(name_of(task, repeat))
             if record is None:
                 record = await self._episode(task, repeat)
@@ -292,12 +293,15 @@ class Driver:
                 if self._offer is not None:
                     episode.tools = tuple(await self._offer(task))
                     record.candidate_tools = [tool.name for tool in episode.tools]
-                async with self._environment(task, record) as session:
-                    if session is not None:
+                environment = self._suite.environment(task)
+                if environment is None:
+                    await self._play(episode, record, rounds, limit, None, progress)
+                else:
+                    async with self._session(environment, record) as session:
                         episode.moves = ()
                         await self._go_on(session, episode, record, rounds, progress)
                         progress.note(episode, record)
-                    await self._play(episode, record, rounds, limit, session, progress)
+                        await self._play(episode, record, rounds, limit, session, progress)
         except TraceError:
             raise
         except ModelError as error:
@@ -337,8 +341,13 @@ class Driver:
             turn = checked(await self._agent.act(episode))
             if limit.expired():  # the agent ignored its cancellation
                 raise TimeoutError
-            bounded = [within_bounds(call) for call in turn.calls[: limits.calls]]
-            said += text_bytes(turn) + sum(size for _, size in bounded)
+            calls = []
+            for asked in turn.calls[: limits.calls]:
+                call, size = within_bounds(asked)
+                calls.append(call)
+                said += size
+            if turn.response or turn.answer:
+                said += text_bytes(turn)
             if said > SAID_BYTES:
                 text = f"agent: texts and arguments of an episode have at most {SAID_BYTES} bytes"
                 return end(record, Ending.AGENT_ERROR, text)
@@ -355,7 +364,6 @@ class Driver:
             if limits.tokens is not None and record.tokens >= limits.tokens:
                 return end(record, Ending.TOKENS, f"limit: {limits.tokens} tokens are used up")
             episode.rounds_left = limits.rounds - len(rounds) - 1
-            calls = [call for call, _ in bounded]
             sent = calls if session is None else [session.named_in(call) for call in calls]
             context = self._context(episode.task, record.episode, len(rounds) + 1)
             replies = await self._round(calls, sent, record, context)
@@ -412,17 +420,13 @@ class Driver:
         return tuple(replies)
 
     @asynccontextmanager
-    async def _environment(
-        self, task: Task, record: EpisodeRecord
-    ) -> AsyncIterator["_Session | None"]:
-        """The session in which an episode takes place, if its suite has any. Raises
-        `SessionError` where it can't be opened. It is closed however the episode ends,
-        except that a run that is being cancelled does not wait for it.
+    async def _session(
+        self, environment: Environment, record: EpisodeRecord
+    ) -> AsyncIterator["_Session"]:
+        """The session in which an episode takes place. Raises `SessionError` where it can't be
+        opened. It is closed however the episode ends, except that a run that is being cancelled
+        does not wait for it.
         """
-        environment = type(self._suite).environment(task)
-        if environment is None:
-            yield None
-            return
         context = CallContext(episode=record.episode, step=DRIVER)
         arguments = {**environment.arguments, **self._opened_with}
         call = ToolCall(environment.opening, arguments)

@@ -181,8 +181,8 @@ class Live:
             "in flight": str(driver.in_flight),
             "episodes/s": f"{episodes_s:.0f}",
             "calls/s": f"{calls_s:.0f}",
-            "hits": percent(traffic.hit_rate),
-            "failed calls": str(traffic.codes.total()),
+            "hits": percent(traffic.hit_rate()),
+            "failed calls": str(traffic.codes().total()),
         }
 
     def _times(self, now: float) -> dict[str, str]:
@@ -197,9 +197,9 @@ class Live:
     def _errors(self) -> Table:
         traffic = self._metrics.traffic
         table = _table("failed calls", "")
-        for code, n in traffic.codes.most_common(SHOWN):
+        for code, n in traffic.codes().most_common(SHOWN):
             table.add_row(code, str(n))
-        for fault, n in traffic.faults.most_common():
+        for fault, n in traffic.faults().most_common():
             table.add_row(f"fault of {fault}", str(n), style="dim")
         return table
 

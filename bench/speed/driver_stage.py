@@ -109,7 +109,7 @@ class Stage:
     def check(self, episodes: int) -> None:
         """Raises `MeasurementError` unless `episodes` episodes have passed with all their calls."""
         seen = self.directory.metrics
-        passed, calls = seen.rates()["passed"], seen.traffic.sources.total()
+        passed, calls = seen.rates()["passed"], seen.traffic.sources().total()
         if passed != episodes or calls != _calls_of(episodes):
             text = f"{passed} of {episodes} episodes passed, with {calls} of {_calls_of(episodes)}"
             raise MeasurementError(f"{text} calls")

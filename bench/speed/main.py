@@ -21,7 +21,6 @@ import orjson
 import uvloop
 from pydantic import BaseModel
 
-from bench.runs.directory import Stream
 from bench.runs.metrics import RunMetrics
 from bench.speed import akshare as speed_akshare
 from bench.speed import cache as speed_cache
@@ -61,8 +60,8 @@ async def inprocess() -> Figures:
     plain, recorded, steps = [], [], []
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         settings = GatewaySettings(upstream="simulated", cache_dir=Path(folder))
-        async with JsonLines.open(Path(folder) / "calls.jsonl") as lines:
-            stream = Stream(lines, RunMetrics(LabelledTasks))
+        metrics = RunMetrics(LabelledTasks)
+        async with JsonLines.open(Path(folder) / "calls.jsonl", count=metrics.add) as stream:
             for number in range(1, ROUNDS + 1):
                 log.info("round %d of %d", number, ROUNDS)
                 async with Gateway.open(settings) as gateway:

@@ -22,6 +22,13 @@ from manifests.common.nearest import hint
 REMEMBERED = 4_096
 """How many texts are remembered, and the size in bytes of the longest."""
 
+_PLAIN = (
+    orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+"""Encodes what JSON has itself, and enums and UUIDs as their values; refuses all else."""
+
 REDACTED = "[redacted]"
 
 MAX_SHOWN = 32
@@ -81,10 +88,18 @@ class Binder:
 
     def bind(self, tool: str, arguments: Mapping[str, Any] | bytes) -> BoundCall:
         """Bind `arguments`, a mapping or its JSON text. Raises `InvalidCall`."""
-        if not isinstance(arguments, bytes):
-            return self._bind(tool, arguments)
-        bind = self._remembered if len(arguments) <= REMEMBERED else self._bind_text
-        return bind(tool, arguments)
+        if isinstance(arguments, bytes):
+            if len(arguments) <= REMEMBERED:
+                return self._remembered(tool, arguments)
+            return self._bind_text(tool, arguments)
+        if type(arguments) is dict:
+            try:  # remembered by its text, which takes a third of the time of binding it anew
+                text = orjson.dumps(arguments, option=_PLAIN)
+                if len(text) <= REMEMBERED and b"null" not in text:  # which may stand for a NaN
+                    return self._remembered(tool, text)
+            except (TypeError, InvalidCall):  # no JSON, or to be refused as it was given
+                pass
+        return self._bind(tool, arguments)
 
     def _bind_text(self, tool: str, text: bytes) -> BoundCall:
         try:

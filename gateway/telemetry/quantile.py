@@ -7,6 +7,7 @@ of at most 1 %.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 ALPHA = 0.01
 
@@ -27,7 +28,10 @@ class Quantiles:
         self.top = max(self.buckets, default=_LOWEST)
 
     def add(self, figure: float, times: int = 1) -> None:
-        bucket = math.ceil(math.log(max(figure, _SMALLEST)) / _LOG_GAMMA)
+        self.count_in(bucket_of(figure), times)
+
+    def count_in(self, bucket: int, times: int = 1) -> None:
+        """Count figures of a bucket (`bucket_of`)."""
         self.buckets[bucket] += times
         self.count += times
         if bucket > self.top:
@@ -58,6 +62,11 @@ class Quantiles:
         """Figures at `points`, named `p50`, `p90`, ..., rounded to four significant digits."""
         figures = {f"p{q * 100:g}": self.at(q) for q in points}
         return {name: f and float(f"{f:.4g}") for name, f in figures.items()}
+
+
+@lru_cache(16_384)
+def bucket_of(figure: float) -> int:
+    return math.ceil(math.log(max(figure, _SMALLEST)) / _LOG_GAMMA)
 
 
 def _figure(bucket: int) -> float:

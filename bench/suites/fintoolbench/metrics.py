@@ -139,7 +139,12 @@ class FinToolBenchMetrics:
         """
         if before := self._of.get(task):
             self._tasks[before] -= 1
-            more = tuple(sorted((Counter(dict(before)) + Counter(dict(more))).items()))
+            if not self._tasks[before]:
+                del self._tasks[before]
+            counts = dict(before)
+            for outcome, n in more:
+                counts[outcome] = counts.get(outcome, 0) + n
+            more = tuple(sorted(counts.items()))
         self._tasks[more] += 1
         self._of[task] = more
 
