@@ -63,7 +63,7 @@ def served(start: str, shown_port: str, ready: str, environment: dict[str, str])
     """The one command that starts so, on another port; gives that."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         chosen: int = free.getsockname()[1]
-    (serve,) = commands_that_start(start)
+    (serve,) = set(commands_that_start(start))
     words = shlex.split(serve.replace(shown_port, str(chosen)))
     process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
