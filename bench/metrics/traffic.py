@@ -30,26 +30,23 @@ class Traffic:
 
     def __init__(self) -> None:
         self.latency_ms = Quantiles()
-        self._kinds: dict[_Kind, Counter[int]] = {}
+        self._kinds: Counter[_Kind] = Counter()
+        self._buckets: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        """The latencies of a tool's calls, in the buckets of `Quantiles`."""
 
     def add(self, record: CallRecord) -> None:
         kind, bucket = _kind_of(record), bucket_of(record.elapsed_ms)
-        try:
-            self._kinds[kind][bucket] += 1
-        except KeyError:
-            self._buckets(kind)[bucket] += 1
+        if record.code == "unknown_tool":
+            kind = (UNKNOWN, *kind[1:])
+        self._kinds[kind] += 1
+        self._buckets[kind[0]][bucket] += 1
         self.latency_ms.count_in(bucket)
 
     def merge(self, other: "Traffic") -> None:
         self.latency_ms.merge(other.latency_ms)
-        for kind, buckets in other._kinds.items():
-            self._buckets(kind).update(buckets)
-
-    def _buckets(self, kind: _Kind) -> Counter[int]:
-        """The latencies of calls of a kind, in the buckets of `Quantiles`."""
-        if kind[3] == "unknown_tool":
-            return self._kinds.setdefault((UNKNOWN, *kind[1:]), Counter())
-        return self._kinds.setdefault(kind, Counter())
+        self._kinds.update(other._kinds)
+        for tool, buckets in other._buckets.items():
+            self._buckets[tool].update(buckets)
 
     def sources(self) -> Counter[str]:
         """Answered calls by where their answers came from."""
@@ -85,18 +82,18 @@ class Traffic:
 
     def _counted(self, place: int, *, failed: bool) -> Counter[str]:
         counts: Counter[str] = Counter()
-        for kind, buckets in self._kinds.items():
+        for kind, n in self._kinds.items():
             if (kind[3] is not None) == failed:
-                counts[kind[place] or "unknown"] += buckets.total()
+                counts[kind[place] or "unknown"] += n
         return counts
 
     def _hosts(self) -> dict[str, dict[str, Any]]:
         calls: Counter[str] = Counter()
         codes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for (_, host, _, code, _), buckets in self._kinds.items():
-            calls[host or "unknown"] += buckets.total()
+        for (_, host, _, code, _), n in self._kinds.items():
+            calls[host or "unknown"] += n
             if code is not None:
-                codes[host or "unknown"][code] += buckets.total()
+                codes[host or "unknown"][code] += n
         return {
             host: {
                 "calls": n,
@@ -109,9 +106,7 @@ class Traffic:
     def _of_tools(self) -> dict[str, Any]:
         """The slowest tools and those that fail most."""
         failed = self._counted(0, failed=True)
-        tools: defaultdict[str, Quantiles] = defaultdict(Quantiles)
-        for kind, buckets in self._kinds.items():
-            tools[kind[0]].merge(Quantiles(buckets))
+        tools = {tool: Quantiles(buckets) for tool, buckets in self._buckets.items()}
         failing = [(-failures, name) for name, failures in failed.items()]
         names = {
             "slowest": _slowest(tools),

@@ -64,7 +64,7 @@ class Quantiles:
         return {name: f and float(f"{f:.4g}") for name, f in figures.items()}
 
 
-@lru_cache(16_384)
+@lru_cache(512)
 def bucket_of(figure: float) -> int:
     return math.ceil(math.log(max(figure, _SMALLEST)) / _LOG_GAMMA)
 
