@@ -1,4 +1,4 @@
-"""A run that is submitted to a cluster as a job, as docs/ray.md shows it."""
+"""A run that is submitted to a cluster as a job, as docs/large_runs.md shows it."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_the_job_shown_runs_and_nothing_shows_a_secret() -> None:
     programs = Path(sys.executable).parent
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     with nodes(2, {"PATH": path, **KEYS}, has_dashboard=True) as cluster:
-        text = (ROOT / "docs" / "ray.md").read_text()
+        text = (ROOT / "docs" / "large_runs.md").read_text()
         (shown,) = re.findall(r"^\$ (ray job submit .*)$", text, re.MULTILINE)
         out = Path("out").absolute()
         words = shlex.split(shown.replace("/runs/job", str(out)))
