@@ -27,7 +27,7 @@ from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import NAMES, with_budget
 from gateway.api.models import Call
-from gateway.api.requests import MAX_BODY, arguments_text, is_id, read_lines
+from gateway.api.requests import MAX_BODY, is_id, read_lines
 from gateway.api.rest import CallQuery, asked_for
 from gateway.api.route import CALLER, JSON, Route
 from gateway.api.sending import LONG, Connection, connection_of, holder_of, pieces
@@ -446,7 +446,7 @@ def _id(call: object, number: int) -> str | float:
 
 def _read(
     call: object, number: int, context: CallContext
-) -> tuple[str, bytes | Mapping[str, Any], CallContext]:
+) -> tuple[str, Mapping[str, Any], CallContext]:
     """Return the tool and the arguments of a call, and its options. Raises `BadRequest`."""
     if not isinstance(call, dict):
         raise BadRequest(f"{_FORM}; call {number} is not")
@@ -463,7 +463,7 @@ def _read(
     if len(call) > 1 and not _BUDGET.isdisjoint(call):
         budget = {name: value for name, value in call.items() if name in _BUDGET}
         context = with_budget(context, budget, f"call {number}: ")
-    return tool, arguments_text(arguments), context
+    return tool, arguments, context
 
 
 def _within(context: CallContext, timeout_s: object, number: int) -> CallContext:

@@ -110,18 +110,17 @@ class Visitor:
     website: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
-    """One request. `id` is JSON; `stateless` says whether its revision has no handshake."""
+    """One request. `id` is JSON, `meta` its `_meta`; `stateless` says whether its revision has no
+    handshake.
+    """
 
     id: bytes
     method: str
     params: Mapping[str, Any]
+    meta: Mapping[str, Any]
     stateless: bool
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        return meta_of(self.params)
 
     @property
     def progress_token(self) -> str | float | None:
@@ -184,11 +183,12 @@ class Mcp:
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             raise McpError(INVALID_PARAMS, "tools/call takes a name and an object of arguments")
-        context = visitor.caller.context
-        if isinstance(parent := request.meta.get("traceparent"), str):
+        context, meta = visitor.caller.context, request.meta
+        if isinstance(parent := meta.get("traceparent"), str):
             context = context.within(parent)
         try:
-            context = with_budget_in_meta(context, request.meta)
+            if meta:
+                context = with_budget_in_meta(context, meta)
             with visitor.caller.slot():
                 return await self._tools.call(visitor.offer, name, arguments or {}, context)
         except UnknownToolError as unknown:
@@ -224,14 +224,10 @@ def read(message: object) -> Request | None:
         raise McpError(INVALID_REQUEST, "an id is a text or a whole number")
     if not isinstance(params, dict):
         raise McpError(INVALID_PARAMS, "params is an object")
-    stateless = meta_of(params).get(REVISION_KEY) is not None
-    return Request(orjson.dumps(id_), method, params, stateless)
-
-
-def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the metadata of a request, `_meta`."""
     meta = params.get("_meta")
-    return meta if isinstance(meta, dict) else {}
+    if not isinstance(meta, dict):
+        meta = {}
+    return Request(orjson.dumps(id_), method, params, meta, meta.get(REVISION_KEY) is not None)
 
 
 def check_stateless(request: Request) -> None:

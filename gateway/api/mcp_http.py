@@ -41,7 +41,7 @@ from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.search.finder import ToolFinder
 from manifests import Selection
-from manifests.common.json_text import read_json_aside
+from manifests.common.json_text import AT_ONCE, read_json, read_json_aside
 
 SEARCH = "search"
 
@@ -133,13 +133,13 @@ class McpHttp:
             error = CallError(ErrorCode.METHOD_NOT_ALLOWED, text)
             return refused(request, error, {hdrs.ALLOW: "POST"})
         headers = request.headers
-        id_, stateless, asked = b"null", False, None
+        message, stateless, asked = None, False, None
         try:
             try:
-                message = await read_json_aside(await read_body(request))
+                body = await read_body(request)
+                message = read_json(body) if len(body) <= AT_ONCE else await read_json_aside(body)
             except orjson.JSONDecodeError as error:
                 raise McpError(mcp.PARSE_ERROR, f"the body is no JSON: {error}") from None
-            id_ = mcp.id_of(message)
             visitor = Visitor(caller)
             if request.query_string:
                 visitor = self._visitor(request.query_string, caller)
@@ -163,9 +163,9 @@ class McpHttp:
         except McpError as fault:
             # Before revision 2026-07-28 the status says only whether a request was read.
             status = _STATUS.get(fault.code, 200) if stateless or asked is None else 200
-            return json_body(request, mcp.error(id_, fault), status, {})
+            return json_body(request, mcp.error(mcp.id_of(message), fault), status, {})
         except RequestRejected as refusal:
-            return refused(request, refusal.error, id_=id_)
+            return refused(request, refusal.error, id_=mcp.id_of(message))
 
     async def _answer(
         self, request: web.BaseRequest, asked: Request, visitor: Visitor
@@ -197,7 +197,7 @@ class McpHttp:
     async def _answered(
         self, request: web.BaseRequest, asked: Request, visitor: Visitor
     ) -> web.StreamResponse:
-        token = asked.progress_token
+        token = asked.progress_token if asked.meta else None
         if token is None or not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
             text = await self._mcp.answer(asked, visitor)
         else:

@@ -20,7 +20,6 @@ from gateway.access.rejection import RequestRejected
 from gateway.api.budget import META_NAMES, NAMES, BudgetFields
 from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
 from gateway.api.models import Answer, FoundTools, ToolDescription
-from gateway.api.requests import arguments_text
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
@@ -160,6 +159,11 @@ class McpTools:
         if isinstance(arguments, Repeating) and name in _OWN:
             text = f"argument {printable(arguments.repeated[0])}: is given more than once"
             raise RequestRejected(CallError(ErrorCode.INVALID_ARGUMENTS, text))
+        match arguments:
+            case {"name": str() as tool, "arguments": dict() as plain} if (
+                offer is None and name == CALL_TOOL and len(arguments) == 2
+            ):  # the usual case; validation by the model takes 2 us
+                return _result_of(await self._gateway.call(tool, plain, context))
         if name == READ_RESULT:
             return await self._read_result(arguments, context.grant)
         if offer is None:
@@ -167,7 +171,7 @@ class McpTools:
         manifest = self._gateway.catalog.get(name)
         if manifest is None or manifest not in offer:
             raise UnknownToolError(name, self._nearest(offer, name))
-        result = await self._gateway.call(name, arguments_text(arguments), context)
+        result = await self._gateway.call(name, arguments, context)
         return _result_of(_with_way_to_budget(result, arguments))
 
     async def refuse(
@@ -194,19 +198,11 @@ class McpTools:
             return _page_result(page)
         return await to_thread.run_sync(_page_result, page)
 
-    async def _called(self, name: str, arguments: dict[str, Any], context: CallContext) -> bytes:
-        return _result_of(await self._gateway.call(name, arguments_text(arguments), context))
-
     async def _one_of_three(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
         if name not in _THREE:
             if name != EXECUTE_TOOL:
                 return await self._found_only(name, given, context)
             name, given = CALL_TOOL, _as_call_tool(given)
-        match given:
-            case {"name": str() as tool, "arguments": dict() as plain} if (
-                name == "call_tool" and len(given) == 2
-            ):  # the usual case; validation by the model takes 2 us
-                return await self._called(tool, plain, context)
         try:
             gathered = self._gathered(given) if name == "call_tool" else given
             arguments = _THREE[name][0].model_validate(gathered)
@@ -220,8 +216,10 @@ class McpTools:
             case CallTool():
                 if arguments.max_rows is not None:
                     context = context.asking(arguments.max_rows)
-                context = arguments.within(context)
-                return await self._called(arguments.name, gathered["arguments"], context)
+                result = await self._gateway.call(
+                    arguments.name, gathered["arguments"], arguments.within(context)
+                )
+                return _result_of(result)
         raise AssertionError(name)
 
     def _gathered(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -406,7 +404,7 @@ def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
 
 def _result_of(result: Result) -> bytes:
     line, text = result.to_texts()
-    return given(line, text, failed=not result.ok)
+    return given(line, text, failed=result.error is not None)
 
 
 def _with_way_to_budget(result: Result, arguments: Mapping[str, Any]) -> Result:

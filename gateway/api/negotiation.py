@@ -12,6 +12,7 @@ def quality(header: str, *names: str) -> float | None:
     return next((listed[name] for name in names if name in listed), None)
 
 
+@lru_cache(256)
 def takes_json(accept: str) -> bool:
     """Whether an Accept header accepts `application/json`."""
     return quality(accept, "application/json", "application/*", "*/*") not in (None, 0)

@@ -4,17 +4,15 @@ import asyncio
 import re
 import time
 import zlib
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from typing import Any, TypeGuard, cast
+from typing import TypeGuard
 
-import orjson
 from aiohttp import StreamReader, hdrs, web
 
 from gateway.access.rejection import BadRequest
 from gateway.api.sending import connection_of, holder_of
 from gateway.errors import ErrorCode
-from manifests.common.json_text import Repeating
 
 MAX_BODY = 2**20
 """The largest size, in bytes, of a body that is read whole, or of a line of one read by lines."""
@@ -207,19 +205,6 @@ def is_id(value: object) -> TypeGuard[str | int | float]:
     if isinstance(value, float):
         return value.is_integer() and -(2**63) < value < 2**64
     return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def arguments_text(arguments: object) -> bytes | Mapping[str, Any]:
-    """Return arguments as JSON text, because the meaning of recent texts is cached. Arguments that
-    are nested too deeply to be written, or that repeat a name, are returned unchanged. The pipeline
-    refuses them in the same words as any other wrong value.
-    """
-    if isinstance(arguments, Repeating):
-        return arguments
-    try:
-        return orjson.dumps(arguments)
-    except orjson.JSONEncodeError:
-        return cast(Mapping[str, Any], arguments)
 
 
 def _too_large(what: str) -> BadRequest:

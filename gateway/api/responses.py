@@ -95,7 +95,7 @@ class ReadyResponse(web.StreamResponse):
         if transport is None:
             raise ConnectionResetError("the client went away")
         message = self._message
-        if not self.keep_alive:
+        if self._keep_alive is False:
             message = message.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
         transport.write(message)
         if self._long:
@@ -153,7 +153,7 @@ def is_plain(request: web.BaseRequest, size: int) -> bool:
         request.keep_alive
         and request.version == HttpVersion11
         and hdrs.ORIGIN not in headers
-        and coding_of(request, size) is None
+        and (hdrs.ACCEPT_ENCODING not in headers or coding_of(request, size) is None)
     )
 
 

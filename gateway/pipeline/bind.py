@@ -112,7 +112,7 @@ class Binder:
 
     def _bind(self, tool: str, given: Mapping[str, Any]) -> BoundCall:
         if type(given) is not dict and not isinstance(given, Mapping):
-            raise _unreadable("the arguments must be a mapping of names to values")
+            raise _unreadable("the arguments must be one JSON object, a mapping of names to values")
         plan = self._plans.get(tool) or self._resolve(tool, given)
         try:
             if isinstance(given, Repeating):

@@ -81,6 +81,8 @@ class Serving:
         spans: ToolSpans | None,
     ) -> None:
         self._is_ending = False
+        self.draining = False
+        """Whether connections are told to close, because serving is about to end."""
         self._leaving = asyncio.Event()
         self.in_flight = 0
         self._connections = Connections(gateway.settings.max_connections, access)
@@ -101,11 +103,6 @@ class Serving:
         pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
         self._front = Front(guard, self._connections.strangers, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
-
-    @property
-    def draining(self) -> bool:
-        """Whether connections are told to close, because serving is about to end."""
-        return self._leaving.is_set()
 
     @asynccontextmanager
     async def on(self, listening: socket) -> AsyncIterator[None]:
@@ -191,6 +188,7 @@ class Serving:
         self, listening: socket, accepting: asyncio.Server, server: web.Server
     ) -> None:
         loop = asyncio.get_running_loop()
+        self.draining = True
         self._leaving.set()
         end = loop.time() + self._gateway.settings.drain_s
         if self._worker.workers == 1:  # else other workers serve on, or the supervisor does this
