@@ -293,7 +293,7 @@ async def test_prometheus_reads_both_gateways_as_one(tmp_path: Path) -> None:
 
 
 def test_commands_of_the_document_name_files_that_exist() -> None:
-    text = (ROOT / "docs" / "deployment.md").read_text()
+    text = (ROOT / "docs" / "operations.md").read_text()
     files = {path.name for path in DEPLOYMENT.iterdir()}
     assert files <= set(re.findall(r"\(deployment/([\w.-]+)\)", text)), "each has a link"
     shown = "".join(re.findall(r"```console\n(.*?)```", text, re.DOTALL))
