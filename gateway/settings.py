@@ -4,10 +4,7 @@ Environment `FINPORT_*` overrides the file of `gateway/settings_file.py`, which 
 defaults below.
 """
 
-import logging
-import os
 import shlex
-from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.util import find_spec
 from math import ceil
@@ -18,11 +15,11 @@ from urllib.parse import urlsplit
 from platformdirs import user_cache_path, user_config_path
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic_settings import (
@@ -35,14 +32,12 @@ from pydantic_settings import (
 
 from gateway.compress.budget import DEFAULT_ENCODING, LIMITS, Encoding
 from gateway.environment import check_environment
-from gateway.settings_file import CONFIG, SettingsError, read_settings_file, settings_file
+from gateway.settings_file import CONFIG, SettingsError, read_settings_file
 from gateway.sharing.connection import address_of
 from manifests import PlanLimits
 from manifests.common.nearest import did_you_mean
 
 __all__ = ["GatewaySettings", "HostSettings", "Mode", "SettingsError"]
-
-log = logging.getLogger("finport.settings")
 
 PREFIX = "FINPORT_"
 
@@ -50,218 +45,247 @@ MiB = 2**20
 DAY_S = 86_400.0
 MOST = 2**53
 
+SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
 
-def _origin(url: str) -> str:
-    """Check for `http` or `https` and a host; remove a slash at the end."""
-    parts = urlsplit(url)
-    is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    if not is_whole or parts.query or not url.isprintable():
+
+def _is_origin(url: str) -> bool:
+    """Whether a URL has `http` or `https` and a host."""
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(is_whole) and url.isprintable()
+
+
+def _base_url(url: str) -> str:
+    """Check a URL and remove a slash at its end."""
+    if not _is_origin(url) or urlsplit(url).query:
         raise ValueError("must be of the form http://HOST:PORT")
     return url.rstrip("/")
 
 
-def _check_header(key: SecretStr) -> None:
+def _header(key: SecretStr) -> SecretStr:
     text = key.get_secret_value()
     if not (text.isascii() and text.isprintable()):
         raise ValueError("a key holds a character that no header can carry")
+    return key
 
 
-BaseUrl = Annotated[str, AfterValidator(_origin)]
+def _metrics_key(key: SecretStr | None) -> SecretStr | None:
+    """Treat an empty key as none: a request could give it without knowing it."""
+    if key is None or not (text := key.get_secret_value().strip()):
+        return None
+    _header(key)
+    return SecretStr(text)
+
+
+def _webhook(url: SecretStr | None) -> SecretStr | None:
+    """Check the form; the text of a refusal has no part of the URL."""
+    if url is None or not url.get_secret_value():
+        return None
+    if not _is_origin(url.get_secret_value()):
+        raise ValueError("must be of the form https://HOST/PATH")
+    return url
+
+
+def _redis_url(url: SecretStr | None) -> SecretStr | None:
+    """Check the form; the text of a refusal has no part of the URL."""
+    if url is None or not url.get_secret_value():
+        return None
+    address_of(url.get_secret_value())
+    if find_spec("redis") is None:
+        raise ValueError("needs redis-py: pip install 'finport[redis]'")
+    return url
+
+
+def _split_by_commas(value: Any) -> Any:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _split_as_a_shell_does(value: Any) -> Any:
+    return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+
+def _can_be_run(words: tuple[str, ...]) -> tuple[str, ...]:
+    if words and (not words[0] or any("\0" in word for word in words)):
+        raise ValueError("must be a program and its arguments")
+    return words
 
 
 Mode = Literal["live", "record", "replay", "offline"]
+
+_BaseUrl = Annotated[str, AfterValidator(_base_url)]
+_Keys = Annotated[
+    tuple[Annotated[SecretStr, AfterValidator(_header)], ...],
+    *(NoDecode, BeforeValidator(_split_by_commas)),
+]
+_Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_by_commas)]
+_Words = Annotated[
+    tuple[str, ...],
+    *(NoDecode, BeforeValidator(_split_as_a_shell_does), AfterValidator(_can_be_run)),
+]
+_Seconds = Annotated[float, Field(gt=0, le=DAY_S)]
+_SecondsOrNone = Annotated[float, Field(ge=0, le=DAY_S)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_SomeShare = Annotated[float, Field(gt=0, le=1)]
+_Count = Annotated[int, Field(ge=1)]
+_CountOrNone = Annotated[int, Field(ge=0)]
 
 _SHARED = (
     *("max_connections", "max_concurrency_per_host", "max_queue_per_host", "max_pending_calls"),
     *("akshare_workers", "memory_bytes", "market_sessions"),
 )
-
-
-RENAMED = {
-    "connections": "max_connections",
-    "per_host": "max_concurrency_per_host",
-    "host_line": "max_queue_per_host",
-    "pending": "max_pending_calls",
-}
-"""Settings that had another name in 0.1, mapped to their present names; the old ones still work."""
-
-SIMULATED_SECRET = "no-key-of-the-simulated-upstream"  # noqa: S105 - it opens nothing
+"""Limits that each process applies by itself, so that each of several has its part."""
 
 
 class HostSettings(PlanLimits):
-    """An operator's settings for one upstream host, which override manifests; for RapidAPI per key.
+    """Settings for one upstream host, for RapidAPI per key, which override manifests."""
 
-    `concurrency` is how many calls may be under way there at once.
-    """
-
-    concurrency: Annotated[int, Field(ge=1)] | None = None
+    concurrency: _Count | None = Field(None, description="Calls under way there at once.")
 
 
 class GatewaySettings(BaseSettings):
-    """What an operator may set. Times are in seconds, sizes in bytes.
-
-    `hosts` sets limits by upstream host (for AkShare the registrable domain).
-    `max_concurrency_per_host` is how many calls may be under way at each of the other hosts, and
-    `max_queue_per_host` how many may wait for one. `max_pending_calls` is how many calls in all may
-    be waiting for an answer that memory does not have.
-
-    `api_keys` and the keys in `clients_file` belong to the gateway's own clients; without any, only
-    loopback is served. `metrics_key` opens `/metrics` in addition to them and nothing else, so that
-    whoever reads metrics needs no key that calls tools. By itself it does not make keys required.
-    `allow_transactional` says whether callers without a key may use tools that may have side
-    effects; if unset, they may if nothing real can be reached. `allowed_hosts` are the names,
-    beside localhost and IP addresses, under which the gateway may be called over HTTP.
-    `allowed_origins` are the web origins, beside its own, whose pages may call it.
-    `max_connections` bounds open connections. After SIGTERM the gateway says for `drain_notice_s`
-    that it is not ready and answers new calls all the same; then calls under way may take
-    `drain_s`. `market` is a folder with recorded prices and news of InvestorBench's form; with it
-    there are the tools `market_*`, with at most `market_sessions` sessions, each of which ends when
-    it is not used for `market_idle_s`. `access_log` writes a line about each request to the log.
-    `otel` exports spans as the OTEL_* variables of OpenTelemetry say.
-
-    `redis_url` names the Redis through which several gateways share answers, quotas, rates and
-    keys; `redis_prefix` begins its keys, and `redis_bytes` bounds the
-    answers there.
-
-    `shape_share` is the share of live answers whose shape is compared with earlier ones; 0 turns
-    that off. `shape_webhook` is a URL, which may hold a secret, to which each change is posted;
-    `shape_command` are the words of a command that gets it on standard input.
-    """
+    """What an operator may set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
 
-    upstream: Literal["live", "simulated"] = "live"
-    mode: Mode = "live"
-    snapshot: Path | None = None
-    rapidapi_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()
-    credentials: dict[str, SecretStr] = Field(default_factory=dict)
-    rapidapi_base_url: BaseUrl | None = None
-    akshare_base_url: BaseUrl | None = None
+    upstream: Literal["live", "simulated"] = Field(
+        "live", description="The real upstreams, or a local simulation of them."
+    )
+    mode: Mode = Field("live", description="Where answers come from.")
+    snapshot: Path | None = Field(
+        None, description="The snapshot to record, or to answer from in the other modes than live."
+    )
+    rapidapi_keys: _Keys = Field((), description="Keys of RapidAPI, separated by commas.")
+    credentials: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Credentials of upstreams, by host."
+    )
+    rapidapi_base_url: _BaseUrl | None = Field(
+        None, description="Where requests to RapidAPI are sent, in place of its hosts."
+    )
+    akshare_base_url: _BaseUrl | None = Field(
+        None, description="Where requests of AkShare are sent, in place of their hosts."
+    )
 
-    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()
-    metrics_key: SecretStr | None = None
-    clients_file: Path = Field(default_factory=lambda: user_config_path("finport") / "clients.json")
-    allow_transactional: bool | None = None
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
-    max_connections: int = Field(default=10_000, ge=1)
-    drain_s: float = Field(default=30.0, gt=0, le=DAY_S)
-    drain_notice_s: float = Field(default=0.0, ge=0, le=DAY_S)
-    log_format: Literal["text", "json"] = "text"
-    access_log: bool = False
-    otel: bool = False
+    api_keys: _Keys = Field(
+        (), description="Keys of the gateway's clients; without any, only loopback is served."
+    )
+    metrics_key: Annotated[SecretStr | None, AfterValidator(_metrics_key)] = Field(
+        None, description="Opens /metrics and nothing else; does not make keys required."
+    )
+    clients_file: Path = Field(
+        default_factory=lambda: user_config_path("finport") / "clients.json",
+        description="Hashes of the keys that `finport keys` makes.",
+    )
+    allow_transactional: bool | None = Field(
+        None,
+        description="Whether callers without a key may use tools that may have side effects. "
+        "Unset: if nothing real can be reached.",
+    )
+    allowed_hosts: _Names = Field(
+        (), description="Names under which it is called, beside localhost and IP addresses."
+    )
+    allowed_origins: _Names = Field(
+        (), description="Web origins, beside its own, whose pages may call it."
+    )
+    max_connections: _Count = Field(10_000, description="Open connections.")
+    drain_s: _Seconds = Field(30.0, description="How long calls under way may take after SIGTERM.")
+    drain_notice_s: _SecondsOrNone = Field(
+        0.0, description="After SIGTERM, say not ready but answer new calls for so long."
+    )
+    log_format: Literal["text", "json"] = Field("text", description="Format of the log.")
+    access_log: bool = Field(False, description="Log a line about each request.")
+    otel: bool = Field(False, description="Export spans as the OTEL_* variables say.")
 
-    embeddings_url: BaseUrl | None = None
-    embeddings_model: str | None = None
-    embeddings_key: SecretStr | None = None
-    extractor_url: BaseUrl | None = None
-    extractor_model: str | None = None
-    extractor_key: SecretStr | None = None
+    embeddings_url: _BaseUrl | None = Field(None, description="Endpoint that embeds queries.")
+    embeddings_model: str | None = Field(
+        None, description="Model that embeds queries: of the endpoint, or a local one."
+    )
+    embeddings_key: SecretStr | None = Field(None, description="Key of that endpoint.")
+    extractor_url: _BaseUrl | None = Field(
+        None, description="Endpoint that says what a question needs of an answer."
+    )
+    extractor_model: str | None = Field(None, description="Model of that endpoint.")
+    extractor_key: SecretStr | None = Field(None, description="Key of that endpoint.")
 
-    shape_share: float = Field(default=0.1, ge=0, le=1)
-    shape_webhook: SecretStr | None = None
-    shape_command: Annotated[tuple[str, ...], NoDecode] = ()
+    shape_share: _Share = Field(
+        0.1, description="Share of live answers whose shape is compared with earlier ones."
+    )
+    shape_webhook: Annotated[SecretStr | None, AfterValidator(_webhook)] = Field(
+        None, description="URL to which each change of shape is posted."
+    )
+    shape_command: _Words = Field(
+        (), description="Command that gets each change of shape on standard input."
+    )
 
-    market: Path | None = None
-    market_sessions: int = Field(default=20_000, ge=1)
-    market_idle_s: float = Field(default=3_600.0, gt=0, le=DAY_S)
+    market: Path | None = Field(
+        None, description="Folder with a recorded market, which adds the tools market_*."
+    )
+    market_sessions: _Count = Field(20_000, description="Sessions of that market at once.")
+    market_idle_s: _Seconds = Field(3_600.0, description="After how long unused a session ends.")
 
-    attempt_timeout_s: float = Field(default=60.0, gt=0, le=DAY_S)
-    deadline_s: float = Field(default=180.0, gt=0, le=DAY_S)
-    retries: int = Field(default=2, ge=0)
-    max_concurrency_per_host: int = Field(default=16, ge=1)
-    max_queue_per_host: int = Field(default=5_000, ge=0)
-    hosts: dict[str, HostSettings] = Field(default_factory=dict)
-    max_pending_calls: int = Field(default=10_000, ge=1)
-    breaker_failure_rate: float = Field(default=0.5, gt=0, le=1)
-    breaker_attempts: int = Field(default=20, ge=1)
-    breaker_window_s: float = Field(default=30.0, gt=0, le=DAY_S)
-    breaker_open_s: float = Field(default=10.0, gt=0, le=DAY_S)
-    akshare_workers: int = Field(default=4, ge=1)
-    akshare_threads: int = Field(default=16, ge=1)
-    akshare_worker_bytes: int = Field(default=1024 * MiB, ge=256 * MiB)
+    attempt_timeout_s: _Seconds = Field(60.0, description="How long an attempt may take.")
+    deadline_s: _Seconds = Field(180.0, description="How long a call may take, with retries.")
+    retries: _CountOrNone = Field(2, description="Further attempts after transient faults.")
+    max_concurrency_per_host: _Count = Field(
+        16, description="Calls under way at once at a host that `hosts` does not set."
+    )
+    max_queue_per_host: _CountOrNone = Field(5_000, description="Calls that may wait for a host.")
+    hosts: dict[str, HostSettings] = Field(
+        default_factory=dict,
+        description="Limits by upstream host; for AkShare by registrable domain.",
+    )
+    max_pending_calls: _Count = Field(
+        10_000, description="Calls in all that wait for an answer that memory does not have."
+    )
+    breaker_failure_rate: _SomeShare = Field(
+        0.5, description="Share of failed attempts from which a host is not asked."
+    )
+    breaker_attempts: _Count = Field(20, description="Attempts before that share counts.")
+    breaker_window_s: _Seconds = Field(30.0, description="Over how long it is counted.")
+    breaker_open_s: _Seconds = Field(10.0, description="How long the host is then not asked.")
+    akshare_workers: _Count = Field(4, description="Processes that run AkShare.")
+    akshare_threads: _Count = Field(16, description="Calls at once in each of them.")
+    akshare_worker_bytes: int = Field(
+        1024 * MiB, ge=256 * MiB, description="Memory after which one of them is replaced."
+    )
 
-    max_rows: int = Field(default=100, ge=1)
-    max_tokens: int | None = Field(default=None, ge=LIMITS["tokens"][0], le=LIMITS["tokens"][1])
-    encoding: Encoding = DEFAULT_ENCODING
-    memory_bytes: int = Field(default=256 * MiB, ge=0)
-    disk_bytes: int = Field(default=2048 * MiB, ge=0)
-    cache_dir: Path = Field(default_factory=lambda: user_cache_path("finport"))
-    redis_url: SecretStr | None = None
-    redis_prefix: str = Field(default="finport", pattern=r"^[A-Za-z0-9._-]{1,64}$")
-    redis_bytes: int = Field(default=2048 * MiB, ge=MiB)
+    max_rows: _Count = Field(100, description="Rows of a table in an answer.")
+    max_tokens: int | None = Field(
+        None,
+        ge=LIMITS["tokens"][0],
+        le=LIMITS["tokens"][1],
+        description="Budget within which answers are shortened, unless a call names another.",
+    )
+    encoding: Encoding = Field(DEFAULT_ENCODING, description="Encoding that tokens are counted in.")
+    memory_bytes: _CountOrNone = Field(256 * MiB, description="Answers kept in memory.")
+    disk_bytes: _CountOrNone = Field(2048 * MiB, description="Answers kept on disk.")
+    cache_dir: Path = Field(
+        default_factory=lambda: user_cache_path("finport"),
+        description="Folder of kept answers, quotas and shapes.",
+    )
+    redis_url: Annotated[SecretStr | None, AfterValidator(_redis_url)] = Field(
+        None, description="Redis through which gateways share answers, quotas, rates and keys."
+    )
+    redis_prefix: str = Field(
+        "finport", pattern=r"^[A-Za-z0-9._-]{1,64}$", description="Begins all keys in Redis."
+    )
+    redis_bytes: int = Field(2048 * MiB, ge=MiB, description="Answers kept in Redis.")
 
-    simulated_seed: int = 0
-    simulated_latency_s: float = Field(default=0.0, ge=0, le=DAY_S)
-    simulated_failure_rate: float = Field(default=0.0, ge=0, le=1)
-    simulated_hang_rate: float = Field(default=0.0, ge=0, le=1)
-    simulated_faults: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+    simulated_seed: int = Field(0, description="Seed of the simulated answers.")
+    simulated_latency_s: _SecondsOrNone = Field(0.0, description="Time before each answer.")
+    simulated_failure_rate: _Share = Field(0.0, description="Share of requests that get a 503.")
+    simulated_hang_rate: _Share = Field(0.0, description="Share of requests without an answer.")
+    simulated_faults: dict[str, _Share] = Field(
+        default_factory=dict, description="Share of requests that get a fault, by its name."
+    )
 
     _sharing: int = PrivateAttr(1)
     _worker: int = PrivateAttr(0)
     _shared_folder: Path | None = PrivateAttr(None)
-
-    @field_validator("rapidapi_keys", "api_keys", "allowed_hosts", "allowed_origins", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
-
-    @field_validator("rapidapi_keys", "api_keys")
-    @classmethod
-    def _are_headers(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        for key in keys:
-            _check_header(key)
-        return keys
-
-    @field_validator("shape_webhook")
-    @classmethod
-    def _is_url(cls, url: SecretStr | None) -> SecretStr | None:
-        """Check for `http` or `https` and a host; the text of a refusal has no part of the URL."""
-        if url is None or not url.get_secret_value():
-            return None
-        try:
-            parts = urlsplit(url.get_secret_value())
-            is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            is_whole = False
-        if not is_whole or not url.get_secret_value().isprintable():
-            raise ValueError("must be of the form https://HOST/PATH")
-        return url
-
-    @field_validator("redis_url")
-    @classmethod
-    def _is_redis(cls, url: SecretStr | None) -> SecretStr | None:
-        """Check the form; the text of a refusal has no part of the URL."""
-        if url is None or not url.get_secret_value():
-            return None
-        address_of(url.get_secret_value())
-        if find_spec("redis") is None:
-            raise ValueError("needs redis-py: pip install 'finport[redis]'")
-        return url
-
-    @field_validator("shape_command", mode="before")
-    @classmethod
-    def _words(cls, value: Any) -> Any:
-        """Split a text as a shell does."""
-        return tuple(shlex.split(value)) if isinstance(value, str) else value
-
-    @field_validator("shape_command")
-    @classmethod
-    def _can_be_run(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        if words and (not words[0] or any("\0" in word for word in words)):
-            raise ValueError("must be a program and its arguments")
-        return words
-
-    @field_validator("metrics_key", mode="after")
-    @classmethod
-    def _is_header(cls, key: SecretStr | None) -> SecretStr | None:
-        """Treat an empty key as none: a request could give it without knowing it."""
-        if key is None or not key.get_secret_value().strip():
-            return None
-        _check_header(key)
-        return SecretStr(key.get_secret_value().strip())
 
     @model_validator(mode="after")
     def _values_fit(self) -> Self:
@@ -387,43 +411,14 @@ class GatewaySettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         check_variables()
-        given, by_old_names, file = (
-            InitSettingsSource(settings_cls, _with_new_names(said, source))
-            for said, source in (
-                (init_settings(), "given as an argument"),
-                (_renamed_variables(), "given as a variable FINPORT_*"),
-                (read_settings_file(), f"given in {settings_file()}"),
-            )
-        )
-        return given, env_settings, by_old_names, file
+        file = InitSettingsSource(settings_cls, dict(read_settings_file()))
+        return init_settings, env_settings, file
 
 
 def check_variables() -> None:
     """Raises `SettingsError` for a variable `FINPORT_*` that is no setting."""
-    known = (f"finport_{name}" for name in (*GatewaySettings.model_fields, *RENAMED))
+    known = (f"finport_{name}" for name in GatewaySettings.model_fields)
     check_environment(PREFIX, {CONFIG, *known})
-
-
-def _renamed_variables() -> dict[str, Any]:
-    """Variables by old names of settings and, beside them, by new ones."""
-    said = {name.lower(): value for name, value in os.environ.items()}
-    renamed = [pair for pair in RENAMED.items() if f"finport_{pair[0]}" in said]
-    names = [name for pair in renamed for name in pair if f"finport_{name}" in said]
-    return {name: said[f"finport_{name}"] for name in names}
-
-
-def _with_new_names(said: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Replace old names of settings, with a warning; if both are given, the new one counts."""
-    for old, new in RENAMED.items():
-        if old in said:
-            ignored = f"; {new} is given there too, so {old} has no effect" if new in said else ""
-            log.warning(
-                "setting %s is now named %s; the old name, %s, goes with the next release%s",
-                *(old, new, source, ignored),
-            )
-    return {RENAMED[old]: said[old] for old in RENAMED if old in said} | {
-        name: value for name, value in said.items() if name not in RENAMED
-    }
 
 
 def _unknown(place: tuple[int | str, ...]) -> str:

@@ -7,7 +7,6 @@ accepted. A second signal ends it at once: one process by that signal, a supervi
 
 import asyncio
 import ipaddress
-import logging
 import signal
 import socket
 import sys
@@ -114,8 +113,6 @@ def serve(
     Requests that were accepted by then are answered, within FINPORT_DRAIN_S seconds. New ones are
     answered for --drain-notice seconds more.
     """
-    if listening_fd is not None:  # the supervisor has told of old names
-        logging.getLogger("finport.settings").setLevel(logging.ERROR)
     read = read_settings(**settings)
     given = _Given(
         host,

@@ -12,7 +12,7 @@ from bench.cli.main import main as finbench
 from bench.environment import VARIABLES
 from gateway import GatewaySettings
 from gateway.cli.main import main as finport
-from gateway.settings import RENAMED, SettingsError
+from gateway.settings import SettingsError
 from tests.support.gateways import PLANTED_KEY
 
 
@@ -43,44 +43,6 @@ def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
     assert f"{name} is no setting{told}" in done.output
 
 
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-@pytest.mark.parametrize("way", ["variable", "file", "argument"])
-def test_a_setting_is_taken_by_its_old_name_with_a_warning_that_names_the_new(
-    way: str,
-    old: str,
-    new: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    given = {old: 7} if way == "argument" else {}
-    if way == "variable":
-        monkeypatch.setenv(f"FINPORT_{old.upper()}", "7")
-    elif way == "file":
-        (tmp_path / "finport.toml").write_text(f"{old} = 7\n")
-    assert getattr(GatewaySettings.read(**given), new) == 7
-    (told,) = caplog.messages
-    assert told.startswith(f"setting {old} is now named {new}; the old name, given ")
-    source = {"variable": "FINPORT_*", "file": "finport.toml", "argument": "an argument"}[way]
-    assert source in told
-    caplog.clear()
-    assert getattr(GatewaySettings.read(**{new: 8}), new) == 8
-
-
-@pytest.mark.parametrize("way", ["variable", "file"])
-def test_an_old_name_beside_the_new_one_has_no_effect_and_that_is_told(
-    way: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    if way == "variable":
-        monkeypatch.setenv("FINPORT_CONNECTIONS", "7")
-        monkeypatch.setenv("FINPORT_MAX_CONNECTIONS", "8")
-    else:
-        Path("finport.toml").write_text("connections = 7\nmax_connections = 8\n")
-    assert GatewaySettings.read().max_connections == 8
-    assert "max_connections is given there too, so connections has no effect" in caplog.text
-
-
 @pytest.mark.parametrize("case", [str.upper, str.lower, str.title])
 def test_every_setting_may_be_written_in_any_case(
     case: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
@@ -89,9 +51,10 @@ def test_every_setting_may_be_written_in_any_case(
     assert GatewaySettings.read().max_rows == 7
 
 
-def test_every_setting_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_setting_is_described_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINPORT_CONFIG", "nowhere.toml")
     for name, field in GatewaySettings.model_fields.items():
+        assert field.description, name
         monkeypatch.setenv(f"FINPORT_{name.upper()}", json.dumps(field.default, default=str))
     with pytest.raises(SettingsError, match="nowhere"):
         GatewaySettings.read()
