@@ -15,12 +15,12 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from bench.exports.messages import rounds_of
 from bench.exports.target import begins, new_folder, write_lines
 from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
 from bench.runs.about import simulated
@@ -41,10 +41,6 @@ def write(run: Run, out: Path, *, force: bool = False) -> int:
     """
     if out.suffix == ".jsonl":
         return write_lines(run, out, trajectory, force=force)
-    return _files(run, out, force)
-
-
-def _files(run: Run, out: Path, force: bool) -> int:
     written = 0
     with new_folder(out, _is_exported, force=force) as folder:
         for episode, _ in run.episodes():
@@ -73,8 +69,7 @@ def file_name(episode: str) -> str:
 def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
     """The trajectory of one episode, as written to a file."""
     steps = _steps(run, episode)
-    known = ("id", "repeat", "source_dataset", "category", "ground_truth", "labelled_tools")
-    ended = ("ending", "error")
+    task = ("id", "repeat", "source_dataset", "category", "ground_truth", "labelled_tools")
     asked = episode.model_calls
     return {
         "schema_version": SCHEMA_VERSION,
@@ -100,7 +95,7 @@ def trajectory(run: Run, episode: EpisodeRecord) -> dict[str, Any]:
             "suite": run.about.suite or None,
             "run": run.about.digest or None,
             "upstream": run.about.upstream,
-            **{name: getattr(episode, name) for name in (*known, *ended)},
+            **{name: getattr(episode, name) for name in (*task, "ending", "error")},
             "judgement": None if episode.judgement is None else episode.judgement.fields(),
         },
     }
@@ -110,7 +105,7 @@ def _steps(run: Run, episode: EpisodeRecord) -> list[dict[str, Any]]:
     began = _timestamp(episode.started_at)
     steps = [_given(timestamp=began, source="user", message=episode.question)]
     has_model = bool(episode.model_calls) or run.about.agent not in WITHOUT_MODEL
-    rounds, said = _rounds(episode.tool_calls), episode.response
+    rounds, said = rounds_of(episode.tool_calls, "call_{}", 1), episode.response
     before = 0
     for number, calls in enumerate(rounds):
         last = calls[0][1].step
@@ -140,13 +135,6 @@ def _steps(run: Run, episode: EpisodeRecord) -> list[dict[str, Any]]:
             )
         )
     return steps
-
-
-def _rounds(calls: Sequence[ToolCallRecord]) -> list[list[tuple[str, ToolCallRecord]]]:
-    """Calls by round, each with an id that is unique in the trajectory."""
-    numbered = ((f"call_{number}", call) for number, call in enumerate(calls, 1))
-    in_order = sorted(numbered, key=lambda call: call[1].step)
-    return [list(made) for _, made in groupby(in_order, lambda call: call[1].step)]
 
 
 def _tool_call(name: str, call: ToolCallRecord) -> dict[str, Any]:
@@ -181,11 +169,7 @@ def _model_use(requests: Sequence[ModelCallRecord], has_model: bool) -> dict[str
         "cached_tokens": sum(request.cached_tokens for request in requests),
         "extra": {"requests": list(requests)},
     }
-    return {
-        "model_name": requests[-1].model,
-        "llm_call_count": len(requests),
-        "metrics": metrics,
-    }
+    return {"model_name": requests[-1].model, "llm_call_count": len(requests), "metrics": metrics}
 
 
 def _first(made: Sequence[ModelCallRecord | ToolCallRecord]) -> float | None:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from bench.suites.suite import Measure, Suite
 from manifests.common.nearest import did_you_mean
@@ -52,26 +52,19 @@ class Selection:
     form: Form
     score: Measure
     is_reversed: bool
-    every: bool
-    min_score: float
-    min_margin: float
-    test_share: float
-    seed: int
+    every: bool = False
+    min_score: float = MIN_SCORE
+    min_margin: float = MIN_MARGIN
+    test_share: float = 0.1
+    seed: int = 0
 
     @classmethod
     def of(
-        cls,
-        form: Form,
-        suite: type[Suite],
-        *,
-        score: str | None = None,
-        every: bool = False,
-        min_score: float | None = None,
-        min_margin: float | None = None,
-        test_share: float = 0.1,
-        seed: int = 0,
+        cls, form: Form, suite: type[Suite], *, score: str | None = None, **given: Any
     ) -> "Selection":
-        """Raises `SelectionError`."""
+        """The selection by the measure of that name, by default the suite's first. Raises
+        `SelectionError`.
+        """
         names = [measure.name for measure in suite.measures]
         if not names:
             raise SelectionError(f"the suite {suite.__name__} has no measure to choose by")
@@ -79,22 +72,12 @@ class Selection:
             text = f"no measure of the suite is named {score!r}; there are: {', '.join(names)}"
             raise SelectionError(text + did_you_mean(score, names))
         measure = next(m for m in suite.measures if score in (None, m.name))
-        option, given = (
-            ("--min-score", min_score) if form == "sft" else ("--min-margin", min_margin)
-        )
-        if given is None and not measure.is_share:
+        least = "min_score" if form == "sft" else "min_margin"
+        if least not in given and not measure.is_share:
+            option = f"--{least.replace('_', '-')}"
             raise SelectionError(f"{measure.name} is no share from 0 to 1, so {option} is needed")
         less = {metric.name for metric in suite.metrics if metric.better == "less"}
-        return cls(
-            form,
-            measure,
-            measure.is_share and measure.name in less,
-            every,
-            MIN_SCORE if min_score is None else min_score,
-            MIN_MARGIN if min_margin is None else min_margin,
-            test_share,
-            seed,
-        )
+        return cls(form, measure, measure.is_share and measure.name in less, **given)
 
     def score_of(self, figures: Mapping[str, float | None]) -> float | None:
         """The score of an episode, of which more is better: 1 minus a share of which less is."""

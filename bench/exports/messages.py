@@ -55,16 +55,12 @@ class Conversations:
 
     def completion(self, record: EpisodeRecord) -> list[Message]:
         """The messages after the question, the last of which is the answer."""
-        by_step = sorted(record.agent_calls, key=lambda call: call.step)
-        rounds = [list(made) for _, made in groupby(by_step, lambda call: call.step)]
+        rounds = rounds_of(record.agent_calls, "call{:05}")
         messages: list[Message] = []
-        before = 0
         for calls, said in zip(rounds, self._said(record, len(rounds)), strict=True):
-            ids = [f"call{before + place:05}" for place in range(len(calls))]
-            before += len(calls)
-            made = [_call(*call) for call in zip(ids, calls, strict=True)]
+            made = [_call(*call) for call in calls]
             messages.append({"role": "assistant", "content": said, "tool_calls": made})
-            messages += [_result(*call) for call in zip(ids, calls, strict=True)]
+            messages += [_result(*call) for call in calls]
         if rounds and (reminder := self._reminder(record, len(rounds))):
             messages.append({"role": "user", "content": reminder})
         messages.append({"role": "assistant", "content": record.execution_result})
@@ -106,6 +102,15 @@ class Conversations:
         return "\n\n".join([*told, ANSWER_NOW] if asked > is_last else told)
 
 
+def rounds_of(
+    calls: Iterable[ToolCallRecord], name: str, first: int = 0
+) -> list[list[tuple[str, ToolCallRecord]]]:
+    """Calls by round, each with an id: the `name` with its number, from `first` on."""
+    in_order = enumerate(sorted(calls, key=lambda call: call.step), first)
+    numbered = [(name.format(number), call) for number, call in in_order]
+    return [list(made) for _, made in groupby(numbered, lambda one: one[1].step)]
+
+
 def is_recorded(record: EpisodeRecord) -> bool:
     """Whether the record holds all calls as they were made, and all results that were read."""
     return not any(
@@ -130,12 +135,8 @@ def _call(name: str, call: ToolCallRecord) -> dict[str, Any]:
 
 
 def _result(name: str, call: ToolCallRecord) -> Message:
-    return {
-        "role": "tool",
-        "tool_call_id": name,
-        "name": call.tool_name,
-        "content": _read(call),
-    }
+    about = {"role": "tool", "tool_call_id": name, "name": call.tool_name}
+    return {**about, "content": _read(call)}
 
 
 def _read(call: ToolCallRecord) -> str:

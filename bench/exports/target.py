@@ -45,7 +45,7 @@ def new_folder(out: Path, is_exported: Callable[[Path], bool], *, force: bool) -
     out = out.resolve()
     if _is_taken(out, is_exported) and not force:
         raise taken(out, FORCE)
-    part = _part_of(out)
+    part = out.with_name(f"{out.name}.part")
     if _is_taken(part, is_exported):
         shutil.rmtree(part)
     part.mkdir(parents=True, exist_ok=True)
@@ -56,10 +56,6 @@ def new_folder(out: Path, is_exported: Callable[[Path], bool], *, force: bool) -
         shutil.rmtree(part, ignore_errors=True)
         raise
     sync_folder(out.parent)
-
-
-def _part_of(out: Path) -> Path:
-    return out.with_name(f"{out.name}.part")
 
 
 def begins(file: Path, text: bytes) -> bool:
@@ -90,7 +86,8 @@ def _put_in_place(part: Path, out: Path) -> None:
     content under its temporary name.
     """
     for file in part.iterdir():
-        _sync(file)
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
     try:
         part.replace(out)
     except OSError:
@@ -112,8 +109,3 @@ def _exchange(part: Path, out: Path) -> None:
         aside.replace(out)
         raise
     aside.replace(part)
-
-
-def _sync(file: Path) -> None:
-    with file.open("rb") as written:
-        os.fsync(written.fileno())

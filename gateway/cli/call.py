@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 import orjson
 
-from gateway.cli.options import echo_json, modes, read_settings, run, simulation
+from gateway.cli.options import echo_json, modes, read_settings, run, simulation, wrong_usage
 from gateway.compress.budget import LIMITS
 from gateway.compress.cut import cut
 from manifests.common.terminal import echo, plain
@@ -65,27 +65,21 @@ def call(
     if form != "json" and (max_tokens or max_chars):
         raise click.UsageError(f"--format {form} prints rows; a shortened answer is a text")
     read = read_settings(**settings)
-    try:
-        asked = None if cache_control is None else CacheControl.parse(cache_control)
-    except CacheControlError as error:
-        raise click.UsageError(str(error)) from error
     if question and not (max_tokens or max_chars or read.max_tokens):
         raise click.UsageError(
             "--question needs --max-tokens or --max-chars: it has no effect alone"
         )
     rows = max_rows or (None if form == "json" else ALL)
-    try:
+    with wrong_usage(CacheControlError, ValueError):
         context = CallContext(
             timeout_s,
             rows,
-            asked,
+            None if cache_control is None else CacheControl.parse(cache_control),
             max_tokens=max_tokens,
             max_chars=max_chars,
             question=question,
             as_rows=form != "json",
         )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
 
     async def once() -> int:
         try:

@@ -9,11 +9,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gateway.cli.options import echo_json, read_settings, run
+from gateway.cli.options import echo_json, print_table, read_settings, run, upstream
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -46,6 +46,18 @@ class Finding:
     found: str
     advice: str = ""
 
+    def row(self) -> dict[str, object]:
+        """The row of a table; a long text is cut."""
+        from rich.text import Text
+
+        is_long = len(self.found) > MAX_SHOWN
+        return {
+            "check": self.check,
+            "status": Text(self.status, _STYLES[self.status]),
+            "found": f"{self.found[:MAX_SHOWN]}... (--json shows all)" if is_long else self.found,
+            "what to do": self.advice,
+        }
+
 
 @click.command()
 @click.option(
@@ -55,11 +67,7 @@ class Finding:
     show_default=True,
     help="How long an upstream host may take to answer a connection.",
 )
-@click.option(
-    "--upstream",
-    type=click.Choice(["live", "simulated"]),
-    help="The real upstreams, or a local simulation of them.",
-)
+@upstream
 @click.option(
     "--drift", is_flag=True, help="Check nothing: list the changes in the shape of live answers."
 )
@@ -78,30 +86,24 @@ def doctor(timeout_s: float, upstream: str | None, drift: bool, as_json: bool) -
 def _drift(upstream: str | None, as_json: bool) -> None:
     from gateway.shapes.store import read_changes
 
-    settings = read_settings(upstream=upstream)
+    path = read_settings(upstream=upstream).shapes_path
     try:
-        changes = [change.to_dict() for change in read_changes(settings.shapes_path)]
+        changes = [change.to_dict() for change in read_changes(path)]
     except OSError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         echo_json(changes)
     elif changes:
-        _print_changes(changes)
+        print_table(
+            [
+                {name: c[name] for name in ("tool", "kind", "path")}
+                | {name: ", ".join(c[name]) for name in ("before", "after")}
+                | {"when": c["time"]}
+                for c in changes
+            ]
+        )
     else:
-        echo(f"no change is recorded in {settings.shapes_path}")
-
-
-def _print_changes(changes: list[dict[str, Any]]) -> None:
-    from rich.table import Column, Table
-
-    from manifests.common.console import PlainConsole
-
-    columns = ("tool", "kind", "path", "before", "after", "when")
-    table = Table(*(Column(name, overflow="fold") for name in columns), box=None)
-    for c in changes:
-        types = (", ".join(c["before"]), ", ".join(c["after"]))
-        table.add_row(c["tool"], c["kind"], c["path"], *types, c["time"])
-    PlainConsole(narrowest=120).print(table)
+        echo(f"no change is recorded in {path}")
 
 
 async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
@@ -129,7 +131,7 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     if as_json:
         echo_json([asdict(finding) for finding in findings])
     else:
-        _print(findings)
+        print_table([finding.row() for finding in findings])
     return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 
@@ -279,21 +281,19 @@ def _snapshot(settings: "GatewaySettings") -> Iterator[Finding]:
     from cache import Snapshot, SnapshotError
 
     path = settings.snapshot
-    if path is None:
-        return
-    if settings.mode == "record":
+    if path is not None and settings.mode == "record":
         folder = path.absolute().parent
         ready = os.access(folder, os.W_OK | os.X_OK)
         found = f"{path} will be recorded" if ready else f"{folder} can't be written"
         yield Finding("snapshot", "ok" if ready else "fail", found)
-        return
-    try:
-        with Snapshot(path) as snapshot:
-            rows, tools = snapshot.summary.rows, len(snapshot.summary.tools)
-            found = f"{path}: {rows} calls of {tools} tools, id {snapshot.id[:12]}"
-            yield Finding("snapshot", "ok", found)
-    except SnapshotError as error:
-        yield Finding("snapshot", "fail", str(error), f"see {PREFIX}SNAPSHOT")
+    elif path is not None:
+        try:
+            with Snapshot(path) as snapshot:
+                rows, tools = snapshot.summary.rows, len(snapshot.summary.tools)
+                found = f"{path}: {rows} calls of {tools} tools, id {snapshot.id[:12]}"
+                yield Finding("snapshot", "ok", found)
+        except SnapshotError as error:
+            yield Finding("snapshot", "fail", str(error), f"see {PREFIX}SNAPSHOT")
 
 
 def _files(settings: "GatewaySettings") -> Finding:
@@ -339,15 +339,18 @@ async def _upstreams(
         return [Finding("upstreams", "ok", "the simulated upstream answers: nothing real is asked")]
     if settings.mode == "offline":
         return [Finding("upstreams", "ok", "the snapshot alone answers: nothing is asked")]
-    hosts = {
-        source: {host for m in catalog.select(source=source) for host in m.binding.hosts}
-        for source in ("rapidapi", "akshare")
+    origins = {
+        name: _origins(
+            base_url,
+            (host for m in catalog.select(source=name.lower()) for host in m.binding.hosts),
+            tls=tls,
+        )
+        for name, base_url, tls in (
+            ("RapidAPI", settings.rapidapi_base_url, True),
+            ("AkShare", settings.akshare_base_url, None),
+        )
     }
-    sources = {
-        "RapidAPI": _origins(settings.rapidapi_base_url, hosts["rapidapi"], tls=True),
-        "AkShare": _origins(settings.akshare_base_url, hosts["akshare"], tls=None),
-    }
-    return [await _reached(name, origins, timeout_s) for name, origins in sources.items()]
+    return [await _reached(name, of, timeout_s) for name, of in origins.items()]
 
 
 def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) -> list["Origin"]:
@@ -356,7 +359,7 @@ def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) ->
     from gateway.cli.reachability import Origin
 
     if base_url is None:
-        return [Origin(host, tls=tls) for host in sorted(hosts)]
+        return [Origin(host, tls=tls) for host in sorted({*hosts})]
     parts = urlsplit(base_url)
     is_https = parts.scheme == "https"
     return [Origin(parts.hostname or "", parts.port or (443 if is_https else 80), is_https)]
@@ -365,32 +368,15 @@ def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) ->
 async def _reached(name: str, origins: list["Origin"], timeout_s: float) -> Finding:
     from gateway.cli.reachability import troubles
 
-    reasons = await troubles(origins, timeout_s)
     silent: defaultdict[str, list[str]] = defaultdict(list)
-    for origin, reason in zip(origins, reasons, strict=True):
+    for origin, reason in zip(origins, await troubles(origins, timeout_s), strict=True):
         if reason is not None:
             silent[reason].append(str(origin))
-    answered = sum(reason is None for reason in reasons)
+    answered = len(origins) - sum(map(len, silent.values()))
     found = f"{answered} of {len(origins)} {name} hosts answered"
     if not silent:
         return Finding(f"{name} hosts", "ok", found)
-    found += "; these did not: "
-    found += "; ".join(f"{', '.join(who)} ({reason})" for reason, who in silent.items())
+    reasons = (f"{', '.join(who)} ({reason})" for reason, who in silent.items())
+    found += f"; these did not: {'; '.join(reasons)}"
     advice = "tools of these hosts will fail until they answer: see the network, firewall and DNS"
     return Finding(f"{name} hosts", "warn" if answered else "fail", found, advice)
-
-
-def _print(findings: list[Finding]) -> None:
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    from manifests.common.console import PlainConsole
-
-    columns = ("check", "status", "found", "what to do")
-    table = Table(*(Column(name, overflow="fold") for name in columns), box=None)
-    for f in findings:
-        found = f.found
-        if len(found) > MAX_SHOWN:
-            found = f"{found[:MAX_SHOWN]}... (--json shows all)"
-        table.add_row(f.check, Text(f.status, _STYLES[f.status]), Text(found), Text(f.advice))
-    PlainConsole(narrowest=120).print(table)

@@ -1,12 +1,10 @@
 """`finport keys`: the API keys of the gateway's clients. A key is printed once, when it is made."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import echo_json, read_settings, selecting
+from gateway.cli.options import echo_json, failures, print_table, read_settings, wrong_usage
 from gateway.compress.budget import LIMITS
 from manifests.common.terminal import echo
 
@@ -15,6 +13,10 @@ if TYPE_CHECKING:
     from gateway.grant import Grant
     from gateway.settings import GatewaySettings
     from manifests import Catalog
+
+
+WIDTH = 210
+"""Terminal columns for the longest names and times, with room for tools."""
 
 
 @click.group()
@@ -52,16 +54,17 @@ def add(
     """
     from gateway.access import keys as kept
     from gateway.grant import Grant
+    from gateway.settings import SettingsError
     from manifests import Catalog, Selection
 
     if not kept.is_name(name):
         raise click.UsageError(kept.NAME_FORM)
     catalog = Catalog.load()
-    with selecting():
+    with wrong_usage():
         grant = Grant(Selection.of(catalog, tools), transactional)
     allowed = _count(grant, catalog)
     settings = read_settings()
-    with _failures():
+    with failures(kept.KeyRefused, SettingsError):
         if any(entry.name == name for entry in kept.settings_entries(settings)):
             raise kept.KeyRefused(f"a client named {name} has a key in the settings already")
         key, entry = kept.add(
@@ -91,9 +94,10 @@ def add(
 def list_keys(as_json: bool) -> None:
     """List the clients of all keys, revoked ones and those of FINPORT_API_KEYS too."""
     from gateway.access import keys as kept
+    from gateway.settings import SettingsError
 
     settings = read_settings()
-    with _failures():
+    with failures(kept.KeyRefused, SettingsError):
         rows = [_row(entry, "environment") for entry in kept.settings_entries(settings)]
         in_file = kept.read(settings.clients_file)
         rows += [_row(entry, "file") for entry in in_file]
@@ -105,7 +109,7 @@ def list_keys(as_json: bool) -> None:
     if as_json:
         echo_json(rows)
     elif rows:
-        _print(rows)
+        print_table(rows, width=WIDTH, wrapped="tools")
     else:
         echo("no key is known: the gateway serves loopback only, and everybody there")
 
@@ -115,9 +119,10 @@ def list_keys(as_json: bool) -> None:
 def revoke(name_or_id: str) -> None:
     """Revoke a key, by the name of its client or by its id."""
     from gateway.access import keys as kept
+    from gateway.settings import SettingsError
 
     settings = read_settings()
-    with _failures():
+    with failures(kept.KeyRefused, SettingsError):
         try:
             entry = kept.revoke(settings.clients_file, name_or_id)
         except kept.KeyRefused:
@@ -168,18 +173,6 @@ def _tell(settings: "GatewaySettings", entry: "KeyEntry", *, needed: bool = Fals
         echo(f"{text}; gateways that read the clients file will tell the others", err=True)
 
 
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Print an error as one line."""
-    from gateway.access.keys import KeyRefused
-    from gateway.settings import SettingsError
-
-    try:
-        yield
-    except (KeyRefused, SettingsError) as error:
-        raise click.ClickException(str(error)) from error
-
-
 def _count(grant: "Grant", catalog: "Catalog") -> int:
     """Return how many tools are granted; raise a usage error if there are none."""
     allowed = sum(grant.allows(manifest) for manifest in catalog)
@@ -190,22 +183,5 @@ def _count(grant: "Grant", catalog: "Catalog") -> int:
     return allowed
 
 
-WIDTH = 210
-"""Terminal columns for the longest names and times, with room for tools."""
-
-
 def _row(entry: "KeyEntry", source: str) -> dict[str, object]:
     return {**entry.model_dump(mode="json", exclude={"sha256"}), "from": source}
-
-
-def _print(rows: list[dict[str, object]]) -> None:
-    from rich.table import Table
-
-    from manifests.common.console import PlainConsole
-
-    table = Table(box=None)
-    for column in rows[0]:
-        table.add_column(column, no_wrap=column != "tools", overflow="fold")
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    PlainConsole(narrowest=WIDTH).print(table)

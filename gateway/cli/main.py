@@ -23,15 +23,8 @@ def main() -> None:
     """Finport: the gateway through which LLM agents reach finance tools."""
 
 
-main.add_command(call)
-main.add_command(doctor)
-main.add_command(keys)
-main.add_command(manifests)
-main.add_command(mcp)
-main.add_command(quota)
-main.add_command(serve)
-main.add_command(snapshot)
-main.add_command(tools)
+for _command in (call, doctor, keys, manifests, mcp, quota, serve, snapshot, tools):
+    main.add_command(_command)
 
 
 if __name__ == "__main__":

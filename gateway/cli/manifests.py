@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from gateway.cli.options import OutPath, echo_json, force, selecting
+from gateway.cli.options import OutPath, echo_json, failures, force, wrong_usage
 from manifests.common.terminal import echo, escaped
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ def validate(path: Path | None, as_json: bool) -> None:
     from manifests import Catalog, CatalogError
 
     started = time.perf_counter()
-    try:
+    with failures(CatalogError):
         catalog = Catalog.load(path)
-    except CatalogError as error:
-        raise click.ClickException(str(error)) from error
     took_ms = (time.perf_counter() - started) * 1e3
     by_source = {s: len(catalog.select(source=s)) for s in ("rapidapi", "akshare")}
     hosts = {m.upstream for m in catalog if m.source == "rapidapi"}
@@ -66,12 +64,11 @@ def validate(path: Path | None, as_json: bool) -> None:
 def format_(path: Path | None) -> None:
     """Write the manifest files in PATH (default: those of the project) in their standard form."""
     from manifests import CatalogError
-    from manifests.catalog import DATA, read, text_of
+    from manifests.catalog import read, text_of
     from manifests.common.regular_file import open_regular
 
-    folder = path or DATA
-    files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
-    try:
+    folder, files = _files(path)
+    with failures(CatalogError, of=folder):
         for file in files:
             tools = read(file)
             with open_regular(file) as opened:
@@ -79,10 +76,6 @@ def format_(path: Path | None) -> None:
             if not is_standard:
                 _write(file, tools, follow_links=file == path)
                 echo(f"{file}: written in the standard form")
-    except CatalogError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
     echo(f"{len(files)} files are in the standard form")
 
 
@@ -108,7 +101,7 @@ def export_(
     chosen = list(catalog)
     if tools is not None:
         names = [name.strip() for name in tools.split(",")]
-        with selecting():
+        with wrong_usage():
             check_names(catalog, names)
         chosen = [manifest for name in names if (manifest := catalog.get(name)) is not None]
     name_ = next(known for known in EXPORT_FORMATS if known == format_)
@@ -118,11 +111,8 @@ def export_(
     else:
         text = orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     if out is not None:
-        try:
-            with output_file(out, force=force) as file:
-                file.write(text)
-        except OSError as error:
-            raise click.ClickException(f"{out}: {error.strerror}") from error
+        with failures(of=out), output_file(out, force=force) as file:
+            file.write(text)
         echo(f"{len(exported)} tools written to {out}")
         return
     sys.stdout.buffer.write(escaped(text))
@@ -142,15 +132,11 @@ def import_(path: Path, _format: str, out: Path, force: bool) -> None:
     from manifests.common.regular_file import read_text
     from manifests.fintoolbench import read_lines
 
-    try:
+    with failures(CatalogError, of=out):
         imported = read_lines(read_text(path).splitlines(), Catalog.load())
         Catalog(imported.manifests)
         with output_file(out, force=force) as file:
             file.write(text_of(imported.manifests).encode())
-    except CatalogError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
     echo(f"{len(imported.manifests)} tools written to {out}")
     for name, reason in imported.refused.items():
         echo(f"{name}: {reason}", err=True)
@@ -169,32 +155,25 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
 
     from manifests import Catalog, CatalogError
     from manifests.akshare_source import AkShareMissingError, akshare_functions, akshare_version
-    from manifests.catalog import DATA, read
+    from manifests.catalog import read
     from manifests.sync import differences, synced
 
-    try:
+    folder, files = _files(path)
+    with failures(AkShareMissingError, CatalogError, of=folder):
         release, functions = akshare_version(), akshare_functions()
-    except AkShareMissingError as error:
-        raise click.ClickException(str(error)) from error
-    folder = path or DATA
-    try:
         found = differences(Catalog.load(folder), functions)
-    except CatalogError as error:
-        raise click.ClickException(str(error)) from error
-    if do_apply:
-        files = [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
-        changes = {
-            file: [
-                synced(m, functions, release) if m.source == "akshare" else m for m in read(file)
-            ]
-            for file in files
-        }
-        try:  # file by file, so that an interrupted run can be repeated to finish the rest
+        if do_apply:
+            changes = {
+                file: [
+                    synced(m, functions, release) if m.source == "akshare" else m
+                    for m in read(file)
+                ]
+                for file in files
+            }
+            # File by file, so that an interrupted run can be repeated to finish the rest.
             for file, tools in changes.items():
                 if tools != read(file):
                     _write(file, tools, follow_links=file == path)
-        except OSError as error:
-            raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
     if as_json:
         echo_json(
             {"akshare": release, "applied": do_apply, "differences": list(map(asdict, found))}
@@ -206,6 +185,14 @@ def sync(source: str, path: Path | None, do_apply: bool, as_json: bool) -> None:
     counts = Counter(difference.kind for difference in found)
     summary = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "no difference"
     echo(f"AkShare {release}: {summary}" + ("; applied" if do_apply else ""))
+
+
+def _files(path: Path | None) -> tuple[Path, list[Path]]:
+    """The folder, or file, of the manifests that are meant, and its manifest files."""
+    from manifests.catalog import DATA
+
+    folder = path or DATA
+    return folder, [folder] if folder.is_file() else sorted(folder.rglob("*.json"))
 
 
 def _write(file: Path, tools: "Iterable[Manifest]", *, follow_links: bool) -> None:

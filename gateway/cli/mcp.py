@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import modes, read_settings, run, selecting, simulation, tell_settings_file
+from gateway.cli.options import (
+    modes,
+    read_settings,
+    run,
+    simulation,
+    tell_settings_file,
+    wrong_usage,
+)
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -67,7 +74,7 @@ def mcp(
 
     catalog = Catalog.load()
     name = CALL_TOOL_NAMES.get(tools)
-    with selecting():
+    with wrong_usage():
         offer = Selection.of(catalog, tools) if name is None else None
     caller = Caller(context=CallContext(max_rows=max_rows))
     visitor = Visitor(caller, offer, Listing(page_size, output_schema, name or CALL_TOOL))

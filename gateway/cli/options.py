@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -19,11 +19,33 @@ from manifests.common.terminal import LackError, check_threads, escaped, told_la
 if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
 
+Command = Callable[..., None]
+
 
 def echo_json(value: object) -> None:
     """Print a value as indented JSON, in UTF-8 whatever the locale."""
     sys.stdout.buffer.write(escaped(orjson.dumps(value, option=orjson.OPT_INDENT_2)) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def print_table(
+    rows: Sequence[Mapping[str, object]], *, width: int = 120, wrapped: str | None = None
+) -> None:
+    """Print a table of at least `width` columns of the terminal, so that no cell is cut. If one
+    column is `wrapped`, the others stay on one line.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from manifests.common.console import PlainConsole
+
+    table = Table(box=None)
+    for name in rows[0]:
+        table.add_column(name, no_wrap=wrapped not in (None, name), overflow="fold")
+    for row in rows:
+        cells = ("" if cell is None else cell for cell in row.values())
+        table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in cells))
+    PlainConsole(narrowest=width).print(table)
 
 
 def run(main: Callable[[], Coroutine[Any, Any, int]], *, interrupted: str = "") -> None:
@@ -198,25 +220,31 @@ def _reset_by_first_signal(number: int) -> None:
         libc.sysv_signal(number, libc.signal(number, None))
 
 
-def simulation(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of commands that may use the simulated upstream."""
-    for option in (
-        click.option("--simulated-seed", type=int, help="Seed of the simulated answers."),
-        click.option(
-            "--simulated-hang-rate", type=float, help="Share of requests that get no answer."
-        ),
-        click.option(
-            "--simulated-failure-rate", type=float, help="Share of requests that get a 503."
-        ),
-        click.option("--simulated-latency-s", type=float, help="Seconds before each answer."),
-        click.option(
-            "--upstream",
-            type=click.Choice(["live", "simulated"]),
-            help="The real upstreams, or a local simulation of them.",
-        ),
-    ):
-        command = option(command)
-    return command
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several decorators as one, in the order in which `--help` shows them."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+upstream = click.option(
+    "--upstream",
+    type=click.Choice(["live", "simulated"]),
+    help="The real upstreams, or a local simulation of them.",
+)
+
+simulation = together(
+    upstream,
+    click.option("--simulated-latency-s", type=float, help="Seconds before each answer."),
+    click.option("--simulated-failure-rate", type=float, help="Share of requests that get a 503."),
+    click.option("--simulated-hang-rate", type=float, help="Share of requests that get no answer."),
+    click.option("--simulated-seed", type=int, help="Seed of the simulated answers."),
+)
+"""The options of commands that may use the simulated upstream."""
 
 
 class OutPath(click.Path):
@@ -235,29 +263,63 @@ force = click.option("--force", is_flag=True, help="Replace an existing --out.")
 
 
 @contextmanager
-def selecting() -> Iterator[None]:
-    """Turn an invalid selection of tools into a usage error."""
+def wrong_usage(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn an invalid selection of tools, and exceptions of these kinds, into a usage error."""
     from manifests import SelectionError
 
     try:
         yield
-    except SelectionError as error:
+    except (SelectionError, *kinds) as error:
         raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def failures(*kinds: type[Exception], of: Path | None = None) -> Iterator[None]:
+    """Turn exceptions of these kinds, and files that can't be used, into the error that ends the
+    command with exit code 1. `of` is the file where the system names none.
+    """
+    try:
+        yield
+    except kinds as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        if (name := error.filename or of) is None:
+            raise
+        raise click.ClickException(f"{name}: {error.strerror}") from error
+
+
+modes = together(
+    click.option(
+        "--mode",
+        type=click.Choice(["live", "record", "replay", "offline"]),
+        help="Where answers come from. live: the cache, else upstream. record: upstream, and "
+        "record the snapshot. replay: the snapshot, else as live. offline: the snapshot only.",
+    ),
+    click.option(
+        "--snapshot",
+        type=OutPath(dir_okay=False),
+        help="The snapshot to record or to answer from.",
+    ),
+    click.option(
+        "--market",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="A folder with a recorded market, which adds the tools market_*.",
+    ),
+)
+"""The options of where answers come from: a snapshot, a recorded market."""
 
 
 def read_settings(**overrides: object) -> "GatewaySettings":
     """Read the settings; raise a usage error that names the setting that is wrong."""
     from gateway.settings import GatewaySettings, SettingsError
 
-    try:
+    with wrong_usage(SettingsError):
         settings = GatewaySettings.read(**overrides)
         if settings.hosts:
             from gateway.upstreams.hosts import plans_of
             from manifests import Catalog
 
             plans_of(settings, Catalog.load())
-    except SettingsError as error:
-        raise click.UsageError(str(error)) from error
     given = [n for n, v in overrides.items() if n.startswith("simulated_") and v is not None]
     if given and settings.upstream != "simulated":
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -274,27 +336,3 @@ def tell_settings_file() -> None:
     path = settings_file()
     if path is not None:
         logging.getLogger("finport").info("settings are from %s", path)
-
-
-def modes(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of where answers come from: a snapshot, a recorded market."""
-    for option in (
-        click.option(
-            "--market",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="A folder with a recorded market, which adds the tools market_*.",
-        ),
-        click.option(
-            "--snapshot",
-            type=OutPath(dir_okay=False),
-            help="The snapshot to record or to answer from.",
-        ),
-        click.option(
-            "--mode",
-            type=click.Choice(["live", "record", "replay", "offline"]),
-            help="Where answers come from. live: the cache, else upstream. record: upstream, and "
-            "record the snapshot. replay: the snapshot, else as live. offline: the snapshot only.",
-        ),
-    ):
-        command = option(command)
-    return command

@@ -2,7 +2,7 @@
 
 import click
 
-from gateway.cli.options import echo_json, read_settings, simulation
+from gateway.cli.options import echo_json, print_table, read_settings, simulation
 from manifests.common.terminal import echo
 
 
@@ -17,6 +17,7 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
     fingerprint.
     """
     import time
+    from datetime import UTC, datetime
 
     from gateway.upstreams.hosts import plans_of
     from gateway.upstreams.quota import standings
@@ -42,7 +43,7 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
             "quota": s.quota,
             **({"part": s.part} if shared else {}),
             "left": None if s.quota is None else max(int(s.left), 0),
-            "resets_at": _utc(s.resets_at),
+            "resets_at": datetime.fromtimestamp(s.resets_at, UTC).isoformat(timespec="seconds"),
             "from": "upstream" if s.learned else "plan",
         }
         for s in every
@@ -50,25 +51,7 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
     ]
     if as_json:
         echo_json(rows)
-        return
-    if not rows:
+    elif rows:
+        print_table(rows)
+    else:
         echo("no request has been counted yet, and no limit is set")
-        return
-    _print(rows)
-
-
-def _print(rows: list[dict[str, str | int | None]]) -> None:
-    from rich.table import Table
-
-    from manifests.common.console import PlainConsole
-
-    table = Table(*rows[0], box=None)
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    PlainConsole(narrowest=120).print(table)  # host names must not be cut
-
-
-def _utc(at: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -26,6 +26,7 @@ from gateway.cli.options import (
     run,
     simulation,
     tell_settings_file,
+    wrong_usage,
 )
 from manifests.common.terminal import LackError, echo
 
@@ -33,29 +34,31 @@ if TYPE_CHECKING:
     from gateway.settings import GatewaySettings
 
 
+class _Worker(NamedTuple):
+    """What a supervisor gives to a worker: the listening socket, its number and a folder."""
+
+    listening: int
+    index: int
+    folder: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The options of `serve` that are not settings; the last three come from a supervisor."""
+    """The options of `serve` that are not settings."""
 
     host: str
     port: int
     workers: int
     trace: Path | None
     until_stdin_closes: bool
-    listening_fd: int | None
-    worker_index: int
-    metrics_folder: Path | None
-
-    @property
-    def is_supervised(self) -> bool:
-        return self.listening_fd is not None
+    worker: _Worker | None
 
     @property
     def trace_file(self) -> Path | None:
         """Each process has its own trace file and appends to that of its predecessor."""
-        if self.trace is None or self.workers == 1:
+        if self.trace is None or self.worker is None:
             return self.trace
-        return self.trace.with_stem(f"{self.trace.stem}.{self.worker_index}")
+        return self.trace.with_stem(f"{self.trace.stem}.{self.worker.index}")
 
 
 @click.command()
@@ -92,9 +95,7 @@ class _Given:
     "notice.",
 )
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
-@click.option("--listening-fd", type=int, hidden=True)
-@click.option("--worker-index", type=int, default=0, hidden=True)
-@click.option("--metrics-folder", type=click.Path(path_type=Path), hidden=True)
+@click.option("--worker", type=(int, int, str), hidden=True)
 @modes
 @simulation
 def serve(
@@ -103,9 +104,7 @@ def serve(
     workers: int,
     trace: Path | None,
     until_stdin_closes: bool,
-    listening_fd: int | None,
-    worker_index: int,
-    metrics_folder: Path | None,
+    worker: tuple[int, int, str] | None,
     **settings: object,
 ) -> None:
     """Serve the gateway over HTTP until SIGTERM or Ctrl-C.
@@ -113,26 +112,19 @@ def serve(
     Requests that were accepted by then are answered, within FINPORT_DRAIN_S seconds. New ones are
     answered for --drain-notice seconds more.
     """
+    of = _Worker(*worker) if worker else None
+    given = _Given(host, port, workers, trace, until_stdin_closes, of)
     read = read_settings(**settings)
-    given = _Given(
-        host,
-        port,
-        workers,
-        trace,
-        until_stdin_closes,
-        listening_fd,
-        worker_index,
-        metrics_folder,
-    )
     _check_host(host, read)
     if workers > 1 and read.mode == "record":
         raise click.UsageError("one process records a snapshot: --mode record has no --workers")
-    if workers > 1 and not given.is_supervised:
+    if workers > 1 and of is None:
         _supervise(given, read)
+    share = read.share(workers, of.index, Path(of.folder)) if of else read
     try:
-        run(lambda: _serve(given, read.share(workers, worker_index, metrics_folder)))
+        run(lambda: _serve(given, share))
     except LackError as error:
-        if not given.is_supervised:
+        if of is None:
             raise
         echo(f"finport: {error}")  # for the supervisor, as in `_serve`
         sys.exit(1)
@@ -176,11 +168,10 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     from manifests.common.collector import calm_collector
 
     raise_file_limit()
-    stop = asyncio.Event()
-    worker = http.Worker(given.worker_index, given.workers, given.metrics_folder)
-    listening = None
-    if given.listening_fd is not None:
-        listening = socket.socket(fileno=given.listening_fd)
+    stop, of, listening, worker = asyncio.Event(), given.worker, None, http.Worker()
+    if of is not None:
+        worker = http.Worker(of.index, given.workers, Path(of.folder))
+        listening = socket.socket(fileno=of.listening)
         listening.set_inheritable(False)
 
     def abandoned() -> None:
@@ -194,9 +185,9 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     is_ready = False
     try:
         async with AsyncExitStack() as parts:
-            parts.enter_context(_set_by_signal(stop, given.is_supervised))
+            parts.enter_context(_set_by_signal(stop, of is not None))
             parts.enter_context(set_up(settings.log_format))
-            if given.worker_index == 0:
+            if worker.index == 0:
                 tell_settings_file()
             lines = None
             if given.trace_file is not None:
@@ -215,12 +206,12 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
             calm_collector()
             echo(f"{READY}{url}")
             is_ready = True
-            if given.is_supervised:
+            if of is not None:
                 beat()
             await stop.wait()
     except (SettingsError, TraceError, SnapshotError, OSError) as error:
         # A supervisor reads why its worker is not ready, and prints it once for all workers.
-        echo(f"finport: {error}", err=is_ready or not given.is_supervised)
+        echo(f"finport: {error}", err=is_ready or of is None)
         return 2 if isinstance(error, SettingsError) else 1
     if gateway.snapshot_id is not None and settings.mode == "record":
         echo(f"recorded snapshot {gateway.snapshot_id} in {settings.snapshot}")
@@ -253,12 +244,10 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
     from gateway.sharing.keys import learn
     from gateway.sharing.store import StoreError
 
-    try:
+    with wrong_usage(SettingsError):
         with suppress(StoreError):  # then the copy of what was shared before counts
             asyncio.run(learn(settings))
         needs_keys = Clients.load(settings).required
-    except SettingsError as error:
-        raise click.UsageError(str(error)) from error
     if not needs_keys:
         raise click.UsageError(
             f"{host or 'an empty host'} is not a loopback address, and while no client has a key "

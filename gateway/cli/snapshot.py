@@ -4,9 +4,9 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from gateway.cli.options import OutPath, echo_json, force, read_settings, run, selecting, simulation
+from gateway.cli.options import (
+    OutPath,
+    echo_json,
+    failures,
+    force,
+    read_settings,
+    run,
+    simulation,
+    wrong_usage,
+)
 from manifests.common.terminal import echo, escaped
 
 if TYPE_CHECKING:
@@ -123,10 +132,10 @@ def chosen_tools(catalog: "Catalog", tools: str | None) -> "list[Manifest]":
     """The tools that --tools names, or all that can be recorded. Raises `click.UsageError`."""
     from manifests.selection import check_names
 
-    names = [name.strip() for name in tools.split(",") if name.strip()] if tools else []
+    names = [name for part in (tools or "").split(",") if (name := part.strip())]
     if tools is not None and not names:
         raise click.UsageError("--tools names no tool")
-    with selecting():
+    with wrong_usage():
         check_names(catalog, names)
     if refused := sorted(transactional_tools(catalog).intersection(names)):
         text = f"{', '.join(refused)}: answers of transactional tools may hold secrets of one "
@@ -139,9 +148,8 @@ def transactional_tools(catalog: "Catalog") -> set[str]:
     return {manifest.name for manifest in catalog.select(intent="transactional")}
 
 
-def tell_aside(text: str) -> None:
-    """Print a line that is no result."""
-    echo(text, err=True)
+tell_aside = partial(echo, err=True)
+"""Prints a line that is no result."""
 
 
 def without_transactional(
@@ -165,31 +173,26 @@ def recorded_calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
         lines = read_text(path).splitlines()
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror}") from error
-    calls = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            calls.append(_recorded_call(line))
-        except ValueError as error:
-            text = f"{path}:{number}: not a call with `tool` and `arguments`: {error}"
-            raise click.UsageError(text) from error
-    return calls
+    named = ((f"{path}:{number}", line) for number, line in enumerate(lines, 1))
+    return [_recorded_call(place, line) for place, line in named if line.strip()]
 
 
-def _recorded_call(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Raises `ValueError`."""
+def _recorded_call(place: str, line: bytes) -> tuple[str, dict[str, Any]]:
     from manifests.common.json_text import read_json
 
-    call = read_json(line)
-    if not isinstance(call, dict):
-        raise ValueError("it is no object")
-    tool, arguments = call.get("tool"), call.get("arguments")
-    if not isinstance(tool, str):
-        raise ValueError("`tool` is missing or no text")
-    if not isinstance(arguments, dict):
-        raise ValueError("`arguments` is missing or no object")
-    return tool, arguments
+    try:
+        match read_json(line):
+            case {"tool": str(tool), "arguments": dict(arguments)}:
+                return tool, arguments
+            case {"tool": str()}:
+                why = "`arguments` is missing or no object"
+            case dict():
+                why = "`tool` is missing or no text"
+            case _:
+                why = "it is no object"
+    except ValueError as error:
+        why = str(error)
+    raise click.UsageError(f"{place}: not a call with `tool` and `arguments`: {why}")
 
 
 def bound_calls(
@@ -223,10 +226,20 @@ def bound_calls(
 @click.option("--json", "as_json", is_flag=True)
 def show(file: Path, tool: str | None, as_json: bool) -> None:
     """Show what FILE holds."""
-    from cache import Snapshot
+    from cache import Snapshot, SnapshotError
 
-    with _reported_errors(), Snapshot(file) as opened:
-        rows = [_line(row) for row in opened.rows(tool)] if tool else []
+    with failures(SnapshotError), Snapshot(file) as opened:
+        rows = [
+            {
+                "arguments": row.arguments,
+                "status": row.status,
+                "rows": row.entry.rows,
+                "bytes": len(row.entry.data),
+                "recorded_at": row.entry.recorded_at,
+                "revision": row.revision,
+            }
+            for row in (opened.rows(tool) if tool else ())
+        ]
         if tool and not rows:
             raise click.ClickException(f"{file} holds no call of {tool}")
         if as_json:
@@ -236,17 +249,6 @@ def show(file: Path, tool: str | None, as_json: bool) -> None:
         for row in rows:
             arguments = orjson.dumps(row["arguments"]).decode()
             echo(f"{_time(row['recorded_at'])}  {row['status']:<16} {arguments}")
-
-
-def _line(row: Any) -> dict[str, Any]:
-    return {
-        "arguments": row.arguments,
-        "status": row.status,
-        "rows": row.entry.rows,
-        "bytes": len(row.entry.data),
-        "recorded_at": row.entry.recorded_at,
-        "revision": row.revision,
-    }
 
 
 @snapshot.command()
@@ -282,11 +284,12 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
     If files differ about a call, an answer is preferred to an error, and otherwise the later row to
     the earlier one.
     """
+    from cache import SnapshotError
     from cache import merge as merge_files
     from manifests import Catalog
 
     without = transactional_tools(Catalog.load())
-    with _reported_errors():
+    with failures(SnapshotError):
         echo_summary(merge_files(files, out, salvage=salvage, without=without), out, as_json)
 
 
@@ -297,7 +300,7 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
 @force
 def export(file: Path, form: str, out: Path | None, force: bool) -> None:
     """Write the rows of FILE for other tools."""
-    from cache import Snapshot
+    from cache import Snapshot, SnapshotError
     from cache.export import write_jsonl, write_parquet
     from cache.snapshot import NEVER_CHANGES
     from manifests import Catalog
@@ -308,7 +311,7 @@ def export(file: Path, form: str, out: Path | None, force: bool) -> None:
     if out is not None and out.resolve() == file.resolve():
         raise click.UsageError(f"--out is the snapshot itself; {NEVER_CHANGES}")
     without = transactional_tools(Catalog.load())
-    with _reported_errors(out), Snapshot(file) as opened:
+    with failures(SnapshotError, of=out), Snapshot(file) as opened:
         if withheld := sum(opened.summary.tools.get(tool, 0) for tool in without):
             echo(f"{withheld} rows of transactional tools are left out", err=True)
         if out is None:
@@ -327,21 +330,6 @@ class _Stdout(BytesIO):
 
     def write(self, json: Any) -> int:
         return sys.stdout.buffer.write(escaped(bytes(json)))
-
-
-@contextmanager
-def _reported_errors(out: Path | None = None) -> Iterator[None]:
-    """Report a file that can't be read, or `out` if it can't be written, and exit with code 1."""
-    from cache import SnapshotError
-
-    try:
-        yield
-    except SnapshotError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        if (name := error.filename or out) is None:
-            raise
-        raise click.ClickException(f"{name}: {error.strerror}") from error
 
 
 def echo_summary(summary: "Summary", path: Path, as_json: bool) -> None:

@@ -183,10 +183,7 @@ class Supervisor:
 
     async def _start(self, index: int) -> Process:
         listening = self._listening.fileno()
-        hidden = (
-            *("--listening-fd", str(listening), "--worker-index", str(index)),
-            *("--metrics-folder", self._folder, "--until-stdin-closes"),
-        )
+        hidden = ("--worker", str(listening), str(index), self._folder, "--until-stdin-closes")
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "gateway.cli.main", *self._plan.arguments, *hidden),
             stdin=subprocess.PIPE,

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from adapters.rapidapi.keys import Key
 from gateway.cli.doctor import Finding, _reached, doctor
+from gateway.cli.options import print_table
 from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source
 from tests.support.gateways import PLANTED_KEY
@@ -331,9 +332,7 @@ def test_the_table_names_every_check(examine: Examine, tmp_path: Path) -> None:
 
 
 def test_a_long_table_says_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
-    from gateway.cli.doctor import _print
-
-    _print([Finding("x", "warn", "host.example, " * 500)])
+    print_table([Finding("x", "warn", "host.example, " * 500).row()])
     text = capsys.readouterr().out
     assert "(--json shows all)" in " ".join(text.split())
     assert len(text) < 5_000

@@ -250,7 +250,7 @@ async def _health(url: str) -> dict[str, Any]:
 
 def metrics_folder(worker: int) -> str:
     words = Path(f"/proc/{worker}/cmdline").read_text().split("\0")
-    return words[words.index("--metrics-folder") + 1]
+    return words[words.index("--worker") + 3]
 
 
 async def _counted(url: str) -> int:
