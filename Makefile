@@ -48,7 +48,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
   --no-emit-index-url --no-annotate --no-header --upgrade
 lock: install
 	$(COMPILE) --extra akshare --extra finova --extra parquet --extra ray --extra redis \
-	  --extra report --extra dev pyproject.toml --output-file requirements.lock
+	  --extra dev pyproject.toml --output-file requirements.lock
 	for list in tests/clients/*.in; do $(COMPILE) $$list --output-file $${list%.in}.lock || exit; done
 	$(COMPILE) --override tests/training/overrides.in tests/training/requirements.in \
 	  --output-file tests/training/requirements.lock

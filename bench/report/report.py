@@ -7,11 +7,11 @@ from the files of the run, by the rules of `bench/metrics`.
 
 from dataclasses import dataclass
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 from markupsafe import Markup
 
+from bench.drawing import CSS
 from bench.html import environment, policy
 from bench.report import plots
 from bench.report.content import content
@@ -57,11 +57,9 @@ def write(
     `trajectories` episodes to read. With `force` it replaces an existing file. Memory does not grow
     with the size of the run.
 
-    Raises `RunDirectoryError` where there is no run, `ReportError` without matplotlib or where the
-    page can't be written.
+    Raises `RunDirectoryError` where there is no run, `ReportError` where the page can't be
+    written.
     """
-    if find_spec("matplotlib") is None:
-        raise ReportError("a report wants matplotlib: install finport[report]")
     out = out or run_dir / "report.html"
     run = Run.open(run_dir)
     try:
@@ -83,39 +81,32 @@ def write(
 def page(about: RunInfo, facts: Facts, digest: str) -> str:
     """The page of a run from its settings, its facts and the digest of its files."""
     own, shared = files("bench.report"), files("gateway.api") / "static"
-    template, css, script = (
-        "".join(part.read_text(encoding="utf-8") for part in parts)
-        for parts in (
-            (own / "report.html.j2",),
-            (shared / "palette.css", own / "report.css"),
-            (shared / "duration.js", own / "report.js"),
+    template, palette, css, duration, script = (
+        part.read_text(encoding="utf-8")
+        for part in (
+            *(own / "report.html.j2", shared / "palette.css", own / "report.css"),
+            *(shared / "duration.js", own / "report.js"),
         )
     )
     # These are files of the project, and JSON without characters that are special in HTML.
-    css, script, episodes = map(Markup, (css, script, facts.trajectories.json()))
+    style, program, episodes = map(
+        Markup, (palette + css + CSS, duration + script, facts.trajectories.json())
+    )
+    drawn = facts.charts.drawn() if facts.charts is not None else ()
     text = (
         environment()
         .from_string(template)
         .render(
             **content(about, facts, digest),
             figures=_figures(facts),
-            charts=_charts(facts),
-            policy=policy(css, script),
-            css=css,
-            script=script,
+            charts=[(chart.title, chart.text, plots.days_figure(chart)) for chart in drawn],
+            policy=policy(style, program),
+            css=style,
+            script=program,
             episodes=episodes,
         )
     )
     return plain(text)
-
-
-def _charts(facts: Facts) -> list[tuple[str, str, Markup | None]]:
-    """Title, text and drawing of each chart of the suite."""
-    drawn = facts.charts.drawn() if facts.charts is not None else ()
-    return [
-        (chart.title, chart.text, plots.days_figure(chart, f"days-{place}"))
-        for place, chart in enumerate(drawn)
-    ]
 
 
 def _figures(facts: Facts) -> dict[str, Markup | None]:
@@ -127,10 +118,9 @@ def _figures(facts: Facts) -> dict[str, Markup | None]:
         and (metric.is_main or any(metric.name in row for row in published.values()))
     ]
     sources = {name: facts.by_source[name] for name in (*SOURCES, OTHER, FAILED)}
-    timeline = facts.timeline
     return {
         "metrics": plots.metrics_figure(facts.metrics.result(), drawn, published),
-        "timeline": plots.timeline_figure(timeline.spans(), timeline.width_s),
+        "timeline": plots.timeline_figure(facts.timeline.spans(), facts.timeline.width_s),
         "tool_use": plots.tool_use_figure(facts.calls_an_episode),
         "latency": plots.latency_figure(sources),
         "errors": plots.errors_figure(facts.errors),

@@ -304,7 +304,7 @@ def _files(settings: "GatewaySettings") -> Finding:
     if most == resource.RLIM_INFINITY:
         return Finding("open files", "ok", "no limit")
     if most < needed:
-        advice = f"raise the limit (ulimit -Hn {needed}) or lower {PREFIX}CONNECTIONS"
+        advice = f"raise the limit (ulimit -Hn {needed}) or lower {PREFIX}MAX_CONNECTIONS"
         text = f"at most {most}, for {settings.max_connections} connections {needed} may be needed"
         return Finding("open files", "warn", text, advice)
     return Finding("open files", "ok", f"at most {most}")
