@@ -84,18 +84,14 @@ class UnitCosts:
     def read(cls, file: Path = MEASURED) -> "UnitCosts":
         """Raises `CostsError`."""
         try:
-            found = orjson.loads(file.read_bytes())["costs"]
-            return cls.of(found)
+            return cls.of(orjson.loads(file.read_bytes())["costs"])
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise CostsError(f"{file.name} holds no unit costs: {error}") from error
 
     @classmethod
     def of(cls, found: dict[str, Any]) -> "UnitCosts":
-        costs = {
-            name.name: Cost(**found[name.name])
-            for name in fields(cls)
-            if name.name != "player_bytes"
-        }
+        names = (field.name for field in fields(cls))
+        costs = {name: Cost(**found[name]) for name in names if name != "player_bytes"}
         return cls(**costs, player_bytes=float(found["player_bytes"]))
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,10 +21,13 @@ import orjson
 
 from bench.capacity.costs import Cost, Sample, UnitCosts
 from bench.capacity.model import Parts, Workload, simulated
+from manifests.common.memory import rss_bytes
 
 PLAYERS = 2
 _PROCESSES = {"player_s": PLAYERS, "gateway_s": 1, "head_s": PLAYERS}
 """Whose seconds count for a cost: those of the head are those of its players."""
+
+_TOTALS = ("disk_bytes", "network_bytes")
 
 RUN_S = 600.0
 READY_S = 60.0
@@ -89,16 +92,16 @@ async def measured_costs(sizes: tuple[Size, Size, Size] = FITTED) -> UnitCosts:
     and `CostsError`.
     """
     known = UnitCosts.read()
-    found = [await measured(size) for size in sizes]
-    names = (*_PROCESSES, "disk_bytes", "network_bytes", "digest_s")
+    found = [(await measured(size), size) for size in sizes]
     costs: dict[str, Any] = {}
-    for name in names:
-        few, many, slow = (one.sample(size, name) for one, size in zip(found, sizes, strict=True))
-        cost = Cost.fitted(few, many, slow)
+    for name in (*_PROCESSES, *_TOTALS, "digest_s"):
+        cost = Cost.fitted(*(one.sample(size, name) for one, size in found))
         costs[name] = cost if name in _PROCESSES else replace(cost, second=0.0)
     # In runs of this size the head's work for calls is lost in the rest, so it is measured alone.
-    costs["head_s"] = replace(costs["head_s"], call=await asyncio.to_thread(_head_call_s))
-    player_bytes = await asyncio.to_thread(_episode_bytes)
+    costs["head_s"] = replace(
+        costs["head_s"], call=await asyncio.to_thread(asyncio.run, _head_call_s())
+    )
+    player_bytes = await asyncio.to_thread(asyncio.run, _episode_bytes())
     return replace(known, **costs, player_bytes=player_bytes)
 
 
@@ -106,12 +109,12 @@ def predicted(size: Size, costs: UnitCosts) -> dict[str, float]:
     """What the model says of a run on one machine."""
     parts = Parts(PLAYERS, 1, size.in_flight)
     found = simulated(size.workload, costs, parts, cores=os.cpu_count() or 1)
-    calls = size.episodes * size.calls
+    calls, seconds = size.episodes * size.calls, found.took_s
     whole = {
-        name: getattr(costs, name).of(size.episodes, calls, found.took_s * _PROCESSES.get(name, 0))
-        for name in (*_PROCESSES, "disk_bytes", "network_bytes")
+        name: getattr(costs, name).of(size.episodes, calls, seconds * _PROCESSES.get(name, 0))
+        for name in (*_PROCESSES, *_TOTALS)
     }
-    return {"took_s": found.took_s, **whole}
+    return {"took_s": seconds, **whole}
 
 
 async def check(
@@ -122,17 +125,11 @@ async def check(
     """
     rows = []
     for size in sizes:
-        found, said = await measured(size), predicted(size, costs)
-        rows.append(
-            {
-                name: {
-                    "measured": getattr(found, name),
-                    "model": value,
-                    "ratio": value / getattr(found, name),
-                }
-                for name, value in said.items()
-            }
-        )
+        found, row = await measured(size), {}
+        for name, value in predicted(size, costs).items():
+            real = getattr(found, name)
+            row[name] = {"measured": real, "model": value, "ratio": value / real}
+        rows.append(row)
     return rows
 
 
@@ -155,10 +152,8 @@ def _found(out: Path, about: Mapping[str, Any], gateway_s: float) -> Measured:
     run_digest(out)
     digest_s = time.process_time() - began
     engine = about["engine"]
-    answers = 0
     with (out / "calls.jsonl").open("rb") as lines:
-        for line in lines:
-            answers += orjson.loads(line)["bytes"]
+        answers = sum(orjson.loads(line)["bytes"] for line in lines)
     return Measured(
         took_s=about["took_s"],
         player_s=engine["players_cpu_s"],
@@ -189,12 +184,10 @@ async def _run(folder: Path, out: str, size: Size, url: str) -> dict[str, Any]:
         *("--think-s", str(size.model_s), "--max-rounds", str(size.calls + 1)),
         *("--max-calls", str(size.calls + 1)),
     )
-    kept = _kept()
-    kept.pop("RAY_ADDRESS", None)
     process = await asyncio.create_subprocess_exec(
         *(*_FINBENCH, *words),
         cwd=folder,
-        env=kept,
+        env={name: value for name, value in _kept().items() if name != "RAY_ADDRESS"},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -246,12 +239,8 @@ def _processor_s(pid: int) -> float:
     return (int(of[11]) + int(of[12])) / _TICKS
 
 
-def _episode_bytes() -> float:
+async def _episode_bytes(episodes: int = 10_000) -> float:
     """Memory of an episode in flight: many that wait, in this process."""
-    return asyncio.run(_bytes_of(10_000))
-
-
-async def _bytes_of(episodes: int) -> float:
     from bench.agents import Episode, Turn
     from bench.engines.batch import Collector
     from bench.runs.driver import Driver, Owed, owed
@@ -282,23 +271,19 @@ async def _bytes_of(episodes: int) -> float:
         for one in owed(suite, episodes):
             yield one
 
-    before = _resident()
+    before = rss_bytes()
     collector = Collector(LabelledTasks)
     driver = Driver(suite, Waiting(), Nowhere(), collector, concurrency=episodes)
     playing = asyncio.create_task(driver.play(given(), most=episodes))
     await all_wait.wait()
-    taken = _resident() - before
+    taken = rss_bytes() - before
     playing.cancel()
     await asyncio.wait({playing})
     return taken / episodes
 
 
-def _head_call_s() -> float:
+async def _head_call_s(batches: int = 200) -> float:
     """Processor seconds of the head for a call: full batches are read and taken in."""
-    return asyncio.run(_call_s(batches=200))
-
-
-async def _call_s(batches: int) -> float:
     from bench.engines.batch import BATCH_BYTES, Batch
     from bench.runs.directory import RunDirectory
     from bench.runs.episode import begun
@@ -326,8 +311,3 @@ async def _call_s(batches: int) -> float:
                     await stream.written()
             took_s = time.process_time() - began
     return took_s / (batches * calls)
-
-
-def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

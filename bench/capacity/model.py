@@ -8,12 +8,11 @@ episode the head. A part that is too slow shows as waiting.
 
 import heapq
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from math import ceil
 
-from bench.capacity.costs import Cost, UnitCosts
+from bench.capacity.costs import UnitCosts
 from bench.engines.head import LINGER_EACH_S, LINGER_S
 
 SPARE = 1.1
@@ -87,10 +86,10 @@ def sized(workload: Workload, costs: UnitCosts, utilisation: float) -> Parts:
     per_s = workload.episodes / workload.within_s
     calls = workload.calls_per_episode
 
-    def processes(cost: Cost) -> int:
-        return max(1, ceil(per_s * cost.of(1, calls) / max(utilisation - cost.second, 0.01)))
-
-    players, gateways = processes(costs.player_s), processes(costs.gateway_s)
+    players, gateways = (
+        max(1, ceil(per_s * cost.of(1, calls) / max(utilisation - cost.second, 0.01)))
+        for cost in (costs.player_s, costs.gateway_s)
+    )
     in_flight = ceil(per_s * workload.thinking_s * SPARE)
     return Parts(players, gateways, max(in_flight, players))
 
@@ -126,29 +125,30 @@ def simulated(
     calls = workload.calls_per_episode / max(turns - 1, 1)
     share = _Share(costs, parts, turns, workload.calls_per_episode, cores)
     luck, numbers = random.Random(seed), count()  # noqa: S311 - simulation
-    waiting = iter(range(episodes))
     heap: list[tuple[float, int, int, float]] = []
 
-    def begin(now: float, slot: Iterator[int]) -> None:
-        if next(slot, None) is not None:
-            heapq.heappush(heap, (now + _think(luck, workload), next(numbers), turns, now))
+    def think(now: float, left: int, began: float) -> None:
+        """Let a turn of an episode wait for the model; `left` turns are to come, with this one."""
+        until = now + workload.model_s * luck.uniform(0.5, 1.5)
+        heapq.heappush(heap, (until, next(numbers), left, began))
 
-    for _ in range(min(slots, episodes)):
-        begin(0.0, waiting)
+    begun = min(slots, episodes)
+    for _ in range(begun):
+        think(0.0, turns, 0.0)
     spent = waited = now = 0.0
     while heap:
         now, _, left, began = heapq.heappop(heap)
         done = share.turn(now, calls if left > 1 else 0.0)
-        if left > 1:
-            waited += done - now
-            thought = done + _think(luck, workload)
-            heapq.heappush(heap, (thought, next(numbers), left - 1, began))
-            continue
-        done = share.end(done)
         waited += done - now
+        if left > 1:
+            think(done, left - 1, began)
+            continue
+        share.end(done)
         spent += done - began
         now = done
-        begin(done, waiting)
+        if begun < episodes:
+            begun += 1
+            think(done, turns, done)
     idle = {
         "players": costs.player_s.second,
         "gateways": costs.gateway_s.second,
@@ -185,10 +185,9 @@ class _Share:
             done = self._take("gateways", done, calls * self._gateway_call_s, each)
         return done
 
-    def end(self, now: float) -> float:
+    def end(self, now: float) -> None:
         """The end of an episode; nothing waits for the head, so its work is only counted."""
         self._take("head", now, self._head_s, 1.0 / self._parts.players)
-        return now
 
     def _take(self, part: str, now: float, cost_s: float, of_core: float) -> float:
         """When a part has done something that takes it so long. Its share is a part of a core."""
@@ -202,7 +201,3 @@ class _Share:
             self.used["machine"] += work
             done = max(done, machine)
         return done
-
-
-def _think(luck: random.Random, workload: Workload) -> float:
-    return workload.model_s * luck.uniform(0.5, 1.5)
