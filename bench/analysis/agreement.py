@@ -3,8 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import sqrt
-from statistics import median
+from statistics import correlation, fmean, median
 from typing import Any
 
 from bench.record import EpisodeRecord
@@ -37,18 +36,20 @@ def agreement(a: Scores, b: Scores) -> dict[str, dict[str, Any]]:
     result: dict[str, dict[str, Any]] = {}
     for name in [*a, *(name for name in b if name not in a)]:
         ours, theirs = a.get(name, {}), b.get(name, {})
-        common = sorted(ours.keys() & theirs.keys())
-        pairs = [(ours[episode], theirs[episode]) for episode in common]
+        pairs = [(ours[e], theirs[e]) for e in sorted(ours.keys() & theirs.keys())]
         n = len(pairs)
+        figures = {
+            "equal": fmean(x == y for x, y in pairs) if n else None,
+            "mean_a": fmean(x for x, _ in pairs) if n else None,
+            "mean_b": fmean(y for _, y in pairs) if n else None,
+            "kappa": weighted_kappa(pairs),
+            "rho": spearman(pairs),
+        }
         result[name] = {
             "episodes": n,
             "only_a": len(ours) - n,
             "only_b": len(theirs) - n,
-            "equal": _rounded(sum(x == y for x, y in pairs) / n) if n else None,
-            "mean_a": _rounded(sum(x for x, _ in pairs) / n) if n else None,
-            "mean_b": _rounded(sum(y for _, y in pairs) / n) if n else None,
-            "kappa": _rounded(weighted_kappa(pairs)),
-            "rho": _rounded(spearman(pairs)),
+            **{key: f if f is None else round(f, 6) for key, f in figures.items()},
         }
     return result
 
@@ -75,10 +76,7 @@ def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:
     ranks, where equal values share the mean of their ranks. None where one side has a single value.
     """
     xs, ys = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
-    middle = (len(pairs) + 1) / 2
-    covariance = sum((x - middle) * (y - middle) for x, y in zip(xs, ys, strict=True))
-    spread = sqrt(sum((x - middle) ** 2 for x in xs) * sum((y - middle) ** 2 for y in ys))
-    return max(-1.0, min(1.0, covariance / spread)) if spread else None
+    return correlation(xs, ys) if len({*xs}) > 1 and len({*ys}) > 1 else None
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -89,7 +87,3 @@ def _ranks(values: Sequence[float]) -> list[float]:
         rank[value] = before + (n + 1) / 2
         before += n
     return [rank[value] for value in values]
-
-
-def _rounded(figure: float | None) -> float | None:
-    return None if figure is None else round(figure, 6)

@@ -6,6 +6,7 @@ repeats pass.
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -44,7 +45,8 @@ SETTINGS = (*COMPARABLE, "concurrency", "starts_per_s", "python", "ended")
 @dataclass(slots=True)
 class Row:
     """The data of an episode that a comparison needs. `infrastructure`: only a quota, the gateway
-    or the model's endpoint made it fail.
+    or the model's endpoint made it fail. The `reason` is how it ended, and which calls of its last
+    round failed.
     """
 
     passed: bool
@@ -158,24 +160,25 @@ def _figures(
     """One measure: means, the difference with its interval, and for a test the four counts.
     `widest` is the range of the metric of its name, if there is one.
     """
-    found: dict[str, Any] = {"tasks": len(outcomes)}
-    for name, figure in (
-        ("a", lambda o: o[0]),
-        ("b", lambda o: o[1]),
-        ("difference", lambda o: o[1] - o[0]),
-    ):
-        found[name] = round(fmean(map(figure, outcomes)), 6) if outcomes else None
+    differences = [b - a for a, b in outcomes]
+    sides = {
+        "a": [a for a, _ in outcomes],
+        "b": [b for _, b in outcomes],
+        "difference": differences,
+    }
     most = 1.0 if measure.is_share else widest if widest is not None and isfinite(widest) else None
-    interval = mean_interval([b - a for a, b in outcomes], most)
-    found["interval"] = interval and [round(end, 6) for end in interval]
+    interval = mean_interval(differences, most)
+    found: dict[str, Any] = {
+        "tasks": len(outcomes),
+        **{name: round(fmean(of), 6) if of else None for name, of in sides.items()},
+        "interval": interval and [round(end, 6) for end in interval],
+    }
     if measure.test:
-        sides = [(a > 0.5, b > 0.5) for a, b in outcomes]
-        only_a, only_b = sides.count((True, False)), sides.count((False, True))
-        found |= {"both": sides.count((True, True)), "only_a": only_a, "only_b": only_b}
-        found |= {
-            "neither": sides.count((False, False)),
-            "p": mcnemar(only_a, only_b) if outcomes else None,
-        }
+        passed = Counter((a > 0.5, b > 0.5) for a, b in outcomes)
+        only_a, only_b = passed[True, False], passed[False, True]
+        found |= {"both": passed[True, True], "only_a": only_a, "only_b": only_b}
+        found |= {"neither": passed[False, False]}
+        found |= {"p": mcnemar(only_a, only_b) if outcomes else None}
     return found
 
 
@@ -222,22 +225,16 @@ def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
 
 
 def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
-    final = record.last_round
-    measured = measure_episode(suite, record)
+    final, measured = record.last_round, measure_episode(suite, record)
     rounds = final[0].step if final else 0
     took = (len(record.tool_calls), rounds, record.tokens, record.elapsed_ms / 1e3)
-    shared = (*took, record.cache_hit_rate)
     names = (measure.name for measure in SHARED_MEASURES)
-    figures = {**measured.figures, **dict(zip(names, shared, strict=True))}
+    shared = dict(zip(names, (*took, record.cache_hit_rate), strict=True))
+    failed = dict.fromkeys(call.code or "failed" for call in final if not call.ok)
+    why = ", ".join([record.ending, *(failed if record.tool_calls else ("no call",))])
+    figures = {**measured.figures, **shared}
     days = suite.series(record)
-    return Row(measured.passed, measured.infrastructure, figures, _why(record), days)
-
-
-def _why(record: EpisodeRecord) -> str:
-    """How an episode ended, and which calls of its last round failed."""
-    failed = dict.fromkeys(call.code or "failed" for call in record.last_round if not call.ok)
-    said = [record.ending, *failed] if record.tool_calls else [record.ending, "no call"]
-    return intern(", ".join(said))
+    return Row(measured.passed, measured.infrastructure, figures, intern(why), days)
 
 
 def _short(text: str) -> str:

@@ -8,7 +8,9 @@ it contributes: AkShare's own documentation, the bilingual glossary, the weights
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import truediv
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import orjson
@@ -77,8 +79,7 @@ def variants(catalog: Catalog) -> dict[str, Rank]:
 
 def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:
     """Recall at `CUTS` and milliseconds a query of a ranking."""
-    shares: dict[int, list[float]] = {cut: [] for cut in CUTS}
-    found: dict[int, int] = dict.fromkeys(CUTS, 0)
+    hits: dict[int, list[int]] = {cut: [] for cut in CUTS}
     latency_ms = Quantiles()
     rank(questions[0].text, 1)
     for question in questions:
@@ -86,14 +87,12 @@ def measure(rank: Rank, questions: Sequence[Question]) -> dict[str, Any]:
         ranked = [name for name, _ in rank(question.text, max(CUTS))]
         latency_ms.add((time.perf_counter() - started) * 1e3)
         for cut in CUTS:
-            hits = len(set(question.tools) & set(ranked[:cut]))
-            found[cut] += hits
-            shares[cut].append(hits / len(set(question.tools)))
-    labels = sum(len(set(question.tools)) for question in questions)
+            hits[cut].append(len({*question.tools}.intersection(ranked[:cut])))
+    labels = [len({*question.tools}) for question in questions]
     return {
         "questions": len(questions),
-        **{f"recall@{cut}": round(sum(shares[cut]) / len(questions), 4) for cut in CUTS},
-        **{f"micro_recall@{cut}": round(found[cut] / labels, 4) for cut in CUTS},
+        **{f"recall@{cut}": round(fmean(map(truediv, hits[cut], labels)), 4) for cut in CUTS},
+        **{f"micro_recall@{cut}": round(sum(hits[cut]) / sum(labels), 4) for cut in CUTS},
         "latency_ms": latency_ms.result(),
     }
 

@@ -114,10 +114,8 @@ async def score_records(
         in_work.popleft()
         if run is None:
             metrics.add(record)
-        else:
-            await _put(record, record.episode, run.episodes)
-        if out is not None:
-            await _put(record, record.episode, out)
+        await _put(record, record.episode, run and run.episodes)
+        await _put(record, record.episode, out)
         if items is not None:
             await _put(suite.item(record), record.episode, items)
 
@@ -126,8 +124,7 @@ async def score_records(
             if isinstance(record, CallRecord):
                 if run is None:
                     metrics.add(record)
-                else:
-                    await _put(record, record.call_id, run.calls)
+                await _put(record, record.call_id, run and run.calls)
                 if number % CALLS_AT_ONCE == 0:
                     await asyncio.sleep(0)
                 continue
@@ -145,7 +142,9 @@ async def score_records(
     return metrics
 
 
-async def _put(line: Any, name: str, out: JsonLines) -> None:
+async def _put(line: Any, name: str, out: JsonLines | None) -> None:
+    if out is None:
+        return
     try:
         out.put(line)
     except TypeError as error:  # a record from elsewhere may hold what can't be written here
