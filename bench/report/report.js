@@ -21,7 +21,7 @@
   const OUTCOMES = {
     passed: (episode) => episode.passed,
     "not passed": (episode) => !episode.passed,
-    "no call": (episode) => episode.calls.length === 0,
+    "no call": (episode) => episode.tool_calls.length === 0,
     infrastructure: (episode) => episode.infrastructure,
   };
 
@@ -37,12 +37,13 @@
   const words = new WeakMap();
   function wordsOf(episode) {
     if (!words.has(episode)) {
-      const { episode: name, category, dataset, question, gold, answer, error } = episode;
-      const called = episode.calls.flatMap(({ tool, code, arguments: given, output }) => [
-        ...[tool, code, given, output],
+      const { episode: name, category, question, error, ...of } = episode;
+      const called = episode.tool_calls.flatMap((one) => [
+        ...[one.tool_name, one.code, one.parameters, one.output],
       ]);
-      const all = [name, category, dataset, question, gold, answer, error, ...called];
-      words.set(episode, [...all, ...episode.responses].join("\n").toLowerCase());
+      const texts = [of.source_dataset, of.ground_truth, of.execution_result];
+      const all = [name, category, question, error, ...texts, ...called];
+      words.set(episode, [...all, ...episode.response].join("\n").toLowerCase());
     }
     return words.get(episode);
   }
@@ -73,7 +74,7 @@
   }
 
   function row(episode) {
-    const outcome = episode.passed ? "passed" : episode.calls.length ? "failed" : "no call";
+    const outcome = episode.passed ? "passed" : episode.tool_calls.length ? "failed" : "no call";
     const kind = episode.passed ? "mark good" : "mark bad";
     const where = `${episode.episode} · ${episode.category}`;
     const made = el(
@@ -92,34 +93,37 @@
   }
 
   function inside(episode) {
-    const { judgement } = episode;
-    const called = new Set(episode.calls.map(({ tool }) => tool));
-    const steps = [...new Set(episode.calls.map(({ step }) => step))];
+    const { judgement, labelled_tools: labelled } = episode;
+    const asked = [...episode.model_calls, ...(judgement?.model_calls ?? [])];
+    // A run that offers no tools has the labelled ones in their place.
+    const isOffered = episode.candidate_tools.join() !== labelled.join();
+    const called = new Set(episode.tool_calls.map((one) => one.tool_name));
+    const steps = [...new Set(episode.tool_calls.map(({ step }) => step))];
     return el(
       "div",
       { class: "inside" },
       list([
-        ["Answer", episode.answer || "none"],
-        ["Gold answer", episode.gold || "none"],
+        ["Answer", episode.execution_result || "none"],
+        ["Gold answer", episode.ground_truth || "none"],
         ["Ending", episode.ending + (episode.error ? `: ${episode.error}` : "")],
         ["Failed through", episode.infrastructure && "nobody but a quota, the gateway or the model"],
-        ["Took", duration(episode.ms / 1000)],
+        ["Took", duration(episode.elapsed_ms / 1000)],
         ["Judgement", judgement && judged(judgement)],
-        ["Labelled, ✓ called", tags(episode.labelled, called)],
-        ["Offered, ✓ called", tags(episode.candidates, called)],
+        ["Labelled, ✓ called", tags(labelled, called)],
+        ["Offered, ✓ called", tags(isOffered ? episode.candidate_tools : [], called)],
       ]),
       ...steps.map((step) =>
         el(
           "div",
           {},
           el("h3", {}, `Round ${step}`),
-          ...episode.calls.filter((one) => one.step === step).map(call),
+          ...episode.tool_calls.filter((one) => one.step === step).map(call),
         ),
       ),
-      ...episode.responses.map((text, n) =>
+      ...episode.response.map((text, n) =>
         el("div", {}, el("h3", {}, `Response ${n + 1}`), el("pre", {}, text)),
       ),
-      ...(episode.requests.length ? [requests(episode.requests)] : []),
+      ...(asked.length ? [requests(asked)] : []),
     );
   }
 
@@ -156,14 +160,14 @@
       ? el("span", { class: "mark good" }, made.source || "answered")
       : el("span", { class: "mark bad" }, `${made.code || "failed"} · ${made.fault || "unknown"}`);
     const parts = [
-      ["arguments", made.arguments],
+      ["arguments", made.parameters],
       [made.ok ? "output" : "error", made.output],
       ["what the agent read of it", made.observed],
     ].filter(([, text]) => text !== null);
     return el(
       "div",
       { class: "call" },
-      el("p", {}, el("b", { class: "mono" }, made.tool), outcome, duration(made.ms / 1000)),
+      el("p", {}, el("b", { class: "mono" }, made.tool_name), outcome, duration(made.elapsed_ms / 1000)),
       ...parts.flatMap(([name, text]) => [el("h4", {}, name), pre(text)]),
     );
   }
@@ -177,7 +181,8 @@
   function requests(made) {
     const heads = ["before round", "purpose", "model", "input", "cached", "output", "took", "end"];
     const rows = made.map((one) => [
-      ...[one.step, one.purpose, one.model, one.input, one.cached, one.output, duration(one.ms / 1000)],
+      ...[one.step, one.purpose, one.model, one.input_tokens, one.cached_tokens],
+      ...[one.output_tokens, duration(one.elapsed_ms / 1000)],
       one.error || one.finish || "",
     ]);
     const table = el(

@@ -5,17 +5,12 @@ Their JSON is safe inside a script element of HTML: it can neither end the eleme
 comment. Long texts are cut and marked as cut.
 """
 
+from dataclasses import is_dataclass
 from typing import Any
 
 import orjson
 
-from bench.record import (
-    EpisodeRecord,
-    FailedJudgement,
-    ModelCallRecord,
-    ToolCallRecord,
-    storable,
-)
+from bench.record import OPTIONAL, EpisodeRecord, storable
 from manifests.common.terminal import plain
 
 TEXT_CHARS = 4_000
@@ -23,6 +18,12 @@ TEXT_CHARS = 4_000
 
 LINE_CHARS = 80
 """JSON up to this length is written on one line."""
+
+_NOT_SHOWN = {
+    *("id", "repeat", "setting", "started_at", "at", "call_id", "difficulty"),
+    *("labelled_arguments", *OPTIONAL),
+}
+"""Fields of records that a page does not have."""
 
 _HARMFUL = {
     "<": "\\u003c",
@@ -47,7 +48,7 @@ class Trajectories:
         kept = self._passed if passed else self._failed
         room = self.limit - len(self._failed) - (len(self._passed) if passed else 0)
         if room > 0:
-            kept.append(_shown(episode, passed, infrastructure))
+            kept.append(_shown(episode) | {"passed": passed, "infrastructure": infrastructure})
             del self._passed[max(self.limit - len(self._failed), 0) :]
 
     def __len__(self) -> int:
@@ -66,77 +67,18 @@ def script_safe(value: object) -> str:
     return text
 
 
-def _shown(episode: EpisodeRecord, passed: bool, infrastructure: bool) -> dict[str, Any]:
-    judged = episode.judgement
+def _shown(value: Any) -> Any:
+    """A record, or a part of one, as plain data with texts for readers."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return [_shown(part) for part in value]
+    if not is_dataclass(value):
+        return value
     return {
-        "episode": _text(episode.episode),
-        "category": _text(episode.category),
-        "dataset": _text(episode.source_dataset),
-        "question": _text(episode.question),
-        "gold": _text(episode.ground_truth),
-        "answer": _text(episode.execution_result),
-        "ending": _text(episode.ending),
-        "error": episode.error and _text(episode.error),
-        "passed": passed,
-        "infrastructure": infrastructure,
-        "ms": episode.elapsed_ms,
-        "candidates": []  # a run that offers no tools has the labelled ones here again
-        if episode.candidate_tools == episode.labelled_tools
-        else [_text(name) for name in episode.candidate_tools],
-        "labelled": [_text(name) for name in episode.labelled_tools],
-        "responses": [_text(text) for text in episode.response],
-        "calls": [_call(call) for call in episode.tool_calls],
-        "requests": [
-            _request(request)
-            for request in (*episode.model_calls, *(judged.model_calls if judged else ()))
-        ],
-        "judgement": judged
-        and {
-            "judge": _text(judged.judge),
-            "kind": _text(judged.kind),
-            "scores": judged.scores,
-            "invalid": judged.invalid,
-            "error": _text(judged.error) if isinstance(judged, FailedJudgement) else None,
-            "tools": [
-                {
-                    "tool": _text(verdict.tool),
-                    "timeliness": verdict.timeliness,
-                    "intent": verdict.intent,
-                    "domain": verdict.domain,
-                }
-                for verdict in judged.tools
-            ],
-        },
-    }
-
-
-def _call(call: ToolCallRecord) -> dict[str, Any]:
-    return {
-        "step": call.step,
-        "tool": _text(call.tool_name),
-        "arguments": _json(call.parameters),
-        "output": _json(call.output),
-        "observed": call.observed and _text(call.observed),
-        "ok": call.ok,
-        "code": call.code and _text(call.code),
-        "fault": call.fault and _text(call.fault),
-        "source": call.source and _text(call.source),
-        "ms": call.elapsed_ms,
-    }
-
-
-def _request(request: ModelCallRecord) -> dict[str, Any]:
-    return {
-        "step": request.step,
-        "purpose": _text(request.purpose),
-        "model": _text(request.model),
-        "input": request.input_tokens,
-        "cached": request.cached_tokens,
-        "output": request.output_tokens,
-        "attempts": request.attempts,
-        "ms": request.elapsed_ms,
-        "finish": request.finish and _text(request.finish),
-        "error": request.error and _text(request.error),
+        name: _json(part) if name in ("parameters", "output") else _shown(part)
+        for name, part in vars(value).items()
+        if name not in _NOT_SHOWN
     }
 
 

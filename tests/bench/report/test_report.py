@@ -227,7 +227,7 @@ def test_the_page_holds_nothing_foreign_and_its_policy_allows_nothing_else(page:
     shown = json.loads(contents[DATA])
     assert shown[0]["episode"] == "task_0.0"
     (evil,) = [found for found in shown if found["episode"] == "task_77.0"]
-    seen = (evil["question"], evil["calls"][1]["output"], evil["ending"])
+    seen = (evil["question"], evil["tool_calls"][1]["output"], evil["ending"])
     assert seen == (plain(EVIL),) * 3
     assert not re.search(
         r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", page
