@@ -111,7 +111,7 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     from manifests import Catalog
 
     catalog = Catalog.load()
-    findings = [_python(), _packages(), _akshare(catalog)]
+    findings = [*_packages(), _akshare(catalog)]
     try:
         settings = GatewaySettings.read(upstream=upstream)
         findings.append(_settings(settings, catalog))
@@ -120,7 +120,7 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     else:
         findings += [
             _keys(settings, catalog),
-            *_clients(settings),
+            _clients(settings),
             *await _redis(settings),
             _cache(settings),
             _quota(settings),
@@ -135,29 +135,26 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 
-def _python() -> Finding:
+def _packages() -> Iterator[Finding]:
     import platform
-
-    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    return Finding("python", "ok", found)
-
-
-def _packages() -> Finding:
     from importlib.metadata import PackageNotFoundError, requires, version
 
-    found, missing = [f"finport {version('finport')}"], []
+    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    yield Finding("python", "ok", found)
+    versions, missing = [f"finport {version('finport')}"], []
     for requirement in requires("finport") or ():
         name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
         if ";" in requirement:  # only for an extra, or for another version of Python
             continue
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
     if missing:
         text = f"not installed: {', '.join(missing)}"
-        return Finding("packages", "fail", text, "pip install finport")
-    return Finding("packages", "ok", ", ".join(found))
+        yield Finding("packages", "fail", text, "pip install finport")
+    else:
+        yield Finding("packages", "ok", ", ".join(versions))
 
 
 def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
@@ -168,8 +165,7 @@ def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
     plans_of(settings, catalog)
     given = sorted(name for name in os.environ if name.upper().startswith(PREFIX))
     found = f"{settings_file() or 'no finport.toml here'}; environment: "
-    found += ", ".join(given) or f"no {PREFIX}*"
-    return Finding("settings", "ok", found)
+    return Finding("settings", "ok", found + (", ".join(given) or f"no {PREFIX}*"))
 
 
 def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
@@ -178,14 +174,14 @@ def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
     if settings.upstream == "simulated" or settings.mode == "offline":
         return Finding("RapidAPI keys", "ok", "none is needed: nothing real is asked")
     keys = [Key.of(secret).id for secret in settings.secrets]
-    if not keys:
-        tools = len(catalog.select(source="rapidapi"))
-        text = f"no key: the {tools} RapidAPI tools will answer not_configured"
-        return Finding("RapidAPI keys", "warn", text, f"set {PREFIX}RAPIDAPI_KEYS")
-    return Finding("RapidAPI keys", "ok", f"{len(keys)}, by fingerprint: {', '.join(keys)}")
+    if keys:
+        return Finding("RapidAPI keys", "ok", f"{len(keys)}, by fingerprint: {', '.join(keys)}")
+    tools = len(catalog.select(source="rapidapi"))
+    text = f"no key: the {tools} RapidAPI tools will answer not_configured"
+    return Finding("RapidAPI keys", "warn", text, f"set {PREFIX}RAPIDAPI_KEYS")
 
 
-def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
+def _clients(settings: "GatewaySettings") -> Finding:
     from gateway.access.keys import read, settings_entries
     from gateway.settings import SettingsError
 
@@ -194,28 +190,26 @@ def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
         entries = [*settings_entries(settings), *read(path)]
         mode = path.stat().st_mode & 0o777 if path.exists() else None
     except (SettingsError, OSError) as error:
-        yield Finding(check, "fail", str(error), f"repair the file, or see {PREFIX}API_KEYS")
-        return
-    valid = sum(entry.revoked_at is None for entry in entries)
+        return Finding(check, "fail", str(error), f"repair the file, or see {PREFIX}API_KEYS")
     if not entries:
         found = f"none, and no {path}: only this machine can be served, and anyone on it may call"
     else:
+        valid = sum(entry.revoked_at is None for entry in entries)
         found = f"{valid} of {len(entries)} are valid; {path}"
         found += " is not there" if mode is None else f" has mode {mode:04o}"
-    if mode is not None and mode & 0o022:
-        yield Finding(check, "fail", found, f"others may write it: chmod 600 {path}")
-    elif mode is not None and mode & 0o044:
-        yield Finding(check, "warn", found, f"others may read it: chmod 600 {path}")
-    else:
-        yield Finding(check, "ok", found)
+    if (mode or 0) & 0o022:
+        return Finding(check, "fail", found, f"others may write it: chmod 600 {path}")
+    if (mode or 0) & 0o044:
+        return Finding(check, "warn", found, f"others may read it: chmod 600 {path}")
+    return Finding(check, "ok", found)
 
 
-async def _redis(settings: "GatewaySettings") -> list[Finding]:
+async def _redis(settings: "GatewaySettings") -> Iterable[Finding]:
     """Whether the Redis that gateways share can be used; nothing is written to it."""
     from gateway.sharing.store import SharedStore, StoreError
 
     if settings.redis_url is None:
-        return []
+        return ()
     url = settings.redis_url.get_secret_value()
     advice = f"see {PREFIX}REDIS_URL, and Redis's log; without it gateways share nothing"
     async with SharedStore.open(url, settings.redis_prefix, beats=False) as store:
@@ -224,38 +218,37 @@ async def _redis(settings: "GatewaySettings") -> list[Finding]:
             gateways = await store.ask("ZCARD", store.key("gateways"))
         except StoreError as error:
             found = store.trouble or f"Redis at {store.address}: {error}"
-            return [Finding("Redis", "fail", found, advice)]
+            return (Finding("Redis", "fail", found, advice),)
     version, policy = facts["redis_version"], facts["maxmemory_policy"]
     found = f"{store.address}: version {version}, {gateways} gateways, policy {policy}"
     if facts.get("role") != "master":
-        return [Finding("Redis", "fail", f"{found}; it is read-only", "name its primary")]
+        return (Finding("Redis", "fail", f"{found}; it is read-only", "name its primary"),)
     if int(version.partition(".")[0]) < LEAST_REDIS:
-        return [Finding("Redis", "fail", found, f"version {LEAST_REDIS} or newer is needed")]
+        return (Finding("Redis", "fail", found, f"version {LEAST_REDIS} or newer is needed"),)
     if policy != "noeviction":
-        return [Finding("Redis", "warn", found, "set its maxmemory-policy to noeviction")]
-    return [Finding("Redis", "ok", found)]
+        return (Finding("Redis", "warn", found, "set its maxmemory-policy to noeviction"),)
+    return (Finding("Redis", "ok", found),)
 
 
 def _cache(settings: "GatewaySettings") -> Finding:
     import shutil
     from tempfile import TemporaryFile
 
-    folder = settings.cache_dir.absolute()
+    folder, check = settings.cache_dir.absolute(), "cache folder"
     advice = f"set {PREFIX}CACHE_DIR to a folder that can be written"
     try:
         nearest = next(path for path in (folder, *folder.parents) if path.exists())
         if nearest == folder:
-            with TemporaryFile(dir=folder):
-                pass
+            TemporaryFile(dir=folder).close()
         elif not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
             raise PermissionError(0, "it can't be made")
         free = shutil.disk_usage(nearest).free
     except OSError as error:
-        return Finding("cache folder", "fail", f"{folder}: {error.strerror}", advice)
+        return Finding(check, "fail", f"{folder}: {error.strerror}", advice)
     found = f"{folder}, {'' if nearest == folder else 'not yet made, '}{free / 2**30:.1f} GiB free"
     if free < LEAST_FREE:
-        return Finding("cache folder", "warn", found, f"make room, or {advice}")
-    return Finding("cache folder", "ok", found)
+        return Finding(check, "warn", found, f"make room, or {advice}")
+    return Finding(check, "ok", found)
 
 
 def _quota(settings: "GatewaySettings") -> Finding:
@@ -263,18 +256,16 @@ def _quota(settings: "GatewaySettings") -> Finding:
 
     from gateway.upstreams.quota import standings
 
-    path = settings.ledger_path
+    path, check = settings.ledger_path, "quota ledger"
     try:
-        used = [standing for standing in standings(path, (), {}, time.time()) if standing.used]
+        used = sum(s.used > 0 for s in standings(path, (), {}, time.time()))
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(0, f"the quota ledger {path} can't be written")
     except OSError as error:
-        text = error.strerror or str(error)
         advice = "move it aside; what was counted in it is then forgotten"
-        return Finding("quota ledger", "fail", text, advice)
-    if not path.exists():
-        return Finding("quota ledger", "ok", f"{path}: not yet made")
-    return Finding("quota ledger", "ok", f"{path}: {len(used)} accounts in use")
+        return Finding(check, "fail", error.strerror or str(error), advice)
+    held = f"{used} accounts in use" if path.exists() else "not yet made"
+    return Finding(check, "ok", f"{path}: {held}")
 
 
 def _snapshot(settings: "GatewaySettings") -> Iterator[Finding]:
@@ -301,13 +292,12 @@ def _files(settings: "GatewaySettings") -> Finding:
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = settings.max_connections + SPARE_FILES
-    if most == resource.RLIM_INFINITY:
-        return Finding("open files", "ok", "no limit")
-    if most < needed:
-        advice = f"raise the limit (ulimit -Hn {needed}) or lower {PREFIX}MAX_CONNECTIONS"
-        text = f"at most {most}, for {settings.max_connections} connections {needed} may be needed"
-        return Finding("open files", "warn", text, advice)
-    return Finding("open files", "ok", f"at most {most}")
+    if most == resource.RLIM_INFINITY or most >= needed:
+        found = "no limit" if most == resource.RLIM_INFINITY else f"at most {most}"
+        return Finding("open files", "ok", found)
+    advice = f"raise the limit (ulimit -Hn {needed}) or lower {PREFIX}MAX_CONNECTIONS"
+    text = f"at most {most}, for {settings.max_connections} connections {needed} may be needed"
+    return Finding("open files", "warn", text, advice)
 
 
 def _akshare(catalog: "Catalog") -> Finding:
@@ -320,13 +310,12 @@ def _akshare(catalog: "Catalog") -> Finding:
         tools = len(catalog.select(source="akshare"))
         text = f"not installed: the {tools} AkShare tools will answer not_configured"
         return Finding("AkShare", "warn", text, "pip install 'finport[akshare]'")
-    by_kind = defaultdict(list)
+    by_kind: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for difference in differences(catalog, functions):
         if difference.kind != "not_in_catalogue":
-            by_kind[difference.kind].append(difference.tool)
+            by_kind[difference.kind][difference.tool] = None
     found = f"AkShare {release}, {len(functions)} functions"
-    for kind, tools_ in by_kind.items():
-        found += f"; {kind}: {', '.join(dict.fromkeys(tools_))}"
+    found += "".join(f"; {kind}: {', '.join(of)}" for kind, of in by_kind.items())
     if by_kind.keys() - {"new_parameter", "returned"}:  # these two break no call
         return Finding("AkShare", "warn", found, "finport manifests sync akshare says more")
     return Finding("AkShare", "ok", found)

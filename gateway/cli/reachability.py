@@ -45,19 +45,18 @@ async def troubles(origins: Iterable[Origin], timeout_s: float) -> list[str | No
 
 async def trouble(origin: Origin, timeout_s: float) -> str | None:
     """Return why no connection, with TLS if used, can be made; None if one can."""
-    reason = await _in_time(origin.host, origin.port, origin.tls is not False, timeout_s)
-    if origin.tls is not None or reason in (None, NO_ADDRESS):
-        return reason
-    plain = await _in_time(origin.host, PLAIN_PORT, False, timeout_s)
-    return None if plain is None else reason
-
-
-async def _in_time(host: str, port: int, tls: bool, timeout_s: float) -> str | None:
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await in_daemon(_connect, host, port, tls, timeout_s)
-    except TimeoutError:
-        return f"no answer within {timeout_s:g} s"
+    first = None
+    plain = [(PLAIN_PORT, False)] if origin.tls is None else []
+    for port, tls in ((origin.port, origin.tls is not False), *plain):
+        try:
+            async with asyncio.timeout(timeout_s):
+                reason = await in_daemon(_connect, origin.host, port, tls, timeout_s)
+        except TimeoutError:
+            reason = f"no answer within {timeout_s:g} s"
+        if reason in (None, NO_ADDRESS):
+            return reason
+        first = first or reason
+    return first
 
 
 def _connect(host: str, port: int, tls: bool, timeout_s: float) -> str | None:
