@@ -101,8 +101,8 @@ class _Token:
     text: str
     place: int
 
-    def is_word(self, *words: str) -> bool:
-        return self.kind == "word" and self.text.lower() in words
+    def is_word(self, word: str) -> bool:
+        return self.kind == "word" and self.text.lower() == word
 
 
 class _Parser:
@@ -138,9 +138,9 @@ class _Parser:
         if self._taken("not"):
             test = self._factor(depth + 1)
             return lambda row: not test(row)
-        if self._taken_mark("("):
+        if self._taken("("):
             test = self.filter(depth + 1)
-            self._mark(")")
+            self._expect(")")
             return test
         return self._comparison()
 
@@ -199,12 +199,12 @@ class _Parser:
         raise _unexpected(token, "a value (a number, a date, a word, or a text in quotes)")
 
     def _values(self) -> Iterator[Value]:
-        self._mark("(")
+        self._expect("(")
         yield self._value()
         for _ in range(COMPARISONS):
-            if self._taken_mark(")"):
+            if self._taken(")"):
                 return
-            if not self._taken_mark(","):
+            if not self._taken(","):
                 raise _unexpected(self._tokens[self._next], "`,` or `)`", _IN_QUOTES)
             yield self._value()
         raise FilterError(f"where has at most {COMPARISONS} values after `in`")
@@ -214,19 +214,15 @@ class _Parser:
         self._next += token.kind != "end"
         return token
 
-    def _taken(self, word: str) -> bool:
-        is_there = self._tokens[self._next].is_word(word)
-        self._next += is_there
-        return is_there
-
-    def _taken_mark(self, mark: str) -> bool:
+    def _taken(self, said: str) -> bool:
+        """Take the next token if it is this word, in any case, or this mark."""
         token = self._tokens[self._next]
-        is_there = token.kind == "mark" and token.text == mark
+        is_there = token.kind in ("word", "mark") and token.text.lower() == said
         self._next += is_there
         return is_there
 
-    def _mark(self, mark: str) -> None:
-        if not self._taken_mark(mark):
+    def _expect(self, mark: str) -> None:
+        if not self._taken(mark):
             raise _unexpected(self._tokens[self._next], f"`{mark}`")
 
 

@@ -133,24 +133,21 @@ def _filtered(
     where: str,
 ) -> Page | CallError:
     """Read every row, a piece of the table at a time, and keep the lines of the page."""
+    there, matched = entry.columns or (), 0
+    names = tuple(dict.fromkeys(columns or there))
+    lines = deque[bytes](maxlen=min(-offset, entry.rows or 0) if offset < 0 else limit)
     try:
         row_filter = RowFilter.of(where)
-    except FilterError as error:
-        return CallError(ErrorCode.INVALID_ARGUMENTS, str(error))
-    there = entry.columns or ()
-    names = tuple(dict.fromkeys(columns or there))
-    if (unknown := _first_unknown((*names, *row_filter.columns), there)) is not None:
-        return unknown
-    matched, lines = 0, deque[bytes](maxlen=min(-offset, entry.rows or 0) if offset < 0 else limit)
-    for piece in entry.pieces():
-        rows = orjson.loads(piece)
-        row_filter.see(rows)
-        for row, line in zip(rows, piece[1:-1].split(b",\n"), strict=False):
-            if row_filter.passes(row):
-                matched += 1
-                if offset < 0 or offset < matched <= offset + limit:
-                    lines.append(line)
-    try:
+        if (unknown := _first_unknown((*names, *row_filter.columns), there)) is not None:
+            return unknown
+        for piece in entry.pieces():
+            rows = orjson.loads(piece)
+            row_filter.see(rows)
+            for row, line in zip(rows, piece[1:-1].split(b",\n"), strict=False):
+                if row_filter.passes(row):
+                    matched += 1
+                    if offset < 0 or offset < matched <= offset + limit:
+                        lines.append(line)
         row_filter.end()
     except FilterError as error:
         return CallError(ErrorCode.INVALID_ARGUMENTS, str(error))
@@ -162,9 +159,17 @@ def _filtered(
 
 
 def _first_unknown(names: Sequence[str], there: Sequence[str]) -> CallError | None:
+    """The error for the first name of no column, with the nearest names of columns."""
     known = {*there}
     unknown = next((name for name in names if name not in known), None)
-    return None if unknown is None else _unknown(unknown, there)
+    if unknown is None:
+        return None
+    said, named = printable(unknown), [*there[:NAMED]]
+    near = [*dict.fromkeys((*_meant(said, named), *nearest(said, named, NEAREST)))][:NEAREST]
+    end = hint(near) if near else f"; its columns are {_listed(there)}"
+    text = f"the table has no column {said!r}{end}"
+    details = {"nearest": near, "allowed": named}
+    return CallError(ErrorCode.INVALID_ARGUMENTS, text, details=details)
 
 
 def _meant(name: str, columns: Sequence[str]) -> list[str]:
@@ -177,12 +182,3 @@ def _listed(columns: Sequence[str]) -> str:
     """The first columns by name, and how many more there are."""
     shown = ", ".join(printable(name, LISTED_CHARS) for name in columns[:LISTED])
     return shown if len(columns) <= LISTED else f"{shown} and {len(columns) - LISTED} more"
-
-
-def _unknown(name: str, there: Sequence[str]) -> CallError:
-    said, named = printable(name), [*there[:NAMED]]
-    near = [*dict.fromkeys((*_meant(said, named), *nearest(said, named, NEAREST)))][:NEAREST]
-    end = hint(near) if near else f"; its columns are {_listed(there)}"
-    text = f"the table has no column {said!r}{end}"
-    details = {"nearest": near, "allowed": named}
-    return CallError(ErrorCode.INVALID_ARGUMENTS, text, details=details)
