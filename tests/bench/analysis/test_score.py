@@ -227,16 +227,11 @@ def test_a_run_that_says_nothing_of_itself_is_scored(run_dir: Path) -> None:
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     """A run that a model judged, with one score of 0.5 an episode."""
-    folder = tmp_path / "run"
-    folder.mkdir()
     trace = Path(wrote("trace.jsonl", TRACE))
     judgement = Judgement("llm:m", "free_text", [0.5])
     records = [replace(traced.record, judgement=judgement) for traced in read_trace(trace)]
-    (folder / "episodes.jsonl").write_bytes(b"".join(orjson.dumps(r) + b"\n" for r in records))
-    (folder / "calls.jsonl").touch()
-    about = {"suite": "made", "digest": run_digest(folder), "snapshot": None, "judge": "llm:m"}
-    (folder / "run.json").write_text(json.dumps(about))
-    return folder
+    digest = run_digest(write_run(tmp_path / "digested", records))
+    return write_run(tmp_path / "run", records, suite="made", digest=digest, judge="llm:m")
 
 
 def test_a_run_counts_as_it_was_judged_unless_asked(run_dir: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from bench.record import (
 )
 from gateway import CallRecord
 from tests.support.commands import finbench_in
+from tests.support.runs import write_run
 
 AT = 1_700_000_000.123
 HOSTILE = ["../../escaped", "/etc/x", "a/b", "..", "", "nul\0", "x" * 300, "日本.0", "a.0~", "-rf"]
@@ -48,14 +49,8 @@ def made(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, records: list[EpisodeRecord], **more: Any) -> Path:
-    folder.mkdir()
-    about = {"agent": "llm", "model": "m", "suite": "s", "temperature": 0.5, "finport": "1"}
-    about |= {"digest": "d", "started_at": AT, **more}
-    (folder / "run.json").write_text(json.dumps(about))
-    (folder / "calls.jsonl").touch()
-    text = "".join(f"{json.dumps(asdict(record))}\n" for record in records)
-    (folder / "episodes.jsonl").write_text(text)
-    return folder
+    about = {"model": "m", "suite": "s", "temperature": 0.5, "finport": "1", "digest": "d"}
+    return write_run(folder, records, **{**about, "started_at": AT, **more})
 
 
 def episode(name: str, **more: Any) -> EpisodeRecord:
@@ -167,18 +162,13 @@ def test_parquet_has_a_column_for_every_field(made: Path, tmp_path: Path) -> Non
 
     assert calls.names == names(CallRecord)
     assert told.names == names(EpisodeRecord)
-    struct = {n: [f.name for f in told.field(n).type.value_type] for n in ("tool_calls",)}
-    assert struct["tool_calls"] == names(ToolCallRecord)
+    assert [f.name for f in told.field("tool_calls").type.value_type] == names(ToolCallRecord)
     assert [f.name for f in told.field("model_calls").type.value_type] == names(ModelCallRecord)
     assert [f.name for f in told.field("judgement").type] == names(Judgement)
     assert str(calls.field("at").type) == "timestamp[ms, tz=UTC]"
     first, *_, untimed = parquet.read_table(out / "episodes.parquet").to_pylist()
-    assert first["judgement"]["tools"][0] == {
-        "tool": "a",
-        "timeliness": True,
-        "intent": None,
-        "domain": False,
-    }
+    verdict = {"tool": "a", "timeliness": True, "intent": None, "domain": False}
+    assert first["judgement"]["tools"][0] == verdict
     assert [r["purpose"] for r in first["model_calls"]][2:4] == ["reduce", "act"]
     assert first["tool_calls"][1]["output"] == '{"error":"boom"}'
     assert untimed["tool_calls"][0]["at"] is None
@@ -283,7 +273,7 @@ def test_openinference_has_spans_of_models_and_evaluations(made: Path, tmp_path:
     names = ("prompt", "completion", "total", "prompt_details.cache_read")
     assert [final[f"llm.token_count.{name}"] for name in names] == [10, 5, 15, 4]
     assert (final["llm.model_name"], final["llm.finish_reason"]) == ("m", "stop")
-    assert json.loads(final["llm.invocation_parameters"]) == {"temperature": 0.5}
+    assert json.loads(final["llm.invocation_parameters"]) == {"temperature": 0.5, "seed": 0}
     assert attributes(answered[8])["finport.observed"] == "short"
     root = attributes(answered[0])
     assert (root["evaluations.0.evaluation.name"], root["evaluations.0.evaluation.score"]) == (
