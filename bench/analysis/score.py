@@ -114,7 +114,7 @@ async def score_records(
         in_work.popleft()
         if run is None:
             metrics.add(record)
-        await _put(record, record.episode, run and run.episodes)
+        await _put(record, record.episode, None if run is None else run.episodes)
         await _put(record, record.episode, out)
         if items is not None:
             await _put(suite.item(record), record.episode, items)
@@ -124,7 +124,7 @@ async def score_records(
             if isinstance(record, CallRecord):
                 if run is None:
                     metrics.add(record)
-                await _put(record, record.call_id, run and run.calls)
+                await _put(record, record.call_id, None if run is None else run.calls)
                 if number % CALLS_AT_ONCE == 0:
                     await asyncio.sleep(0)
                 continue

@@ -267,9 +267,10 @@ def wrong_usage(*kinds: type[Exception]) -> Iterator[None]:
     """Turn an invalid selection of tools, and exceptions of these kinds, into a usage error."""
     from manifests import SelectionError
 
+    wrong: tuple[type[Exception], ...] = (SelectionError, *kinds)
     try:
         yield
-    except (SelectionError, *kinds) as error:
+    except wrong as error:
         raise click.UsageError(str(error)) from error
 
 

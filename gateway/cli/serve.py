@@ -38,7 +38,7 @@ class _Worker(NamedTuple):
     """What a supervisor gives to a worker: the listening socket, its number and a folder."""
 
     listening: int
-    index: int
+    number: int
     folder: str
 
 
@@ -58,7 +58,7 @@ class _Given:
         """Each process has its own trace file and appends to that of its predecessor."""
         if self.trace is None or self.worker is None:
             return self.trace
-        return self.trace.with_stem(f"{self.trace.stem}.{self.worker.index}")
+        return self.trace.with_stem(f"{self.trace.stem}.{self.worker.number}")
 
 
 @click.command()
@@ -120,7 +120,7 @@ def serve(
         raise click.UsageError("one process records a snapshot: --mode record has no --workers")
     if workers > 1 and of is None:
         _supervise(given, read)
-    share = read.share(workers, of.index, Path(of.folder)) if of else read
+    share = read.share(workers, of.number, Path(of.folder)) if of else read
     try:
         run(lambda: _serve(given, share))
     except LackError as error:
@@ -170,7 +170,7 @@ async def _serve(given: _Given, settings: "GatewaySettings") -> int:
     raise_file_limit()
     stop, of, listening, worker = asyncio.Event(), given.worker, None, http.Worker()
     if of is not None:
-        worker = http.Worker(of.index, given.workers, Path(of.folder))
+        worker = http.Worker(of.number, given.workers, Path(of.folder))
         listening = socket.socket(fileno=of.listening)
         listening.set_inheritable(False)
 

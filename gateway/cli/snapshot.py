@@ -229,7 +229,7 @@ def show(file: Path, tool: str | None, as_json: bool) -> None:
     from cache import Snapshot, SnapshotError
 
     with failures(SnapshotError), Snapshot(file) as opened:
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "arguments": row.arguments,
                 "status": row.status,
