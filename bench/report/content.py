@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -24,13 +23,11 @@ CONFUSED: Final = 16
 NONE: Final = "–"
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """One of the report's large numbers."""
+Number = tuple[str, str, str]
+"""One of the report's large numbers: its name, its value, and a note."""
 
-    name: str
-    value: str
-    note: str
+Cell = tuple[str, str]
+"""A cell of a heat map: its text and its classes."""
 
 
 def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
@@ -57,14 +54,8 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
         "bin": duration(facts.timeline.width_s),
         "times_taken_up": about.parts - 1,
         "sources": list(_sources(facts)),
-        "errors": [
-            (owner, code, f"{n:,}", percent(n / errors.total()))
-            for (owner, code), n in errors.most_common()
-        ],
-        "endings": [
-            (name, f"{n:,}", percent(n / facts.endings.total()))
-            for name, n in facts.endings.most_common()
-        ],
+        "errors": [(*of, *share) for of, share in _shares(errors)],
+        "endings": [(name, *share) for name, share in _shares(facts.endings)],
         "models": list(_models(facts)),
         "slowest": [_tool(row) for row in traffic["slowest"]],
         "failing": [_tool(row) for row in traffic["most_failing"]],
@@ -76,6 +67,12 @@ def content(about: RunInfo, facts: Facts, digest: str) -> dict[str, Any]:
 
 def percent(share: float | None) -> str:
     return NONE if share is None else f"{share:.1%}"
+
+
+def _shares(counts: Counter[Any]) -> Iterator[tuple[Any, tuple[str, str]]]:
+    """What was counted, the most frequent first, with its number and its share of all."""
+    for of, n in counts.most_common():
+        yield of, (f"{n:,}", percent(n / counts.total()))
 
 
 def _took(milliseconds: float | None) -> str:
@@ -138,27 +135,27 @@ def _big_metrics(facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
     for metric in facts.suite.metrics:
         value = metrics.get(metric.name)
         if metric.is_main and value is not None:
-            interval = metric.interval_of(metrics)
-            yield Number(metric.title, metric.text_of(value), interval or "no interval")
+            interval = metric.interval_of(metrics) or "no interval"
+            yield metric.title, metric.text_of(value), interval
 
 
 def _big_rest(about: RunInfo, facts: Facts, metrics: Mapping[str, Any]) -> Iterator[Number]:
     traffic = metrics["traffic"]
     episodes, failed = facts.metrics.episodes, facts.errors.total()
     invoked = episodes - facts.metrics.tool_use.calls[0]
-    yield Number("Episodes", f"{episodes:,}", f"{invoked:,} with a call")
-    yield Number("Calls", f"{traffic['calls']:,}", f"{failed:,} failed")
+    yield "Episodes", f"{episodes:,}", f"{invoked:,} with a call"
+    yield "Calls", f"{traffic['calls']:,}", f"{failed:,} failed"
     if "calls_per_s" in about.content:
         most = f"at most {about.content.get('most_in_flight', '?')} episodes in flight"
-        yield Number("Calls a second", f"{about.calls_per_s:,.0f}", most)
+        yield "Calls a second", f"{about.calls_per_s:,.0f}", most
     if traffic["cache_hit_rate"] is not None:
         of = f"of {traffic['answered']:,} answered"
-        yield Number("From the cache", percent(traffic["cache_hit_rate"]), of)
+        yield "From the cache", percent(traffic["cache_hit_rate"]), of
     for name, uses in (("Tokens", facts.by_model), ("Tokens of the judge", facts.by_judge)):
         if uses:
             tokens = [(use.input_tokens, use.output_tokens) for use in uses.values()]
             into, out = (sum(column) for column in zip(*tokens, strict=True))
-            yield Number(name, _compact(into + out), f"{into:,} in, {out:,} out")
+            yield name, _compact(into + out), f"{into:,} in, {out:,} out"
 
 
 def _metrics(metrics: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, ...]]:
@@ -194,50 +191,39 @@ def _heat(facts: Facts, breakdown: Mapping[str, Mapping[str, Mapping[str, Any]]]
             breakdown.get(key, {}).items(), key=lambda item: (-item[1].get("episodes", 0), item[0])
         )
         if rows:
-            shown = [
-                {
-                    "name": name or "none",
-                    "n": f"{row.get('episodes', 0):,}",
-                    "cells": [_cell(row.get(head.name), head) for head in heads],
-                }
-                for name, row in rows[:ROWS]
-            ]
+            shown = []
+            for name, row in rows[:ROWS]:
+                cells = [_cell(row.get(head.name), head) for head in heads]
+                shown.append((name or "none", f"{row.get('episodes', 0):,}", cells))
             groups.append((label, shown, max(len(rows) - ROWS, 0)))
     return {"heads": [head.title for head in heads], "groups": groups}
 
 
-def _cell(value: float | None, metric: Metric) -> dict[str, str]:
+def _cell(value: float | None, metric: Metric) -> Cell:
     if value is None:
-        return {"text": NONE, "kind": ""}
+        return NONE, ""
     kind = "worse" if metric.better == "less" else "more"
     text = f"{value * 100:.1f}" if metric.is_share else metric.text_of(value)
-    return {"text": text, "kind": f"{kind} l{round(metric.place_of(value) * 10)}"}
+    return text, f"{kind} l{round(metric.place_of(value) * 10)}"
 
 
 def _confusion(title: str, counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Right answers as rows, given answers as columns: those that are right answers, then the most
     frequent others.
     """
-    given: Counter[str] = Counter()
-    for row in counts.values():
-        given.update(row)
+    given = sum(map(Counter, counts.values()), Counter[str]())
     right = sorted(counts, key=lambda name: (-sum(counts[name].values()), name))[:CONFUSED]
     others = [name for name, _ in given.most_common() if name not in right]
     columns = [*right, *others[: max(CONFUSED - len(right), 1)]]
     rows = []
     for name in right:
-        of = sum(counts[name].values())
-        cells = [
-            {
-                "text": f"{n:,}" if (n := counts[name].get(column, 0)) else "",
-                "kind": f"{'more' if column == name else 'worse'} l{round(10 * n / of)}"
-                if n
-                else "",
-            }
-            for column in columns
-        ]
-        rest = of - sum(counts[name].get(column, 0) for column in columns)
-        rows.append({"name": name or "none", "n": f"{of:,}", "cells": cells, "rest": rest or ""})
+        of, cells = sum(counts[name].values()), []
+        shown = [(column, counts[name].get(column, 0)) for column in columns]
+        for column, n in shown:
+            kind = f"{'more' if column == name else 'worse'} l{round(10 * n / of)}" if n else ""
+            cells.append((f"{n:,}" if n else "", kind))
+        rest = of - sum(n for _, n in shown)
+        rows.append((name or "none", f"{of:,}", cells, rest or ""))
     heads = [column or "none" for column in columns]
     return {"title": title, "heads": heads, "rows": rows, "left": len(counts) - len(right)}
 
