@@ -46,18 +46,6 @@ class Finding:
     found: str
     advice: str = ""
 
-    def row(self) -> dict[str, object]:
-        """The row of a table; a long text is cut."""
-        from rich.text import Text
-
-        is_long = len(self.found) > MAX_SHOWN
-        return {
-            "check": self.check,
-            "status": Text(self.status, _STYLES[self.status]),
-            "found": f"{self.found[:MAX_SHOWN]}... (--json shows all)" if is_long else self.found,
-            "what to do": self.advice,
-        }
-
 
 @click.command()
 @click.option(
@@ -111,7 +99,7 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     from manifests import Catalog
 
     catalog = Catalog.load()
-    findings = [*_packages(), _akshare(catalog)]
+    findings = [_python(), _packages(), _akshare(catalog)]
     try:
         settings = GatewaySettings.read(upstream=upstream)
         findings.append(_settings(settings, catalog))
@@ -120,7 +108,7 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     else:
         findings += [
             _keys(settings, catalog),
-            _clients(settings),
+            *_clients(settings),
             *await _redis(settings),
             _cache(settings),
             _quota(settings),
@@ -131,30 +119,33 @@ async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
     if as_json:
         echo_json([asdict(finding) for finding in findings])
     else:
-        print_table([finding.row() for finding in findings])
+        print_table([row(finding) for finding in findings])
     return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 
-def _packages() -> Iterator[Finding]:
+def _python() -> Finding:
     import platform
-    from importlib.metadata import PackageNotFoundError, requires, version
 
     found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield Finding("python", "ok", found)
-    versions, missing = [f"finport {version('finport')}"], []
+    return Finding("python", "ok", found)
+
+
+def _packages() -> Finding:
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    found, missing = [f"finport {version('finport')}"], []
     for requirement in requires("finport") or ():
         name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
         if ";" in requirement:  # only for an extra, or for another version of Python
             continue
         try:
-            versions.append(f"{name} {version(name)}")
+            found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
     if missing:
         text = f"not installed: {', '.join(missing)}"
-        yield Finding("packages", "fail", text, "pip install finport")
-    else:
-        yield Finding("packages", "ok", ", ".join(versions))
+        return Finding("packages", "fail", text, "pip install finport")
+    return Finding("packages", "ok", ", ".join(found))
 
 
 def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
@@ -165,7 +156,8 @@ def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
     plans_of(settings, catalog)
     given = sorted(name for name in os.environ if name.upper().startswith(PREFIX))
     found = f"{settings_file() or 'no finport.toml here'}; environment: "
-    return Finding("settings", "ok", found + (", ".join(given) or f"no {PREFIX}*"))
+    found += ", ".join(given) or f"no {PREFIX}*"
+    return Finding("settings", "ok", found)
 
 
 def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
@@ -174,14 +166,14 @@ def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
     if settings.upstream == "simulated" or settings.mode == "offline":
         return Finding("RapidAPI keys", "ok", "none is needed: nothing real is asked")
     keys = [Key.of(secret).id for secret in settings.secrets]
-    if keys:
-        return Finding("RapidAPI keys", "ok", f"{len(keys)}, by fingerprint: {', '.join(keys)}")
-    tools = len(catalog.select(source="rapidapi"))
-    text = f"no key: the {tools} RapidAPI tools will answer not_configured"
-    return Finding("RapidAPI keys", "warn", text, f"set {PREFIX}RAPIDAPI_KEYS")
+    if not keys:
+        tools = len(catalog.select(source="rapidapi"))
+        text = f"no key: the {tools} RapidAPI tools will answer not_configured"
+        return Finding("RapidAPI keys", "warn", text, f"set {PREFIX}RAPIDAPI_KEYS")
+    return Finding("RapidAPI keys", "ok", f"{len(keys)}, by fingerprint: {', '.join(keys)}")
 
 
-def _clients(settings: "GatewaySettings") -> Finding:
+def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
     from gateway.access.keys import read, settings_entries
     from gateway.settings import SettingsError
 
@@ -190,18 +182,20 @@ def _clients(settings: "GatewaySettings") -> Finding:
         entries = [*settings_entries(settings), *read(path)]
         mode = path.stat().st_mode & 0o777 if path.exists() else None
     except (SettingsError, OSError) as error:
-        return Finding(check, "fail", str(error), f"repair the file, or see {PREFIX}API_KEYS")
+        yield Finding(check, "fail", str(error), f"repair the file, or see {PREFIX}API_KEYS")
+        return
+    valid = sum(entry.revoked_at is None for entry in entries)
     if not entries:
         found = f"none, and no {path}: only this machine can be served, and anyone on it may call"
     else:
-        valid = sum(entry.revoked_at is None for entry in entries)
         found = f"{valid} of {len(entries)} are valid; {path}"
         found += " is not there" if mode is None else f" has mode {mode:04o}"
-    if (mode or 0) & 0o022:
-        return Finding(check, "fail", found, f"others may write it: chmod 600 {path}")
-    if (mode or 0) & 0o044:
-        return Finding(check, "warn", found, f"others may read it: chmod 600 {path}")
-    return Finding(check, "ok", found)
+    if mode is not None and mode & 0o022:
+        yield Finding(check, "fail", found, f"others may write it: chmod 600 {path}")
+    elif mode is not None and mode & 0o044:
+        yield Finding(check, "warn", found, f"others may read it: chmod 600 {path}")
+    else:
+        yield Finding(check, "ok", found)
 
 
 async def _redis(settings: "GatewaySettings") -> Iterable[Finding]:
@@ -310,12 +304,13 @@ def _akshare(catalog: "Catalog") -> Finding:
         tools = len(catalog.select(source="akshare"))
         text = f"not installed: the {tools} AkShare tools will answer not_configured"
         return Finding("AkShare", "warn", text, "pip install 'finport[akshare]'")
-    by_kind: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    by_kind = defaultdict(list)
     for difference in differences(catalog, functions):
         if difference.kind != "not_in_catalogue":
-            by_kind[difference.kind][difference.tool] = None
+            by_kind[difference.kind].append(difference.tool)
     found = f"AkShare {release}, {len(functions)} functions"
-    found += "".join(f"; {kind}: {', '.join(of)}" for kind, of in by_kind.items())
+    for kind, tools_ in by_kind.items():
+        found += f"; {kind}: {', '.join(dict.fromkeys(tools_))}"
     if by_kind.keys() - {"new_parameter", "returned"}:  # these two break no call
         return Finding("AkShare", "warn", found, "finport manifests sync akshare says more")
     return Finding("AkShare", "ok", found)
@@ -328,18 +323,15 @@ async def _upstreams(
         return [Finding("upstreams", "ok", "the simulated upstream answers: nothing real is asked")]
     if settings.mode == "offline":
         return [Finding("upstreams", "ok", "the snapshot alone answers: nothing is asked")]
-    origins = {
-        name: _origins(
-            base_url,
-            (host for m in catalog.select(source=name.lower()) for host in m.binding.hosts),
-            tls=tls,
-        )
-        for name, base_url, tls in (
-            ("RapidAPI", settings.rapidapi_base_url, True),
-            ("AkShare", settings.akshare_base_url, None),
-        )
+    hosts = {
+        source: {host for m in catalog.select(source=source) for host in m.binding.hosts}
+        for source in ("rapidapi", "akshare")
     }
-    return [await _reached(name, of, timeout_s) for name, of in origins.items()]
+    sources = {
+        "RapidAPI": _origins(settings.rapidapi_base_url, hosts["rapidapi"], tls=True),
+        "AkShare": _origins(settings.akshare_base_url, hosts["akshare"], tls=None),
+    }
+    return [await _reached(name, origins, timeout_s) for name, origins in sources.items()]
 
 
 def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) -> list["Origin"]:
@@ -348,7 +340,7 @@ def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) ->
     from gateway.cli.reachability import Origin
 
     if base_url is None:
-        return [Origin(host, tls=tls) for host in sorted({*hosts})]
+        return [Origin(host, tls=tls) for host in sorted(hosts)]
     parts = urlsplit(base_url)
     is_https = parts.scheme == "https"
     return [Origin(parts.hostname or "", parts.port or (443 if is_https else 80), is_https)]
@@ -369,3 +361,17 @@ async def _reached(name: str, origins: list["Origin"], timeout_s: float) -> Find
     found += f"; these did not: {'; '.join(reasons)}"
     advice = "tools of these hosts will fail until they answer: see the network, firewall and DNS"
     return Finding(f"{name} hosts", "warn" if answered else "fail", found, advice)
+
+
+def row(finding: Finding) -> dict[str, object]:
+    """The row of the table; a long text is cut."""
+    from rich.text import Text
+
+    found = finding.found
+    if len(found) > MAX_SHOWN:
+        found = f"{found[:MAX_SHOWN]}... (--json shows all)"
+    status = Text(finding.status, _STYLES[finding.status])
+    return {
+        **{"check": finding.check, "status": status, "found": found},
+        "what to do": finding.advice,
+    }

@@ -1,5 +1,7 @@
 """`finport quota`: shows how many requests each key may still send to each host."""
 
+from datetime import UTC, datetime
+
 import click
 
 from gateway.cli.options import echo_json, print_table, read_settings, simulation
@@ -17,7 +19,6 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
     fingerprint.
     """
     import time
-    from datetime import UTC, datetime
 
     from gateway.upstreams.hosts import plans_of
     from gateway.upstreams.quota import standings

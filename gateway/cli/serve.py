@@ -26,7 +26,6 @@ from gateway.cli.options import (
     run,
     simulation,
     tell_settings_file,
-    wrong_usage,
 )
 from manifests.common.terminal import LackError, echo
 
@@ -244,10 +243,12 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
     from gateway.sharing.keys import learn
     from gateway.sharing.store import StoreError
 
-    with wrong_usage(SettingsError):
+    try:
         with suppress(StoreError):  # then the copy of what was shared before counts
             asyncio.run(learn(settings))
         needs_keys = Clients.load(settings).required
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
     if not needs_keys:
         raise click.UsageError(
             f"{host or 'an empty host'} is not a loopback address, and while no client has a key "

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from adapters.rapidapi.keys import Key
-from gateway.cli.doctor import Finding, _reached, doctor
+from gateway.cli.doctor import Finding, _reached, doctor, row
 from gateway.cli.options import print_table
 from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source
@@ -334,7 +334,7 @@ def test_the_table_names_every_check(examine: Examine, tmp_path: Path) -> None:
 
 
 def test_a_long_table_says_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([Finding("x", "warn", "host.example, " * 500).row()])
+    print_table([row(Finding("x", "warn", "host.example, " * 500))])
     text = capsys.readouterr().out
     assert "(--json shows all)" in " ".join(text.split())
     assert len(text) < 5_000
