@@ -372,6 +372,8 @@ def row(finding: Finding) -> dict[str, object]:
         found = f"{found[:MAX_SHOWN]}... (--json shows all)"
     status = Text(finding.status, _STYLES[finding.status])
     return {
-        **{"check": finding.check, "status": status, "found": found},
+        "check": finding.check,
+        "status": status,
+        "found": found,
         "what to do": finding.advice,
     }
