@@ -17,6 +17,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    NonNegativeInt,
     PrivateAttr,
     SecretStr,
     ValidationError,
@@ -128,11 +129,9 @@ _Words = Annotated[
     *(NoDecode, BeforeValidator(_split_as_a_shell_does), AfterValidator(_can_be_run)),
 ]
 _Seconds = Annotated[float, Field(gt=0, le=DAY_S)]
-_SecondsOrNone = Annotated[float, Field(ge=0, le=DAY_S)]
+_SecondsOrZero = Annotated[float, Field(ge=0, le=DAY_S)]
 _Share = Annotated[float, Field(ge=0, le=1)]
-_SomeShare = Annotated[float, Field(gt=0, le=1)]
 _Count = Annotated[int, Field(ge=1)]
-_CountOrNone = Annotated[int, Field(ge=0)]
 
 _SHARED = (
     *("max_connections", "max_concurrency_per_host", "max_queue_per_host", "max_pending_calls"),
@@ -193,7 +192,7 @@ class GatewaySettings(BaseSettings):
     )
     max_connections: _Count = Field(10_000, description="Open connections.")
     drain_s: _Seconds = Field(30.0, description="How long calls under way may take after SIGTERM.")
-    drain_notice_s: _SecondsOrNone = Field(
+    drain_notice_s: _SecondsOrZero = Field(
         0.0, description="After SIGTERM, say not ready but answer new calls for so long."
     )
     log_format: Literal["text", "json"] = Field("text", description="Format of the log.")
@@ -229,11 +228,11 @@ class GatewaySettings(BaseSettings):
 
     attempt_timeout_s: _Seconds = Field(60.0, description="How long an attempt may take.")
     deadline_s: _Seconds = Field(180.0, description="How long a call may take, with retries.")
-    retries: _CountOrNone = Field(2, description="Further attempts after transient faults.")
+    retries: NonNegativeInt = Field(2, description="Further attempts after transient faults.")
     max_concurrency_per_host: _Count = Field(
         16, description="Calls under way at once at a host that `hosts` does not set."
     )
-    max_queue_per_host: _CountOrNone = Field(5_000, description="Calls that may wait for a host.")
+    max_queue_per_host: NonNegativeInt = Field(5_000, description="Calls that may wait for a host.")
     hosts: dict[str, HostSettings] = Field(
         default_factory=dict,
         description="Limits by upstream host; for AkShare by registrable domain.",
@@ -241,8 +240,8 @@ class GatewaySettings(BaseSettings):
     max_pending_calls: _Count = Field(
         10_000, description="Calls in all that wait for an answer that memory does not have."
     )
-    breaker_failure_rate: _SomeShare = Field(
-        0.5, description="Share of failed attempts from which a host is not asked."
+    breaker_failure_rate: float = Field(
+        0.5, gt=0, le=1, description="Share of failed attempts from which a host is not asked."
     )
     breaker_attempts: _Count = Field(20, description="Attempts before that share counts.")
     breaker_window_s: _Seconds = Field(30.0, description="Over how long it is counted.")
@@ -261,8 +260,8 @@ class GatewaySettings(BaseSettings):
         description="Budget within which answers are shortened, unless a call names another.",
     )
     encoding: Encoding = Field(DEFAULT_ENCODING, description="Encoding that tokens are counted in.")
-    memory_bytes: _CountOrNone = Field(256 * MiB, description="Answers kept in memory.")
-    disk_bytes: _CountOrNone = Field(2048 * MiB, description="Answers kept on disk.")
+    memory_bytes: NonNegativeInt = Field(256 * MiB, description="Answers kept in memory.")
+    disk_bytes: NonNegativeInt = Field(2048 * MiB, description="Answers kept on disk.")
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("finport"),
         description="Folder of kept answers, quotas and shapes.",
@@ -276,7 +275,7 @@ class GatewaySettings(BaseSettings):
     redis_bytes: int = Field(2048 * MiB, ge=MiB, description="Answers kept in Redis.")
 
     simulated_seed: int = Field(0, description="Seed of the simulated answers.")
-    simulated_latency_s: _SecondsOrNone = Field(0.0, description="Time before each answer.")
+    simulated_latency_s: _SecondsOrZero = Field(0.0, description="Time before each answer.")
     simulated_failure_rate: _Share = Field(0.0, description="Share of requests that get a 503.")
     simulated_hang_rate: _Share = Field(0.0, description="Share of requests without an answer.")
     simulated_faults: dict[str, _Share] = Field(
