@@ -6,6 +6,7 @@ own has `style()` within, which follows the reader's light or dark colours. Leng
 the picture's view box, whose origin is at its upper left.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -21,10 +22,10 @@ from manifests.common.terminal import plain
 PAINTS = ("ink", "soft", "line", "strong-line", "accent", "rest", "bad-ink", "ground")
 """Variables of `palette.css` that are colours of drawings."""
 
-CSS = "".join(
-    f".fill-{paint} {{ fill: var(--{paint}); }}\n.stroke-{paint} {{ stroke: var(--{paint}); }}\n"
-    for paint in PAINTS
-)
+_RULE = ".fill-{0} {{ fill: {1}; }}\n.stroke-{0} {{ stroke: {1}; }}\n"
+
+CSS = "".join(_RULE.format(paint, f"var(--{paint})") for paint in PAINTS)
+"""The classes of drawings in a page that has the palette."""
 
 SIZE = 9.5
 """The height of letters."""
@@ -58,8 +59,14 @@ def drawing(
 
 def style() -> str:
     """The style of a picture that is a file of its own."""
-    palette = files("gateway.api") / "static" / "palette.css"
-    return f"{palette.read_text(encoding='utf-8')}\ntext {{ font-family: var(--sans); }}\n{CSS}"
+    palette = (files("gateway.api") / "static" / "palette.css").read_text(encoding="utf-8")
+    colours = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", palette)
+    light, dark = (
+        "".join(_RULE.format(paint, pair[scheme]) for paint, *pair in colours if paint in PAINTS)
+        for scheme in (0, 1)
+    )
+    text = "text { font-family: system-ui, sans-serif }"
+    return f"{text}\n{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,15 @@ def names(said: Sequence[str], top: float, step: float, most: float) -> tuple[fl
     width = max(map(width_of, cut), default=0.0)
     places = [(width, top + step * (place + 0.5) + SIZE / 3) for place in range(len(cut))]
     return width, [text(at, name, "ink", "end") for at, name in zip(places, cut, strict=True)]
+
+
+def apart(ends: Mapping[str, float], least: float) -> dict[str, float]:
+    """Where the names of lines stand that end at these heights: from above, `least` apart."""
+    placed, free = dict[str, float](), float("-inf")
+    for name, end in sorted(ends.items(), key=lambda item: item[1]):
+        placed[name] = max(end, free)
+        free = placed[name] + least
+    return placed
 
 
 def legend(
