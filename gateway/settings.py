@@ -143,7 +143,7 @@ _SHARED = (
 class HostSettings(PlanLimits):
     """Settings for one upstream host, for RapidAPI per key, which override manifests."""
 
-    concurrency: _Count | None = Field(None, description="Calls under way there at once.")
+    concurrency: _Count | None = Field(default=None, description="Calls under way there at once.")
 
 
 class GatewaySettings(BaseSettings):
@@ -152,132 +152,161 @@ class GatewaySettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
 
     upstream: Literal["live", "simulated"] = Field(
-        "live", description="The real upstreams, or a local simulation of them."
+        default="live", description="The real upstreams, or a local simulation of them."
     )
-    mode: Mode = Field("live", description="Where answers come from.")
+    mode: Mode = Field(default="live", description="Where answers come from.")
     snapshot: Path | None = Field(
-        None, description="The snapshot to record, or to answer from in the other modes than live."
+        default=None,
+        description="The snapshot to record, or to answer from in the other modes than live.",
     )
-    rapidapi_keys: _Keys = Field((), description="Keys of RapidAPI, separated by commas.")
+    rapidapi_keys: _Keys = Field(default=(), description="Keys of RapidAPI, separated by commas.")
     credentials: dict[str, SecretStr] = Field(
         default_factory=dict, description="Credentials of upstreams, by host."
     )
     rapidapi_base_url: _BaseUrl | None = Field(
-        None, description="Where requests to RapidAPI are sent, in place of its hosts."
+        default=None, description="Where requests to RapidAPI are sent, in place of its hosts."
     )
     akshare_base_url: _BaseUrl | None = Field(
-        None, description="Where requests of AkShare are sent, in place of their hosts."
+        default=None, description="Where requests of AkShare are sent, in place of their hosts."
     )
 
     api_keys: _Keys = Field(
-        (), description="Keys of the gateway's clients; without any, only loopback is served."
+        default=(),
+        description="Keys of the gateway's clients; without any, only loopback is served.",
     )
     metrics_key: Annotated[SecretStr | None, AfterValidator(_metrics_key)] = Field(
-        None, description="Opens /metrics and nothing else; does not make keys required."
+        default=None, description="Opens /metrics and nothing else; does not make keys required."
     )
     clients_file: Path = Field(
         default_factory=lambda: user_config_path("finport") / "clients.json",
         description="Hashes of the keys that `finport keys` makes.",
     )
     allow_transactional: bool | None = Field(
-        None,
+        default=None,
         description="Whether callers without a key may use tools that may have side effects. "
         "Unset: if nothing real can be reached.",
     )
     allowed_hosts: _Names = Field(
-        (), description="Names under which it is called, beside localhost and IP addresses."
+        default=(), description="Names under which it is called, beside localhost and IP addresses."
     )
     allowed_origins: _Names = Field(
-        (), description="Web origins, beside its own, whose pages may call it."
+        default=(), description="Web origins, beside its own, whose pages may call it."
     )
-    max_connections: _Count = Field(10_000, description="Open connections.")
-    drain_s: _Seconds = Field(30.0, description="How long calls under way may take after SIGTERM.")
+    max_connections: _Count = Field(default=10_000, description="Open connections.")
+    drain_s: _Seconds = Field(
+        default=30.0, description="How long calls under way may take after SIGTERM."
+    )
     drain_notice_s: _SecondsOrZero = Field(
-        0.0, description="After SIGTERM, say not ready but answer new calls for so long."
+        default=0.0, description="After SIGTERM, say not ready but answer new calls for so long."
     )
-    log_format: Literal["text", "json"] = Field("text", description="Format of the log.")
-    access_log: bool = Field(False, description="Log a line about each request.")
-    otel: bool = Field(False, description="Export spans as the OTEL_* variables say.")
+    log_format: Literal["text", "json"] = Field(default="text", description="Format of the log.")
+    access_log: bool = Field(default=False, description="Log a line about each request.")
+    otel: bool = Field(default=False, description="Export spans as the OTEL_* variables say.")
 
-    embeddings_url: _BaseUrl | None = Field(None, description="Endpoint that embeds queries.")
+    embeddings_url: _BaseUrl | None = Field(
+        default=None, description="Endpoint that embeds queries."
+    )
     embeddings_model: str | None = Field(
-        None, description="Model that embeds queries: of the endpoint, or a local one."
+        default=None, description="Model that embeds queries: of the endpoint, or a local one."
     )
-    embeddings_key: SecretStr | None = Field(None, description="Key of that endpoint.")
+    embeddings_key: SecretStr | None = Field(default=None, description="Key of that endpoint.")
     extractor_url: _BaseUrl | None = Field(
-        None, description="Endpoint that says what a question needs of an answer."
+        default=None, description="Endpoint that says what a question needs of an answer."
     )
-    extractor_model: str | None = Field(None, description="Model of that endpoint.")
-    extractor_key: SecretStr | None = Field(None, description="Key of that endpoint.")
+    extractor_model: str | None = Field(default=None, description="Model of that endpoint.")
+    extractor_key: SecretStr | None = Field(default=None, description="Key of that endpoint.")
 
     shape_share: _Share = Field(
-        0.1, description="Share of live answers whose shape is compared with earlier ones."
+        default=0.1, description="Share of live answers whose shape is compared with earlier ones."
     )
     shape_webhook: Annotated[SecretStr | None, AfterValidator(_webhook)] = Field(
-        None, description="URL to which each change of shape is posted."
+        default=None, description="URL to which each change of shape is posted."
     )
     shape_command: _Words = Field(
-        (), description="Command that gets each change of shape on standard input."
+        default=(), description="Command that gets each change of shape on standard input."
     )
 
     market: Path | None = Field(
-        None, description="Folder with a recorded market, which adds the tools market_*."
+        default=None, description="Folder with a recorded market, which adds the tools market_*."
     )
-    market_sessions: _Count = Field(20_000, description="Sessions of that market at once.")
-    market_idle_s: _Seconds = Field(3_600.0, description="After how long unused a session ends.")
+    market_sessions: _Count = Field(default=20_000, description="Sessions of that market at once.")
+    market_idle_s: _Seconds = Field(
+        default=3_600.0, description="After how long unused a session ends."
+    )
 
-    attempt_timeout_s: _Seconds = Field(60.0, description="How long an attempt may take.")
-    deadline_s: _Seconds = Field(180.0, description="How long a call may take, with retries.")
-    retries: NonNegativeInt = Field(2, description="Further attempts after transient faults.")
-    max_concurrency_per_host: _Count = Field(
-        16, description="Calls under way at once at a host that `hosts` does not set."
+    attempt_timeout_s: _Seconds = Field(default=60.0, description="How long an attempt may take.")
+    deadline_s: _Seconds = Field(
+        default=180.0, description="How long a call may take, with retries."
     )
-    max_queue_per_host: NonNegativeInt = Field(5_000, description="Calls that may wait for a host.")
+    retries: NonNegativeInt = Field(
+        default=2, description="Further attempts after transient faults."
+    )
+    max_concurrency_per_host: _Count = Field(
+        default=16, description="Calls under way at once at a host that `hosts` does not set."
+    )
+    max_queue_per_host: NonNegativeInt = Field(
+        default=5_000, description="Calls that may wait for a host."
+    )
     hosts: dict[str, HostSettings] = Field(
         default_factory=dict,
         description="Limits by upstream host; for AkShare by registrable domain.",
     )
     max_pending_calls: _Count = Field(
-        10_000, description="Calls in all that wait for an answer that memory does not have."
+        default=10_000,
+        description="Calls in all that wait for an answer that memory does not have.",
     )
     breaker_failure_rate: float = Field(
-        0.5, gt=0, le=1, description="Share of failed attempts from which a host is not asked."
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Share of failed attempts from which a host is not asked.",
     )
-    breaker_attempts: _Count = Field(20, description="Attempts before that share counts.")
-    breaker_window_s: _Seconds = Field(30.0, description="Over how long it is counted.")
-    breaker_open_s: _Seconds = Field(10.0, description="How long the host is then not asked.")
-    akshare_workers: _Count = Field(4, description="Processes that run AkShare.")
-    akshare_threads: _Count = Field(16, description="Calls at once in each of them.")
+    breaker_attempts: _Count = Field(default=20, description="Attempts before that share counts.")
+    breaker_window_s: _Seconds = Field(default=30.0, description="Over how long it is counted.")
+    breaker_open_s: _Seconds = Field(
+        default=10.0, description="How long the host is then not asked."
+    )
+    akshare_workers: _Count = Field(default=4, description="Processes that run AkShare.")
+    akshare_threads: _Count = Field(default=16, description="Calls at once in each of them.")
     akshare_worker_bytes: int = Field(
-        1024 * MiB, ge=256 * MiB, description="Memory after which one of them is replaced."
+        default=1024 * MiB, ge=256 * MiB, description="Memory after which one of them is replaced."
     )
 
-    max_rows: _Count = Field(100, description="Rows of a table in an answer.")
+    max_rows: _Count = Field(default=100, description="Rows of a table in an answer.")
     max_tokens: int | None = Field(
-        None,
+        default=None,
         ge=LIMITS["tokens"][0],
         le=LIMITS["tokens"][1],
         description="Budget within which answers are shortened, unless a call names another.",
     )
-    encoding: Encoding = Field(DEFAULT_ENCODING, description="Encoding that tokens are counted in.")
-    memory_bytes: NonNegativeInt = Field(256 * MiB, description="Answers kept in memory.")
-    disk_bytes: NonNegativeInt = Field(2048 * MiB, description="Answers kept on disk.")
+    encoding: Encoding = Field(
+        default=DEFAULT_ENCODING, description="Encoding that tokens are counted in."
+    )
+    memory_bytes: NonNegativeInt = Field(default=256 * MiB, description="Answers kept in memory.")
+    disk_bytes: NonNegativeInt = Field(default=2048 * MiB, description="Answers kept on disk.")
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("finport"),
         description="Folder of kept answers, quotas and shapes.",
     )
     redis_url: Annotated[SecretStr | None, AfterValidator(_redis_url)] = Field(
-        None, description="Redis through which gateways share answers, quotas, rates and keys."
+        default=None,
+        description="Redis through which gateways share answers, quotas, rates and keys.",
     )
     redis_prefix: str = Field(
-        "finport", pattern=r"^[A-Za-z0-9._-]{1,64}$", description="Begins all keys in Redis."
+        default="finport",
+        pattern=r"^[A-Za-z0-9._-]{1,64}$",
+        description="Begins all keys in Redis.",
     )
-    redis_bytes: int = Field(2048 * MiB, ge=MiB, description="Answers kept in Redis.")
+    redis_bytes: int = Field(default=2048 * MiB, ge=MiB, description="Answers kept in Redis.")
 
-    simulated_seed: int = Field(0, description="Seed of the simulated answers.")
-    simulated_latency_s: _SecondsOrZero = Field(0.0, description="Time before each answer.")
-    simulated_failure_rate: _Share = Field(0.0, description="Share of requests that get a 503.")
-    simulated_hang_rate: _Share = Field(0.0, description="Share of requests without an answer.")
+    simulated_seed: int = Field(default=0, description="Seed of the simulated answers.")
+    simulated_latency_s: _SecondsOrZero = Field(default=0.0, description="Time before each answer.")
+    simulated_failure_rate: _Share = Field(
+        default=0.0, description="Share of requests that get a 503."
+    )
+    simulated_hang_rate: _Share = Field(
+        default=0.0, description="Share of requests without an answer."
+    )
     simulated_faults: dict[str, _Share] = Field(
         default_factory=dict, description="Share of requests that get a fault, by its name."
     )
