@@ -193,9 +193,7 @@ class GatewaySettings(BaseSettings):
         default=(), description="Web origins, beside its own, whose pages may call it."
     )
     max_connections: _Count = Field(default=10_000, description="Open connections.")
-    drain_s: _Seconds = Field(
-        default=30.0, description="How long calls under way may take after SIGTERM."
-    )
+    drain_s: _Seconds = Field(default=30.0, description="Time for calls under way after SIGTERM.")
     drain_notice_s: _SecondsOrZero = Field(
         default=0.0, description="After SIGTERM, say not ready but answer new calls for so long."
     )
@@ -203,9 +201,7 @@ class GatewaySettings(BaseSettings):
     access_log: bool = Field(default=False, description="Log a line about each request.")
     otel: bool = Field(default=False, description="Export spans as the OTEL_* variables say.")
 
-    embeddings_url: _BaseUrl | None = Field(
-        default=None, description="Endpoint that embeds queries."
-    )
+    embeddings_url: _BaseUrl | None = Field(default=None, description="Endpoint that embeds texts.")
     embeddings_model: str | None = Field(
         default=None, description="Model that embeds queries: of the endpoint, or a local one."
     )
@@ -231,21 +227,17 @@ class GatewaySettings(BaseSettings):
     )
     market_sessions: _Count = Field(default=20_000, description="Sessions of that market at once.")
     market_idle_s: _Seconds = Field(
-        default=3_600.0, description="After how long unused a session ends."
+        default=3_600.0, description="Time after which an unused one ends."
     )
 
-    attempt_timeout_s: _Seconds = Field(default=60.0, description="How long an attempt may take.")
-    deadline_s: _Seconds = Field(
-        default=180.0, description="How long a call may take, with retries."
-    )
-    retries: NonNegativeInt = Field(
-        default=2, description="Further attempts after transient faults."
-    )
+    attempt_timeout_s: _Seconds = Field(default=60.0, description="Time for an attempt.")
+    deadline_s: _Seconds = Field(default=180.0, description="Time for a call, with its retries.")
+    retries: NonNegativeInt = Field(default=2, description="More attempts after transient faults.")
     max_concurrency_per_host: _Count = Field(
         default=16, description="Calls under way at once at a host that `hosts` does not set."
     )
     max_queue_per_host: NonNegativeInt = Field(
-        default=5_000, description="Calls that may wait for a host."
+        default=5_000, description="Calls waiting for a host."
     )
     hosts: dict[str, HostSettings] = Field(
         default_factory=dict,
@@ -264,7 +256,7 @@ class GatewaySettings(BaseSettings):
     breaker_attempts: _Count = Field(default=20, description="Attempts before that share counts.")
     breaker_window_s: _Seconds = Field(default=30.0, description="Over how long it is counted.")
     breaker_open_s: _Seconds = Field(
-        default=10.0, description="How long the host is then not asked."
+        default=10.0, description="Time for which it is then not asked."
     )
     akshare_workers: _Count = Field(default=4, description="Processes that run AkShare.")
     akshare_threads: _Count = Field(default=16, description="Calls at once in each of them.")
@@ -279,9 +271,7 @@ class GatewaySettings(BaseSettings):
         le=LIMITS["tokens"][1],
         description="Budget within which answers are shortened, unless a call names another.",
     )
-    encoding: Encoding = Field(
-        default=DEFAULT_ENCODING, description="Encoding that tokens are counted in."
-    )
+    encoding: Encoding = Field(default=DEFAULT_ENCODING, description="Encoding that counts tokens.")
     memory_bytes: NonNegativeInt = Field(default=256 * MiB, description="Answers kept in memory.")
     disk_bytes: NonNegativeInt = Field(default=2048 * MiB, description="Answers kept on disk.")
     cache_dir: Path = Field(
@@ -301,12 +291,8 @@ class GatewaySettings(BaseSettings):
 
     simulated_seed: int = Field(default=0, description="Seed of the simulated answers.")
     simulated_latency_s: _SecondsOrZero = Field(default=0.0, description="Time before each answer.")
-    simulated_failure_rate: _Share = Field(
-        default=0.0, description="Share of requests that get a 503."
-    )
-    simulated_hang_rate: _Share = Field(
-        default=0.0, description="Share of requests without an answer."
-    )
+    simulated_failure_rate: _Share = Field(default=0.0, description="Share of requests with a 503.")
+    simulated_hang_rate: _Share = Field(default=0.0, description="Share of those never answered.")
     simulated_faults: dict[str, _Share] = Field(
         default_factory=dict, description="Share of requests that get a fault, by its name."
     )
