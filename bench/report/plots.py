@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import cycle
+from math import isfinite
 from typing import Any
 
 from markupsafe import Markup
@@ -77,10 +78,10 @@ def days_figure(chart: Chart) -> Markup:
     parts, top, last = list[str](), 0.0, len(chart.days) - 1
     marks = sorted({round(n * last / 3) for n in range(4)})
     x = d.Scale(0, max(last, 1), 44, WIDTH - 28)
-    for title, lines in chart.panels.items():
+    for title, given in chart.panels.items():
         top += 20
-        values = [value for of in lines.values() for value in of]
-        y = _scale_over(values, top)
+        lines = {name: [*map(_number, of)] for name, of in given.items()}
+        y = _scale_over([value for of in lines.values() for value in of], top)
         parts.append(d.text((0, top - 8), title, "soft"))
         parts += d.y_axis(y, x.start, y.ticks(4), x.end)
         parts += d.x_axis(x, top + PANEL, {})
@@ -101,6 +102,11 @@ def days_figure(chart: Chart) -> Markup:
     said = ", ".join(f"{label} {values[-1]:.3f}" for label, values in final.items())
     label = f"{chart.title} by day; on the last day: {said}."
     return d.drawing(parts, WIDTH, top + 20, label)
+
+
+def _number(value: object) -> float:
+    """A value of a line; 0 for what a trace has in place of a finite number."""
+    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
 def _scale_over(values: Sequence[float], top: float, low: float | None = None) -> d.Scale:

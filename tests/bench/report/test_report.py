@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import orjson
 import pytest
@@ -27,6 +28,7 @@ from bench.cli.main import main
 from bench.html import breakable
 from bench.record import EpisodeRecord, ModelCallRecord, ToolVerdict
 from bench.report.facts import Facts
+from bench.report.plots import days_figure
 from bench.report.report import write
 from bench.report.timeline import BINS, Timeline
 from bench.report.trajectories import script_safe
@@ -35,6 +37,7 @@ from bench.runs.reader import Run
 from bench.runs.resume import settle
 from bench.suites.fintoolbench.published import PUBLISHED
 from bench.suites.fintoolbench.suite import LabelledTasks
+from bench.suites.suite import Chart
 from gateway import CallRecord
 from manifests.common.terminal import plain
 from tests.support.installed import AXE, CHROMIUM
@@ -244,6 +247,15 @@ def test_each_figure_says_in_words_what_is_to_be_seen(page: str) -> None:
     assert "at most" in said[1]
     assert "simulated median" in said[3]
     assert said[4] == "Failed calls by code and owner: timeout (tool) 50, other (other) 1."
+
+
+def test_days_of_a_trace_may_have_any_values() -> None:
+    odd: list[Any] = [1.0, float("nan"), float("inf"), None, "x", 2**63]
+    panels = {"value": {"a": odd, EVIL: odd[::-1]}, "position": {"": [0.0] * 6}}
+    drawn = days_figure(Chart("t", "text", [f"2024-01-0{n}" for n in range(1, 7)], panels))
+    ElementTree.fromstring(drawn)  # noqa: S314 - ours
+    assert "nan" not in drawn
+    assert "inf" not in drawn.replace("fin", "")
 
 
 def test_failed_episodes_come_first_up_to_a_limit(run: Path, tmp_path: Path) -> None:
