@@ -9,7 +9,7 @@ from typing import Any
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeType
 from bench.judges.judging import JUDGE_S
-from bench.models.endpoint_key import EndpointKey, key_for
+from bench.models.settings import EndpointKey, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
 from manifests import Catalog
 

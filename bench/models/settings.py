@@ -1,13 +1,50 @@
 """The model that requests go to, its URL and its key."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from bench.environment import MODEL_KEY
-from bench.models.endpoint_key import EndpointKey, key_for
+
+GENERAL = "OPENAI_API_KEY"
+GENERAL_ORIGIN = ("https", "api.openai.com", 443)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointKey:
+    """A key and the variable that it was read from; without one, the variable to set."""
+
+    variable: str
+    secret: str | None = field(default=None, repr=False)
+
+    @property
+    def source(self) -> str | None:
+        """The variable if it holds a key, for `run.json`."""
+        return self.variable if self.secret else None
+
+
+def key_for(base_url: str, *own: str) -> EndpointKey:
+    """The key of the first variable in `own` that is set, else OPENAI_API_KEY at its origin."""
+    general = (GENERAL,) if _origin(base_url) == GENERAL_ORIGIN else ()
+    for variable in (*own, *general):
+        if secret := os.environ.get(variable, "").strip():
+            return EndpointKey(variable, secret)
+    return EndpointKey(own[0])
+
+
+def _origin(base_url: str) -> tuple[str, str | None, int | None] | None:
+    """The origin of a URL, as read by the library that will send the request."""
+    try:
+        url = URL(base_url)
+    except ValueError:
+        return None
+    return url.scheme, url.host, url.port
+
 
 if TYPE_CHECKING:
     from bench.models.client import ModelClient

@@ -7,8 +7,7 @@ from typing import Any
 
 from bench.metrics.interval import DIGITS, Z_95, ByTask, rounded, share
 from bench.record import EpisodeRecord, Judgement, ToolCallRecord
-from bench.suites.finova.extraction import KINDS
-from bench.suites.finova.listed import read_list
+from bench.suites.finova.extraction import KINDS, read_list
 
 READINGS = ("accuracy", "accuracy_published")
 """Our reading of an answer, and that of the authors' scorer."""

@@ -22,7 +22,6 @@ from typing import Any
 
 from bench.suites.finova.extraction import READ
 from bench.suites.finova.mathematics import RELATIVE, Comparisons
-from bench.suites.finova.verdict import Gold
 
 LONGEST_LIST = 20_000
 LONGEST = 1_000
@@ -44,7 +43,7 @@ _MARKED_WORDS = tuple(
 _ANY_WORD = re.compile("[是否对错]")
 
 
-def published(task: str, gold: Gold, text: str) -> bool | Comparisons:
+def published(task: str, gold: str, text: str) -> bool | Comparisons:
     """Whether the text is right by the published rule, or on which formulas that depends.
 
     Raises `ValueError` for an unknown task.
@@ -52,13 +51,13 @@ def published(task: str, gold: Gold, text: str) -> bool | Comparisons:
     answer = published_answer(task, text)
     match task:
         case "intent_recognition":
-            return _sorted_alike(_literal(_as_text(gold)), _literal(answer))
+            return _sorted_alike(_literal(gold), _literal(answer))
         case "tool_planning":
-            return _is_superset(_literal(answer), _literal(_as_text(gold)))
+            return _is_superset(_literal(answer), _literal(gold))
         case "slot_filling":
-            return _slots_match(_as_text(gold), answer)
+            return _slots_match(gold, answer)
         case "reasoning":
-            return _is_answer(_as_text(gold), answer)
+            return _is_answer(gold, answer)
         case _:
             return answer == gold
 
@@ -77,10 +76,6 @@ def published_answer(task: str, text: str) -> str:
             return _word(text)
         case _:
             raise ValueError(f"{task!r} is no task of Finova")
-
-
-def _as_text(gold: Gold) -> str:
-    return gold if isinstance(gold, str) else str(list(gold))
 
 
 def _first_found(found: Iterable[str]) -> str:

@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
-from bench.suites.finova.answers import read_answers
 from bench.suites.finova.extraction import KINDS
 from bench.suites.finova.judge import FinovaJudge
 from bench.suites.finova.metrics import READINGS, FinovaMetrics, right
-from bench.suites.finova.tasks import read_folder
+from bench.suites.finova.tasks import read_answers, read_folder
 from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
 from bench.task import Task
 

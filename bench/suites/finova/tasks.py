@@ -4,13 +4,17 @@ A file holds a list of objects with `prompt`, `ground_truth` (a text or a list o
 The file of a kind may be missing: the authors' repository has none for `expression`.
 """
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import orjson
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from bench.json_lines import JsonLinesError, values
+from bench.record import MOST, Ending, EpisodeRecord
 from bench.suites.finova.extraction import KINDS
-from bench.suites.suite import SuiteError
+from bench.suites.suite import SuiteError, Traced, TraceFormatError
 from bench.task import Task
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import read_text
@@ -63,13 +67,63 @@ def _read(file: Path, kind: str) -> list[Task]:
             category=kind,
             question=item.prompt,
             tools=(),
-            answer=_text(item.ground_truth),
+            answer=gold_text(item.ground_truth),
             source_dataset=item.source,
         )
         for index, item in enumerate(items)
     ]
 
 
-def _text(gold: str | list[str]) -> str:
+def gold_text(gold: str | list[str]) -> str:
     """A gold answer as text; a list as JSON."""
     return gold if isinstance(gold, str) else orjson.dumps(gold).decode()
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    task: str
+    index: int = Field(ge=0, le=MOST)
+    answer: str | None
+
+
+def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterator[Traced]:
+    """An episode for each answer. `counts` has the number of tasks of each kind, if it is known.
+    Raises `TraceFormatError`, and `IncompleteLineError` after all answers.
+    """
+    seen: Counter[str] = Counter()
+    try:
+        for value, line in values(file, orjson.loads):
+            try:
+                answer = _Answer.model_validate(value)
+            except ValidationError as error:
+                raise line.error(first_problem(error)) from error
+            if answer.task not in KINDS:
+                raise line.error(f"task: {answer.task!r} is none of {', '.join(KINDS)}")
+            if counts is not None and answer.index >= (count := counts.get(answer.task, 0)):
+                which = f" (0 to {count - 1})" if count else ""
+                text = f"{answer.index} is no task of {answer.task}, which has {count} tasks{which}"
+                raise line.error(f"index: {text}")
+            task = id_of(answer.task, answer.index)
+            yield Traced(_episode(task, answer, seen[task]), typed=True)
+            seen[task] += 1
+    except JsonLinesError as error:
+        raise TraceFormatError(str(error)) from error
+
+
+def _episode(task: str, answer: _Answer, repeat: int) -> EpisodeRecord:
+    text = answer.answer or ""
+    return EpisodeRecord(
+        episode=f"{task}.{repeat}",
+        id=task,
+        repeat=repeat,
+        source_dataset="",
+        category=answer.task,
+        question="",
+        setting="",
+        ground_truth="",
+        candidate_tools=[],
+        started_at=0.0,
+        execution_result=text,
+        ending=(Ending.ANSWER if text.strip() else Ending.EMPTY).value,
+    )

@@ -3,19 +3,70 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from bench.judges.judge import JudgeParts, JudgeType
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
 from bench.suites.files import read_tasks
 from bench.suites.fintrace.judge import TrajectoryJudge
-from bench.suites.fintrace.published import PUBLISHED
-from bench.suites.fintrace.tasks import read_task
 from bench.suites.fintrace.trajectory import computed
 from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
 from bench.suites.traces import for_evaluator, read_trace
-from bench.task import Task
+from bench.task import LabelledCall, Task
+
+PUBLISHED: Final[Mapping[str, Mapping[str, float]]] = {
+    "Claude-Opus-4.6": {
+        "ToolCallingF1": 0.896,
+        "InformationUtilization": 3.23,
+        "TaskPassRate": 2.65,
+        "FinalAnswerQuality": 3.34,
+    },
+    "Qwen-3.5-9B": {"StepEfficiency": 1.0, "Redundancy": 1.0},
+}
+"""By model, the metrics by our names."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _GoldCall(_Model):
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class _Query(_Model):
+    id: str = Field(min_length=1)
+    category: str = ""
+    difficulty: str = ""
+    query: str = Field(min_length=1)
+    gold_trajectory: tuple[_GoldCall, ...] = Field(
+        min_length=1, validation_alias=AliasChoices("gold_trajectory", "trajectory")
+    )
+    reference_answer: str = Field("", validation_alias=AliasChoices("reference_answer", "answer"))
+
+
+def read_task(line: bytes, _number: int) -> Task:
+    """Raises `ValidationError`."""
+    query = _Query.model_validate_json(line)
+    return Task(
+        id=query.id,
+        category=query.category,
+        question=query.query,
+        tools=tuple(_labelled(call) for call in query.gold_trajectory),
+        answer=query.reference_answer,
+        difficulty=query.difficulty,
+    )
+
+
+def _labelled(call: _GoldCall) -> LabelledCall:
+    if "arguments" in call.model_fields_set:
+        return LabelledCall(name=call.tool, arguments=call.arguments)
+    return LabelledCall(name=call.tool)
+
 
 _PAPER = "arXiv 2604.10015; the reading of empty trajectories and of arguments is ours"
 _RUBRIC = "arXiv 2604.10015; the rubric is in our words"

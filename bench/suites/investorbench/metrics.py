@@ -12,7 +12,7 @@ from typing import Any
 from bench.metrics.interval import DIGITS
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
-from bench.suites.investorbench.episode import played
+from bench.suites.investorbench.returns import played
 
 NAMES = ("CR", "SR", "MDD", "AV", "CR_above_hold", "win_rate", "turnover", "exposure")
 

@@ -22,8 +22,8 @@ from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.charts import InvestorCharts
 from bench.suites.investorbench.decisions import DecisionError, read_decisions
-from bench.suites.investorbench.episode import TRADE, played, year_days
 from bench.suites.investorbench.metrics import InvestorMetrics
+from bench.suites.investorbench.returns import TRADE, played, year_days
 from bench.suites.suite import (
     Charts,
     Environment,

@@ -18,7 +18,7 @@ from bench.record import (
     ToolCallRecord,
     ToolVerdict,
 )
-from bench.suites.fintoolbench.outcome import Outcome
+from bench.suites.fintoolbench.metrics import Outcome
 from bench.suites.suite import TraceFormatError
 from bench.suites.traces import (
     PUBLIC,
