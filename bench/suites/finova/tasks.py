@@ -1,18 +1,23 @@
-"""Finova's tasks, read from a folder with a JSON file for each kind of task.
+"""Finova's tasks, and recorded answers to them.
 
-A file holds a list of objects with `prompt`, `ground_truth` (a text or a list of texts) and `from`.
-The file of a kind may be missing: the authors' repository has none for `expression`.
+The tasks are a folder with a JSON file for each kind: a list of objects with `prompt`,
+`ground_truth` (a text or a list of texts) and `from`. The file of a kind may be missing: the
+authors' repository has none for `expression`. Answers are JSON Lines of `task` (the kind), `index`
+(its place in the file of that kind, from 0) and `answer`. Several answers to one task are repeats,
+and all of them count.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from bench.json_lines import JsonLinesError, values
+from bench.json_lines import Line, values
 from bench.record import MOST, Ending, EpisodeRecord
+from bench.suites.files import read_each
 from bench.suites.finova.extraction import KINDS
 from bench.suites.suite import SuiteError, Traced, TraceFormatError
 from bench.task import Task
@@ -92,23 +97,20 @@ def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterato
     Raises `TraceFormatError`, and `IncompleteLineError` after all answers.
     """
     seen: Counter[str] = Counter()
-    try:
-        for value, line in values(file, orjson.loads):
-            try:
-                answer = _Answer.model_validate(value)
-            except ValidationError as error:
-                raise line.error(first_problem(error)) from error
-            if answer.task not in KINDS:
-                raise line.error(f"task: {answer.task!r} is none of {', '.join(KINDS)}")
-            if counts is not None and answer.index >= (count := counts.get(answer.task, 0)):
-                which = f" (0 to {count - 1})" if count else ""
-                text = f"{answer.index} is no task of {answer.task}, which has {count} tasks{which}"
-                raise line.error(f"index: {text}")
-            task = id_of(answer.task, answer.index)
-            yield Traced(_episode(task, answer, seen[task]), typed=True)
-            seen[task] += 1
-    except JsonLinesError as error:
-        raise TraceFormatError(str(error)) from error
+
+    def read(value: Any, _: Line) -> Traced:
+        answer = _Answer.model_validate(value)
+        if answer.task not in KINDS:
+            raise ValueError(f"task: {answer.task!r} is none of {', '.join(KINDS)}")
+        if counts is not None and answer.index >= (count := counts.get(answer.task, 0)):
+            which = f" (0 to {count - 1})" if count else ""
+            text = f"{answer.index} is no task of {answer.task}, which has {count} tasks{which}"
+            raise ValueError(f"index: {text}")
+        task = id_of(answer.task, answer.index)
+        seen[task] += 1
+        return Traced(_episode(task, answer, seen[task] - 1), typed=True)
+
+    return read_each(values(file, orjson.loads), read, TraceFormatError)
 
 
 def _episode(task: str, answer: _Answer, repeat: int) -> EpisodeRecord:
