@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bench.agents.agent import Episode, Round, Turn
 from bench.agents.conversation import Conversation, Tools, is_refusal, noted
 from bench.agents.conversation import read as read_round
-from bench.agents.declaration import AgentParts, AgentType
+from bench.agents.declaration import AgentType
 from bench.agents.llm import PLANNER
 from bench.models.client import ModelClient, ModelError
 from bench.record import OUTPUT_CHARS
@@ -120,27 +120,27 @@ transactional.
 - Leave transactional tools alone unless the question asks for a transaction."""
 
 
-class FatrAgent:
-    """Function calling by FATR's rules. `inject` puts the finance tags into the descriptions of
-    tools; `hard_filter` drops offered tools that don't meet the inferred constraints.
+@dataclass(frozen=True, slots=True)
+class FatrOptions:
+    """`inject` puts the finance tags into the descriptions of tools; `hard_filter` drops offered
+    tools that don't meet the inferred constraints; with `reduce` the model reduces long outputs.
     """
+
+    inject: bool = True
+    hard_filter: bool = False
+    reduce: bool = False
+
+
+class FatrAgent:
+    """Function calling by FATR's rules."""
 
     name = "fatr"
 
-    def __init__(
-        self,
-        model: ModelClient,
-        *,
-        inject: bool = True,
-        hard_filter: bool = False,
-        reduce: bool = False,
-    ) -> None:
-        self.output_chars = REDUCED_FROM if reduce else OUTPUT_CHARS
-        self._reduces = reduce
+    def __init__(self, model: ModelClient, options: FatrOptions | None = None) -> None:
+        self._options = options or FatrOptions()
+        self.output_chars = REDUCED_FROM if self._options.reduce else OUTPUT_CHARS
         self._model = model
-        self._tools = Tools(inject=inject)
-        self._inject = inject
-        self._hard_filter = hard_filter
+        self._tools = Tools(inject=self._options.inject)
 
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory
@@ -152,7 +152,7 @@ class FatrAgent:
     async def _begin(self, episode: Episode) -> Turn:
         constraints, said = await self._infer(episode)
         tools: tuple[Manifest, ...] = episode.tools
-        if self._hard_filter and constraints is not None:
+        if self._options.hard_filter and constraints is not None:
             tools, dropped = split(tools, constraints)
             names = ", ".join(tool.name for tool in dropped)
             said += f"\ndropped: {names or 'none'}"
@@ -180,7 +180,7 @@ class FatrAgent:
         return constraints, f"constraints: {orjson.dumps(constraints.model_dump()).decode()}"
 
     def _system(self, rounds: int, constraints: Constraints | None) -> str:
-        parts = [PLANNER.format(rounds=rounds), RULES if self._inject else CAUTION]
+        parts = [PLANNER.format(rounds=rounds), RULES if self._options.inject else CAUTION]
         if constraints is not None:
             parts.append(f"What this question needs: {constraints.in_words()}")
         return "\n\n".join(parts)
@@ -191,7 +191,7 @@ class FatrAgent:
         long = [
             place
             for place, reply in enumerate(made.replies)
-            if self._reduces and reply.ok and len(texts[place]) >= OUTPUT_CHARS
+            if self._options.reduce and reply.ok and len(texts[place]) >= OUTPUT_CHARS
         ]
         reduced = await asyncio.gather(*(self._reduced(episode, texts[place]) for place in long))
         for place, text in zip(long, reduced, strict=True):
@@ -213,25 +213,10 @@ class FatrAgent:
         return cut(kept if is_reduced else output, OUTPUT_CHARS - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class FatrOptions:
-    """`inject` puts the finance tags into the descriptions of tools; `hard_filter` drops candidates
-    that don't meet the inferred constraints; with `reduce` the model reduces long outputs.
-    """
-
-    inject: bool = True
-    hard_filter: bool = False
-    reduce: bool = False
-
-
-def _make(options: FatrOptions, parts: AgentParts) -> FatrAgent:
-    assert parts.model is not None  # noqa: S101 - the agent's type requires a model
-    return FatrAgent(
-        parts.model,
-        inject=options.inject,
-        hard_filter=options.hard_filter,
-        reduce=options.reduce,
-    )
-
-
-FATR = AgentType("fatr", "finance-aware tool routing", _make, FatrOptions, needs_model=True)
+FATR = AgentType(
+    "fatr",
+    "finance-aware tool routing",
+    lambda options, parts: FatrAgent(parts.needed_model, options),
+    FatrOptions,
+    needs_model=True,
+)

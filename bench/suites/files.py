@@ -15,7 +15,8 @@ from bench.suites.suite import SuiteError
 from bench.task import Task
 from manifests.common.problem import first_problem
 
-_V, _T = TypeVar("_V"), TypeVar("_T")
+_V = TypeVar("_V")
+_T = TypeVar("_T")
 
 
 def read_each(

@@ -1,9 +1,12 @@
 r"""The answer that a model's text gives, in our reading; `published` has the authors' own.
 
 An answer is looked for in the last `\boxed{}`, the last `<answer>` tag, a code block, bold type,
-and the plain text, in that order. Any text takes linear time, and none raises.
+and the plain text, in that order. Lists of strings and of flat objects are read as models write
+them: as JSON or as Python, with single, double or Chinese quotation marks, with items separated by
+、, and with a comma after the last item. Any text takes linear time, and none raises.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -51,14 +54,19 @@ def _item(read: Any) -> Item:
 
 
 def _read_loosely(text: str, bare: bool) -> list[Item] | None:
-    tokens = _tokens(text, bare)
+    """A list of texts and of flat objects, as Python or a human writes it."""
     try:
-        if next(tokens) != "[":
-            return None
-        items = list(_items(tokens))
-        return items if next(tokens, None) is None else None
-    except (StopIteration, ValueError):
+        items = orjson.loads(_as_json(text, bare))
+    except ValueError:
         return None
+    if not isinstance(items, list) or not all(_is_flat(item) for item in items):
+        return None
+    return [_item(item) for item in items]
+
+
+def _is_flat(item: Any) -> bool:
+    parts = item.values() if isinstance(item, dict) else (item,)
+    return all(part is None or isinstance(part, str) for part in parts)
 
 
 def lists_in(text: str) -> Iterator[str]:
@@ -85,77 +93,31 @@ def objects_in(text: str) -> list[Item]:
     return [item for items in found for item in items or (None,)] + rest
 
 
-class _Text(str):
-    """The content of a string, unlike a mark of the same characters."""
-
-    __slots__ = ()
-
-
-class _Literal(_Text):
-    """A number, a truth value or none."""
-
-    __slots__ = ()
-
-
-def _tokens(text: str, bare: bool) -> Iterator[str]:
-    """Marks as `str`, strings as `_Text`. Raises `ValueError` for anything else."""
+def _as_json(text: str, bare: bool) -> str:
+    """The text with each token as JSON has it, and without a comma after the last item. Numbers and
+    truth values become null. Raises `ValueError` for what is no token.
+    """
+    tokens: list[str] = []
     at, end, braces = 0, len(text.rstrip()), 0
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None or (match["bare"] is not None and not bare):
             raise ValueError
         at = match.end()
-        if match["mark"]:
-            braces += {"{": 1, "}": -1}.get(match["mark"], 0)
-            yield "," if match["mark"] == "、" else match["mark"]
+        if mark := match["mark"]:
+            braces += {"{": 1, "}": -1}.get(mark, 0)
+            if mark in "]}" and tokens[-1:] == [","] and tokens[-2:-1] not in ([], ["["], ["{"]):
+                tokens.pop()
+            tokens.append("," if mark == "、" else mark)
         elif match["literal"] is not None:
-            yield _Literal(match["literal"])
+            tokens.append("null")
         elif match["bare"] is not None:
-            first, *others = match["bare"].split("、") if braces == 0 else [match["bare"]]
-            yield _Text(first.strip())
-            for other in others:
-                yield ","
-                yield _Text(other.strip())
+            parts = match["bare"].split("、") if braces == 0 else [match["bare"]]
+            tokens.append(",".join(json.dumps(part.strip()) for part in parts))
         else:
-            yield _Text(_unescaped(next(match[q] for q in _QUOTED if match[q] is not None)))
-
-
-def _items(tokens: Iterator[str]) -> Iterator[Item]:
-    """The items up to the closing bracket. Raises `ValueError`."""
-    for part in tokens:
-        if isinstance(part, _Text):
-            yield None if isinstance(part, _Literal) else str(part)
-        elif part == "{":
-            yield _object(tokens)
-        elif part == "]":
-            return
-        else:
-            raise ValueError
-        after = next(tokens, None)
-        if after == "]" and not isinstance(after, _Text):
-            return
-        if after != "," or isinstance(after, _Text):
-            raise ValueError
-    raise ValueError
-
-
-def _object(tokens: Iterator[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for key in tokens:
-        if not isinstance(key, _Text):
-            if key == "}":
-                return found
-            raise ValueError
-        colon, value, after = next(tokens, ""), next(tokens, ""), next(tokens, "")
-        if isinstance(colon, _Text) or colon != ":" or not isinstance(value, _Text):
-            raise ValueError
-        if not isinstance(value, _Literal):
-            found[str(key)] = str(value)
-        if isinstance(after, _Text) or after not in (",", "}"):
-            raise ValueError
-        if after == "}":
-            return found
-    raise ValueError
+            content = next(match[quotes] for quotes in _QUOTED if match[quotes] is not None)
+            tokens.append(json.dumps(_unescaped(content)))
+    return "".join(tokens)
 
 
 def _unescaped(content: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel
 
-from bench.judges.judge import JudgeParts, JudgeType
+from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.suites.files import read_tasks
@@ -61,11 +61,6 @@ _TEXT = "by words in the output"
 _MISMATCHED = "mismatched, of judged episodes with a call"
 
 
-def _llm_judge(parts: JudgeParts) -> LlmJudge:
-    assert parts.model is not None  # noqa: S101 - the judge's type requires a model
-    return LlmJudge(parts.model, parts.catalog, repeats=parts.repeats)
-
-
 class LabelledTasks(Suite):
     """Tasks labelled with tools and gold answers, from our own files, measured as FinToolBench."""
 
@@ -105,7 +100,12 @@ class LabelledTasks(Suite):
     untyped_note = "TESR and CER are by words in the output: typed outcomes are missing"
     judges = (
         JudgeType("rules", "rules, which need no model", lambda parts: RulesJudge(parts.catalog)),
-        JudgeType("llm", "a model is asked", _llm_judge, needs_model=True),
+        JudgeType(
+            "llm",
+            "a model is asked",
+            lambda parts: LlmJudge(parts.needed_model, parts.catalog, repeats=parts.repeats),
+            needs_model=True,
+        ),
     )
     groups: ClassVar[Mapping[str, str]] = {
         "category": "Category",

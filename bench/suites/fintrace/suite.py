@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from bench.judges.judge import JudgeParts, JudgeType
+from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
 from bench.suites.files import read_tasks
@@ -90,11 +90,6 @@ def _computed(
     return Metric(name, text, _PAPER, label, is_main=is_main, in_line=in_line, axis=axis)
 
 
-def _llm_judge(parts: JudgeParts) -> TrajectoryJudge:
-    assert parts.model is not None  # noqa: S101 - the judge's type requires a model
-    return TrajectoryJudge(parts.model, repeats=parts.repeats)
-
-
 class FinTrace(Suite):
     """Queries with gold trajectories; nine metrics over whole trajectories, on four axes."""
 
@@ -139,7 +134,14 @@ class FinTrace(Suite):
         *(Measure(metric.name, is_share=metric.is_share) for metric in metrics),
         Measure("all_gold_called", test=True, is_share=False),
     )
-    judges = (JudgeType("llm", "a model is asked, by rubrics", _llm_judge, needs_model=True),)
+    judges = (
+        JudgeType(
+            "llm",
+            "a model is asked, by rubrics",
+            lambda parts: TrajectoryJudge(parts.needed_model, repeats=parts.repeats),
+            needs_model=True,
+        ),
+    )
     compares_arguments = True
     exports: ClassVar = {"fintoolbench": for_evaluator}
     groups: ClassVar[Mapping[str, str]] = {"difficulty": "Difficulty", "category": "Category"}
