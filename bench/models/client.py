@@ -33,7 +33,7 @@ from bench.models.completion import (
     FunctionCall,
     ModelError,
     StreamedAnswer,
-    Usage,
+    TokenCounts,
     error_words,
     read_answer,
     too_large,
@@ -109,7 +109,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _BROKEN_OFF = "the model's endpoint broke the connection off"
 
-_Answer = tuple[Completion, Usage]
+_Answer = tuple[Completion, TokenCounts]
 
 
 class _TryAgain(Exception):

@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.agents.fatr import Constraints, ConstraintsError, FatrAgent,
-    FatrOptions, read, split
+from bench.agents.fatr import Constraints, ConstraintsError, FatrAgent, FatrOptions, read, split
 from bench.client import Reply
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
