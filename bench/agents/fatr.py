@@ -15,7 +15,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.agents.agent import Episode, Round, Turn
-from bench.agents.conversation import Conversation, Tools, is_refusal, noted
+from bench.agents.conversation import Conversation, FunctionTools, is_refusal, noted
 from bench.agents.conversation import read as read_round
 from bench.agents.declaration import AgentType
 from bench.agents.llm import PLANNER
@@ -140,7 +140,7 @@ class FatrAgent:
         self._options = options or FatrOptions()
         self.output_chars = REDUCED_FROM if self._options.reduce else OUTPUT_CHARS
         self._model = model
-        self._tools = Tools(inject=self._options.inject)
+        self._tools = FunctionTools(inject=self._options.inject)
 
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory

@@ -9,7 +9,7 @@ agent keeps only the JSON of tools.
 from dataclasses import dataclass
 
 from bench.agents.agent import Episode, Turn
-from bench.agents.conversation import Conversation, Tools, read
+from bench.agents.conversation import Conversation, FunctionTools, read
 from bench.agents.declaration import AgentType
 from bench.models.client import ModelClient
 from bench.record import OUTPUT_CHARS
@@ -44,7 +44,7 @@ class LlmAgent:
 
     def __init__(self, model: ModelClient, options: LlmOptions | None = None) -> None:
         self._model = model
-        self._tools = Tools(inject=(options or LlmOptions()).inject)
+        self._tools = FunctionTools(inject=(options or LlmOptions()).inject)
 
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory

@@ -1,5 +1,5 @@
-"""What episodes used: rounds, requests to models and their tokens; and how they ended. It has no
-times, so two runs in which the same happened have the same figures.
+"""What episodes used: rounds, tools, requests to models and their tokens; and how they ended. It
+has no times, so two runs in which the same happened have the same figures.
 """
 
 from collections import Counter
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.metrics.interval import share, spread
+from bench.metrics.mergeable import Mergeable
 from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
 from gateway.telemetry.quantile import Quantiles
 
@@ -14,17 +15,15 @@ TOKENS = ("input", "cached", "output")
 """`cached` are the input tokens that the endpoint had in its cache."""
 
 
-class Requests:
+class Requests(Mergeable):
     """Requests to models. Token quantiles are over the episodes that made some."""
-
-    __slots__ = ("attempts", "failed", "purposes", "tokens", "tokens_an_episode")
 
     def __init__(self) -> None:
         self.purposes: Counter[str] = Counter()
         self.failed = 0
         self.attempts = 0
         self.tokens = [0, 0, 0]
-        self.tokens_an_episode = (Quantiles(), Quantiles(), Quantiles())
+        self.tokens_an_episode = [Quantiles(), Quantiles(), Quantiles()]
 
     def add(self, calls: Sequence[ModelCallRecord]) -> None:
         """Add the requests of one episode."""
@@ -42,14 +41,6 @@ class Requests:
             self.tokens[place] += tokens
             self.tokens_an_episode[place].add(tokens)
 
-    def merge(self, other: "Requests") -> None:
-        self.purposes.update(other.purposes)
-        self.failed += other.failed
-        self.attempts += other.attempts
-        for place, theirs in enumerate(other.tokens_an_episode):
-            self.tokens[place] += other.tokens[place]
-            self.tokens_an_episode[place].merge(theirs)
-
     def result(self) -> dict[str, Any]:
         return {
             "model_calls": {
@@ -66,7 +57,7 @@ class Requests:
         }
 
 
-class Usage:
+class Usage(Mergeable):
     """Counts over episodes: the agents' requests to models, and separately the judges'."""
 
     def __init__(self) -> None:
@@ -81,12 +72,6 @@ class Usage:
         self.agent.add(record.model_calls)
         if record.judgement is not None:
             self.judge.add(record.judgement.model_calls)
-
-    def merge(self, other: "Usage") -> None:
-        self.endings.update(other.endings)
-        self.rounds.update(other.rounds)
-        self.agent.merge(other.agent)
-        self.judge.merge(other.judge)
 
     def result(self) -> dict[str, Any]:
         """The agents' figures at the top level, the judges' under `judge`."""
@@ -103,7 +88,7 @@ def _whole(quantiles: dict[str, float | None]) -> dict[str, int | None]:
     return {name: None if figure is None else round(figure) for name, figure in quantiles.items()}
 
 
-class ToolUse:
+class ToolUse(Mergeable):
     """Counts over episodes. Calls of tools that were not offered count only in episodes that name
     candidates, hits of labels only in episodes of labelled tasks.
     """
@@ -130,15 +115,6 @@ class ToolUse:
             self.labelled += 1
             self.hit_any += not called.isdisjoint(labels)
             self.hit_all += called.issuperset(labels)
-
-    def merge(self, other: "ToolUse") -> None:
-        self.calls.update(other.calls)
-        self.distinct.update(other.distinct)
-        self.offered += other.offered
-        self.not_offered += other.not_offered
-        self.labelled += other.labelled
-        self.hit_any += other.hit_any
-        self.hit_all += other.hit_all
 
     def result(self) -> dict[str, Any]:
         return {

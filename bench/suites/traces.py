@@ -26,8 +26,6 @@ PUBLIC = (
 )
 PUBLIC_CALL = ("step", "tool_name", "parameters", "output")
 
-_FAILURE_WORDS = ("error", "exception", "traceback")
-
 _EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
 
 
@@ -38,7 +36,7 @@ def failed_by_text(output: str | dict[str, Any]) -> bool:
     if isinstance(output, dict):
         return bool(output.get("error"))
     text = output.lower()  # searching for each word takes a tenth of a search that ignores case
-    return any(word in text for word in _FAILURE_WORDS)
+    return "error" in text or "exception" in text or "traceback" in text
 
 
 def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:

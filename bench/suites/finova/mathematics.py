@@ -124,7 +124,7 @@ class Comparisons:
 
 
 @dataclass(frozen=True, slots=True)
-class _Number:
+class _Scaled:
     written: float
     scale: float | None
 
@@ -165,7 +165,7 @@ def are_equal_formulas(gold: str, given: str) -> bool:
     return equal
 
 
-def _same(one: _Number, other: _Number) -> bool:
+def _same(one: _Scaled, other: _Scaled) -> bool:
     if one.scale is not None and other.scale is not None:
         return isclose(one.written * one.scale, other.written * other.scale, rel_tol=RELATIVE)
     scale = one.scale or other.scale or 1.0
@@ -192,7 +192,7 @@ def _normal(text: str) -> str:
     return text[about.end() if about else 0 :].removesuffix("左右").strip()
 
 
-def _number(text: str) -> _Number | None:
+def _number(text: str) -> _Scaled | None:
     match = _NUMBER.fullmatch(text)
     if match is None:
         return None
@@ -208,7 +208,7 @@ def _number(text: str) -> _Number | None:
     if match["minus"] or match["sign"] == "-" or match["inner"]:
         value = -value
     scale = 0.01 if match["hundredths"] else _SCALES.get((match["scale"] or "").lower())
-    return _Number(value, scale)
+    return _Scaled(value, scale)
 
 
 def _decimal(digits: str) -> float:
@@ -243,9 +243,9 @@ def _parsed(text: str) -> "tuple[Basic, float | None] | None":
     return None if expression is None else (expression, 0.01 if percent else None)
 
 
-def _value(expression: "Basic", scale: float | None) -> _Number | None:
+def _value(expression: "Basic", scale: float | None) -> _Scaled | None:
     try:
         value = float(expression)
     except (ArithmeticError, AttributeError, MemoryError, RecursionError, TypeError, ValueError):
         return None
-    return _Number(value, scale) if isfinite(value) else None
+    return _Scaled(value, scale) if isfinite(value) else None

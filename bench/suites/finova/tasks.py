@@ -84,7 +84,7 @@ def gold_text(gold: str | list[str]) -> str:
     return gold if isinstance(gold, str) else orjson.dumps(gold).decode()
 
 
-class _Answer(BaseModel):
+class _RecordedAnswer(BaseModel):
     model_config = ConfigDict(strict=True)
 
     task: str
@@ -99,7 +99,7 @@ def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterato
     seen: Counter[str] = Counter()
 
     def read(value: Any, _: Line) -> Traced:
-        answer = _Answer.model_validate(value)
+        answer = _RecordedAnswer.model_validate(value)
         if answer.task not in KINDS:
             raise ValueError(f"task: {answer.task!r} is none of {', '.join(KINDS)}")
         if counts is not None and answer.index >= (count := counts.get(answer.task, 0)):
@@ -113,7 +113,7 @@ def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterato
     return read_each(values(file, orjson.loads), read, TraceFormatError)
 
 
-def _episode(task: str, answer: _Answer, repeat: int) -> EpisodeRecord:
+def _episode(task: str, answer: _RecordedAnswer, repeat: int) -> EpisodeRecord:
     text = answer.answer or ""
     return EpisodeRecord(
         episode=f"{task}.{repeat}",

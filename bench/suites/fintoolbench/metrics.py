@@ -1,6 +1,6 @@
 """FinToolBench's metrics (arXiv 2603.08262, section 4, as its public evaluator counts).
 
-Capability: TIR = invoked / N, TESR = passed / N, CER = passed / invoked. `Outcome` defines
+Capability: TIR = invoked / N, TESR = passed / N, CER = passed / invoked. `EpisodeOutcome` defines
 `invoked` and `passed`; the `_text` variants use `passed_text`. An episode that failed only because
 of the infrastructure says nothing about its agent: the paper's rates count it as failed, the `_net`
 variants leave it out.
@@ -19,9 +19,10 @@ A metric over no episodes is None. Each has its 95 % interval over tasks (`OverT
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
+from bench.metrics.mergeable import Mergeable
 from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, is_infrastructure
 from bench.suites.traces import failed_by_text
 
@@ -31,7 +32,7 @@ _NO_SCORE = (0, 0)
 _NO_MARKS = (NOT_JUDGED, NOT_JUDGED, NOT_JUDGED)
 
 
-class Outcome(NamedTuple):
+class EpisodeOutcome(NamedTuple):
     """How an episode counts in FinToolBench's metrics (arXiv 2603.08262, section 4, as its public
     evaluator counts).
 
@@ -55,7 +56,9 @@ class Outcome(NamedTuple):
     marks: tuple[int, int, int]
 
     @classmethod
-    def of(cls, record: EpisodeRecord, last_round: list[ToolCallRecord] | None = None) -> "Outcome":
+    def of(
+        cls, record: EpisodeRecord, last_round: list[ToolCallRecord] | None = None
+    ) -> "EpisodeOutcome":
         """The outcome of a record; `last_round` is its last round, if the caller has it already."""
         final = record.last_round if last_round is None else last_round
         error = record.error is not None
@@ -92,16 +95,16 @@ JUDGED = ("SoftScore", "CSS")
 MARKS = ("TMR", "IMR", "DMR")
 NAMES = (*CAPABILITY, *JUDGED, *MARKS)
 
-Outcomes = Counter[Outcome]
+Outcomes = Counter[EpisodeOutcome]
 
-_OfTask = tuple[tuple[Outcome, int], ...]
+_OfTask = tuple[tuple[EpisodeOutcome, int], ...]
 """The outcomes of one task, and how many episodes had each, in order."""
 
 _LABELS = ("none", "single")
 
 
 @lru_cache(4_096)
-def ratios(outcome: Outcome) -> tuple[tuple[int, int], ...]:
+def ratios(outcome: EpisodeOutcome) -> tuple[tuple[int, int], ...]:
     """What an episode adds to the part and the whole of each metric, in the order of `NAMES`."""
     invoked, passed = int(outcome.invoked), int(outcome.passed)
     text, net = int(outcome.passed_text), int(not outcome.infrastructure)
@@ -147,13 +150,38 @@ def figures(outcomes: Outcomes) -> dict[str, float | None]:
     }
 
 
-class FinToolBenchMetrics:
+class _Tasks:
+    """The outcomes of each task, and how many tasks are alike: a million of them are a few dozen
+    counts.
+    """
+
+    def __init__(self) -> None:
+        self.alike: Counter[_OfTask] = Counter()
+        self._of: dict[str, _OfTask] = {}
+
+    def add(self, task: str, more: _OfTask) -> None:
+        if before := self._of.get(task):
+            self.alike[before] -= 1
+            if not self.alike[before]:
+                del self.alike[before]
+            counts = dict(before)
+            for outcome, n in more:
+                counts[outcome] = counts.get(outcome, 0) + n
+            more = tuple(sorted(counts.items()))
+        self.alike[more] += 1
+        self._of[task] = more
+
+    def merge(self, other: "_Tasks") -> None:
+        for task, outcomes in other._of.items():
+            self.add(task, outcomes)
+
+
+class FinToolBenchMetrics(Mergeable):
     """All of them over episodes, also by group (`bench.suites.suite.SuiteMetrics`)."""
 
     def __init__(self) -> None:
         self._all: Outcomes = Counter()
-        self._of: dict[str, _OfTask] = {}
-        self._tasks: Counter[_OfTask] = Counter()
+        self._tasks = _Tasks()
         self._judges: Counter[str] = Counter()
         self._kinds: defaultdict[str, Outcomes] = defaultdict(Counter)
         self._invalid: Counter[str] = Counter()
@@ -163,9 +191,9 @@ class FinToolBenchMetrics:
         }
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
-        outcome = Outcome.of(record, last_round)
+        outcome = EpisodeOutcome.of(record, last_round)
         self._all[outcome] += 1
-        self._add_to(record.id, ((outcome, 1),))
+        self._tasks.add(record.id, ((outcome, 1),))
         labels = len(record.labelled_tools)
         by_label = _LABELS[labels] if labels < len(_LABELS) else "multi"
         rows = (record.category, record.source_dataset, by_label)
@@ -176,39 +204,6 @@ class FinToolBenchMetrics:
             self._kinds[judgement.kind][outcome] += 1
             self._invalid[judgement.kind] += judgement.invalid
             self._odd.update(rounded=judgement.rounded, invalid_tools=judgement.invalid_tools)
-
-    def merge(self, other: "FinToolBenchMetrics") -> None:
-        self._all.update(other._all)
-        for task, outcomes in other._of.items():
-            self._add_to(task, outcomes)
-        for counts, more in (
-            (self._judges, other._judges),
-            (self._invalid, other._invalid),
-            (self._odd, other._odd),
-        ):
-            counts.update(more)
-        for ours, theirs in zip(
-            (self._kinds, *self._groups.values()),
-            (other._kinds, *other._groups.values()),
-            strict=True,
-        ):
-            for row, counted in theirs.items():
-                ours[row].update(counted)
-
-    def _add_to(self, task: str, more: _OfTask) -> None:
-        """Add outcomes of a task. Tasks that count the same are counted together, so a million of
-        them are a few dozen counts.
-        """
-        if before := self._of.get(task):
-            self._tasks[before] -= 1
-            if not self._tasks[before]:
-                del self._tasks[before]
-            counts = dict(before)
-            for outcome, n in more:
-                counts[outcome] = counts.get(outcome, 0) + n
-            more = tuple(sorted(counts.items()))
-        self._tasks[more] += 1
-        self._of[task] = more
 
     def rates(self) -> dict[str, Any]:
         invoked, passed, errors, infrastructure = (
@@ -229,7 +224,7 @@ class FinToolBenchMetrics:
 
     def _intervals(self, found: Mapping[str, float | None]) -> dict[str, list[float] | None]:
         over = [OverTasks() for _ in NAMES]
-        for outcomes, times in self._tasks.items():
+        for outcomes, times in self._tasks.alike.items():
             of_metrics = zip(*(ratios(outcome) for outcome, _ in outcomes), strict=True)
             for one, of_metric in zip(over, of_metrics, strict=True):
                 counted = zip(of_metric, outcomes, strict=True)

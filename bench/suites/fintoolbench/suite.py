@@ -12,7 +12,7 @@ from bench.record import EpisodeRecord, ToolCallRecord
 from bench.suites.files import read_tasks
 from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.fintoolbench.llm_judge import LlmJudge
-from bench.suites.fintoolbench.metrics import MATCH, MISMATCH, FinToolBenchMetrics, Outcome
+from bench.suites.fintoolbench.metrics import MATCH, MISMATCH, EpisodeOutcome, FinToolBenchMetrics
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
 from bench.suites.traces import for_evaluator, read_trace
@@ -33,7 +33,7 @@ PUBLISHED: Final[Mapping[str, Mapping[str, float]]] = {
 """By model, the metrics by our names."""
 
 
-class _Question(BaseModel):
+class _PublishedQuestion(BaseModel):
     dataset_name: str
     category: str
     question: str
@@ -43,7 +43,7 @@ class _Question(BaseModel):
 
 def read_task(line: bytes, number: int) -> Task:
     """Raises `ValidationError`."""
-    question = _Question.model_validate_json(line)
+    question = _PublishedQuestion.model_validate_json(line)
     return Task(
         id=f"{question.dataset_name}_{number}",
         category=question.category,
@@ -126,7 +126,7 @@ class LabelledTasks(Suite):
 
     @classmethod
     def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
-        outcome = Outcome.of(record, last_round)
+        outcome = EpisodeOutcome.of(record, last_round)
         halves, scores = outcome.score
         timeliness, intent, domain = (
             float(mark == MISMATCH) if mark >= MATCH else None for mark in outcome.marks

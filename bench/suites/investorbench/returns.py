@@ -61,7 +61,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures(Measures):
+class TradingFigures(Measures):
     """The measures, and how they came about.
 
     `days` is the number of prices, `returns` that of returns: one less. `win_rate` is the share of
@@ -134,12 +134,12 @@ def measures(returns: Sequence[float], *, days: int, year_days: int) -> Measures
     return Measures(cr, sr, _drawdown(returns), av)
 
 
-def figures(earned: Sequence[DayReturn], *, year_days: int) -> Figures:
+def figures(earned: Sequence[DayReturn], *, year_days: int) -> TradingFigures:
     """The figures of what positions earned on consecutive days, where a year has `year_days`."""
     found = measures([day.earned for day in earned], days=len(earned) + 1, year_days=year_days)
     invested = [day for day in earned if day.is_invested]
     whole = max(len(earned), 1)
-    return Figures(
+    return TradingFigures(
         found.cr,
         found.sr,
         found.mdd,
@@ -164,7 +164,7 @@ def _drawdown(returns: Iterable[float]) -> float:
 
 
 def rounded_figures(figures: dict[str, float | None]) -> dict[str, float | None]:
-    """Figures as they are printed; -0.0 becomes 0.0."""
+    """TradingFigures as they are printed; -0.0 becomes 0.0."""
     return {
         name: None if value is None else round(value, DIGITS) + 0.0
         for name, value in figures.items()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from adapters.market.prices import POSITIONS, Position, read_markets
 from bench.suites.investorbench import returns
-from bench.suites.investorbench.returns import Figures, day_returns, measures
+from bench.suites.investorbench.returns import TradingFigures, day_returns, measures
 from tests.support.checkout import INVESTORBENCH
 
 PRICES = st.integers(1, 10**7).map(lambda thousandths: thousandths / 1000)
@@ -40,7 +40,7 @@ def of_logs(*logs: float) -> list[float]:
     return prices
 
 
-def values(found: Figures) -> tuple[float | None, ...]:
+def values(found: TradingFigures) -> tuple[float | None, ...]:
     return found.cr, found.sr, found.mdd, found.av
 
 
@@ -56,11 +56,11 @@ def agree(found: tuple[float | None, ...], expected: tuple[float | None, ...]) -
 
 def figures(
     prices: list[float], positions: Sequence[Any], *, year_days: int, cost_bp: float = 0.0
-) -> Figures:
+) -> TradingFigures:
     return returns.figures(day_returns(prices, positions, cost_bp=cost_bp), year_days=year_days)
 
 
-def buy_and_hold(prices: list[float], **options: Any) -> Figures:
+def buy_and_hold(prices: list[float], **options: Any) -> TradingFigures:
     return figures(prices, [1] * len(prices), **options)
 
 
