@@ -5,6 +5,11 @@ It infers what the question needs before any call and states it in the record's 
 chooses tools by their finance tags. Outputs of over 500 characters are reduced to what the question
 needs: by the gateway, or with `reduce` by the model, as in the paper. `inject` off is the paper's
 ablation: then neither descriptions nor rules mention tags.
+
+What a question requires of a tool beyond its subject is inferred by a model: how timely its data
+must be, its regulatory domains, and how risky an intent it allows. The model's answer is read
+strictly: one that does not have exactly this shape sets no constraint. The hard filter never leaves
+an agent without tools.
 """
 
 import asyncio

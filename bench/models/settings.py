@@ -1,8 +1,12 @@
-"""The model that requests go to, its URL and its key."""
+"""The model that requests go to, its URL and its key.
+
+Each use of an endpoint has its own variable, whose key is sent to that endpoint wherever it is.
+OPENAI_API_KEY is sent only to its own origin, whatever else is set. If none of these variables
+holds a key, none is sent.
+"""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -75,22 +79,25 @@ class ModelSettings:
         settings = {name: getattr(self, name) for name in names}
         return {**settings, "base_url": self.base_url.rstrip("/"), "model_key": self.key.source}
 
-    @asynccontextmanager
-    async def open(self, seed: int) -> AsyncIterator["ModelClient"]:
-        """A client of the model, for as long as the context is open."""
+    def open(
+        self, seed: int | None = None, key: EndpointKey | None = None
+    ) -> AbstractAsyncContextManager["ModelClient"]:
+        """A client of the model, for as long as the context is open; with `key`, if it is not the
+        agent's.
+        """
         from bench.models.client import ModelClient
 
-        async with ModelClient.open(
+        key = key or self.key
+        return ModelClient.open(
             self.base_url,
             self.model,
-            self.key.secret,
-            key_variable=self.key.variable,
+            key.secret,
+            key_variable=key.variable,
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=seed,
             stream=self.stream,
-        ) as client:
-            yield client
+        )
 
 
 def check_url(option: str, text: str, key_variable: str) -> None:

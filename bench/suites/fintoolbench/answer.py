@@ -1,4 +1,5 @@
-"""The kind of answer that a task asks for, and the part of a text that states its answer.
+"""The kind of answer that a task asks for, the part of a text that states its answer, and which of
+the options A to E a text chooses.
 
 The kind follows from the gold answer alone, as in FinToolBench's public evaluator
 (arXiv 2603.08262). So every judge and every agent is measured by the same kinds.

@@ -1,5 +1,8 @@
 """The judge that asks a model, as FinToolBench does (arXiv 2603.08262), with prompts of our own.
 
+The scales are FinToolBench's. The first line of each prompt names the task, so that a simulated
+endpoint knows what is requested.
+
 It judges the answer in several requests at once, each of which gives a score, and the called tools
 in one request. It makes no request where nothing can be judged. It checks each reply and counts
 one that is not a verdict as invalid. It raises nothing, whatever a model or its endpoint does.

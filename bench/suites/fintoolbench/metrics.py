@@ -19,7 +19,7 @@ A metric over no episodes is None. Each has its 95 % interval over tasks (`OverT
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
 from bench.metrics.mergeable import Mergeable

@@ -14,7 +14,7 @@ from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.fintoolbench.llm_judge import LlmJudge
 from bench.suites.fintoolbench.metrics import MATCH, MISMATCH, EpisodeOutcome, FinToolBenchMetrics
 from bench.suites.fintoolbench.rules import RulesJudge
-from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
+from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.suites.traces import for_evaluator, read_trace
 from bench.task import LabelledCall, Task
 
@@ -30,7 +30,9 @@ _ROWS: Final[Mapping[str, tuple[float, ...]]] = {
 PUBLISHED: Final[Mapping[str, Mapping[str, float]]] = {
     model: dict(zip(_NAMES, row, strict=True)) for model, row in _ROWS.items()
 }
-"""By model, the metrics by our names."""
+"""The main table of arXiv 2603.08262: by model, the metrics by our names. Its evaluator detects
+failed calls by words in the output, so its TESR and CER compare with our `_text` variants.
+"""
 
 
 class _PublishedQuestion(BaseModel):
@@ -42,7 +44,11 @@ class _PublishedQuestion(BaseModel):
 
 
 def read_task(line: bytes, number: int) -> Task:
-    """Raises `ValidationError`."""
+    """A question of FinToolBench's own file. Its id is that of the public traces,
+    `{dataset}_{index}`, where the index is its place in the file: `original_idx` is not unique.
+    Labels name tools without arguments. Gold answers are kept unchanged, also the eighteen that
+    read "nan". Raises `ValidationError`.
+    """
     question = _PublishedQuestion.model_validate_json(line)
     return Task(
         id=f"{question.dataset_name}_{number}",
@@ -116,9 +122,7 @@ class LabelledTasks(Suite):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        if dataset is None:
-            raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
-        return read_tasks(dataset)
+        return read_tasks(given(name, dataset))
 
     @classmethod
     def new_metrics(cls) -> FinToolBenchMetrics:
@@ -169,6 +173,4 @@ class FinToolBench(LabelledTasks):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Sequence[Task]:
-        if dataset is None:
-            raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
-        return read_tasks(dataset, read_task)
+        return read_tasks(given(name, dataset), read_task)

@@ -1,4 +1,8 @@
-"""The judge that asks a model about a whole trajectory, several times, by six rubrics."""
+"""The judge that asks a model about a whole trajectory, several times, by six rubrics.
+
+The paper (arXiv 2604.10015) names the metrics and the scale from 1 to 5; the words are ours. The
+first line of the prompt names the task, so that a simulated endpoint knows what is requested.
+"""
 
 import asyncio
 from collections.abc import Mapping

@@ -32,6 +32,7 @@ from bench.suites.suite import (
     Suite,
     SuiteError,
     SuiteMetrics,
+    given,
 )
 from bench.task import LabelledCall, Task
 
@@ -102,11 +103,8 @@ class InvestorBench(Suite):
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
         """A task for each file of the folder, and one for all assets of a kind together."""
-        if dataset is None:
-            text = "name its folder with --dataset: one file for each symbol"
-            raise SuiteError(f"{name} does not come with the project; {text}")
         try:
-            markets = read_markets(dataset)
+            markets = read_markets(given(name, dataset, "folder"))
         except MarketError as error:
             raise SuiteError(str(error)) from error
         kinds: dict[str, list[Market]] = {"stock": [], "crypto": []}
