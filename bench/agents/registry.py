@@ -127,7 +127,7 @@ async def _made(settings: AgentSettings, parts: AgentParts) -> Agent:
         problem = lacking(agent, "act")
     except (KeyboardInterrupt, asyncio.CancelledError, AgentSettingsError):
         raise
-    except BaseException as error:  # a user's constructor may raise anything
+    except BaseException as error:  # noqa: BLE001 - a user's constructor may raise anything
         is_plain = isinstance(error, TypeError | ValueError)
         problem = str(error) if is_plain else words_of(error)
     if problem:
