@@ -60,19 +60,14 @@ def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:
 
 
 def to_public(record: EpisodeRecord) -> dict[str, Any]:
-    """The fields of the public format only. A failed call has an object with `error` as output."""
+    """The fields of the public format only. A failed call has an object with `error` as output. Ids
+    are unique, since the public evaluator keeps only the last of two lines with one id: from the
+    second repeat on, an id is the episode's name, `{id}.{repeat}`.
+    """
     line = {name: getattr(record, name) for name in PUBLIC}
     line["tool_calls"] = [
         {name: getattr(call, name) for name in PUBLIC_CALL} for call in record.tool_calls
     ]
-    return line
-
-
-def for_evaluator(record: EpisodeRecord) -> dict[str, Any]:
-    """As `to_public`, with unique ids: the public evaluator keeps only the last of two lines with
-    one id. From the second repeat on, an id is the episode's name, `{id}.{repeat}`.
-    """
-    line = to_public(record)
     return {**line, "id": record.episode} if record.repeat else line
 
 

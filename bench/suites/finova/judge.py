@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from bench.record import EpisodeRecord, Judgement, storable
 from bench.suites.finova.extraction import Item, extracted, is_slot, plain, read_list
-from bench.suites.finova.mathematics import Comparisons, equal_at_once
+from bench.suites.finova.mathematics import Verdict, equal_at_once
 from bench.suites.finova.published import published
 from bench.suites.finova.worker import Mathematics
 from bench.suites.suite import SuiteError
@@ -34,7 +34,7 @@ _OPTION = re.compile(
 )
 
 
-def is_right(task: str, gold: str, extracted: str) -> bool | Comparisons:
+def is_right(task: str, gold: str, extracted: str) -> Verdict:
     """Whether the answer is right, or on which comparisons of formulas that depends.
 
     - `intent_recognition`: both lists have the same items, in any order.
@@ -98,7 +98,7 @@ def _one_form(item: Item) -> Item:
     return None if item is None else unicodedata.normalize("NFKC", item).strip()
 
 
-def _is_answer(gold: str, given: str) -> bool | Comparisons:
+def _is_answer(gold: str, given: str) -> Verdict:
     letters = _letters(gold) if _LETTERS.fullmatch(gold) else set()
     golds = _PARTS.split(gold)
     expected = len(letters) or len(golds)
@@ -115,7 +115,7 @@ def _is_answer(gold: str, given: str) -> bool | Comparisons:
     if False in known:
         return False
     open_ones = tuple(pair for pair, equal in zip(pairs, known, strict=True) if equal is None)
-    return Comparisons(open_ones) if open_ones else True
+    return open_ones or True
 
 
 def _parts(given: str, expected: int) -> list[str]:
@@ -190,7 +190,7 @@ class FinovaJudge:
         )
 
 
-def _read(record: EpisodeRecord) -> tuple[str, dict[str, bool | Comparisons]]:
+def _read(record: EpisodeRecord) -> tuple[str, dict[str, Verdict]]:
     """The extracted answer, and whether it is right by both readings. In ours, an empty answer and
     an episode that ended with an error are wrong; the published rule takes an empty text for an
     empty list of slots.

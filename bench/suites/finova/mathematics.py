@@ -116,11 +116,10 @@ _LARGEST_POWER = 10_000  # of all powers in a formula, multiplied: more takes sy
 _FORMULA = re.compile(r"[ -~≤≥∞]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparisons:
-    """Pairs of formulas, gold and given; an answer is right if each pair is equal."""
-
-    pairs: tuple[tuple[str, str], ...]
+Verdict = bool | tuple[tuple[str, str], ...]
+"""Whether an answer is right, or the pairs of formulas, gold and given, each of which is to be
+equal.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +128,11 @@ class _Scaled:
     scale: float | None
 
 
-def are_equal(gold: str, given: str) -> bool:
-    """Whether `given` is the answer `gold`. May take long for a formula; never raises."""
-    known = equal_at_once(gold, given)
-    return are_equal_formulas(gold, given) if known is None else known
-
-
 @lru_cache(65_536)
 def equal_at_once(gold: str, given: str) -> bool | None:
-    """The same without formulas, in microseconds; None where one is to be compared."""
+    """Whether `given` is the answer `gold`, in microseconds; None where that takes a comparison of
+    formulas.
+    """
     if max(len(gold), len(given)) > LONGEST:
         return gold.strip() == given.strip()
     one, other = _normal(gold), _normal(given)

@@ -21,7 +21,7 @@ from math import isclose
 from typing import Any
 
 from bench.suites.finova.extraction import READ
-from bench.suites.finova.mathematics import RELATIVE, Comparisons
+from bench.suites.finova.mathematics import RELATIVE, Verdict
 
 LONGEST_LIST = 20_000
 LONGEST = 1_000
@@ -43,7 +43,7 @@ _MARKED_WORDS = tuple(
 _ANY_WORD = re.compile("[是否对错]")
 
 
-def published(task: str, gold: str, text: str) -> bool | Comparisons:
+def published(task: str, gold: str, text: str) -> Verdict:
     """Whether the text is right by the published rule, or on which formulas that depends.
 
     Raises `ValueError` for an unknown task.
@@ -238,7 +238,7 @@ def _is_slot(given: Any, gold: Any) -> bool:
         return False
 
 
-def _is_answer(gold: str, given: str) -> bool | Comparisons:
+def _is_answer(gold: str, given: str) -> Verdict:
     if len(gold) == 1:
         return gold == given
     if ";" in gold:
@@ -251,14 +251,14 @@ def _is_answer(gold: str, given: str) -> bool | Comparisons:
     return _equal(gold, given)
 
 
-def _all(verdicts: Iterable[bool | Comparisons]) -> bool | Comparisons:
+def _all(verdicts: Iterable[Verdict]) -> Verdict:
     pairs: tuple[tuple[str, str], ...] = ()
     for verdict in verdicts:
         if verdict is False:
             return False
-        if isinstance(verdict, Comparisons):
-            pairs += verdict.pairs
-    return Comparisons(pairs) if pairs else True
+        if not isinstance(verdict, bool):
+            pairs += verdict
+    return pairs or True
 
 
 _DOLLARS = re.compile(r"\$\d+")
@@ -274,7 +274,7 @@ _UNREAD = re.compile(r"(?<=[A-Za-z])\.|,(?!\d{3})")
 _REMOVED = re.compile(r"\\!|\\?\$|\\?%|\^\{\\circ\}|\^ *\\circ|\\left|\\right")
 
 
-def _equal(gold: str, given: str) -> bool | Comparisons:
+def _equal(gold: str, given: str) -> Verdict:
     """Equal as texts; as numbers, also where one is a hundred times the other; or as formulas."""
     if max(len(gold), len(given)) > LONGEST:
         return gold.strip().lower() == given.strip().lower()
@@ -302,7 +302,7 @@ def _equal(gold: str, given: str) -> bool | Comparisons:
     return _equal_formulas(one, other)
 
 
-def _equal_formulas(one: str, other: str) -> bool | Comparisons:
+def _equal_formulas(one: str, other: str) -> Verdict:
     """Their parser reads a formula as far as it goes (`_readable`). It reads no list, no Chinese
     and no sign of approximation.
     """
@@ -314,7 +314,7 @@ def _equal_formulas(one: str, other: str) -> bool | Comparisons:
         return True
     if not (one + other).isascii() or "\\approx" in one + other:
         return False
-    return Comparisons(((one.strip("[]"), other.strip("[]")),))
+    return ((one.strip("[]"), other.strip("[]")),)
 
 
 def _readable(text: str) -> str:

@@ -15,7 +15,7 @@ from bench.suites.fintoolbench.llm_judge import LlmJudge
 from bench.suites.fintoolbench.metrics import MATCH, MISMATCH, EpisodeOutcome, FinToolBenchMetrics
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
-from bench.suites.traces import for_evaluator, read_trace
+from bench.suites.traces import read_trace, to_public
 from bench.task import LabelledCall, Task
 
 _NAMES = ("TIR", "TESR_text", "CER_text", "SoftScore", "CSS", "TMR", "IMR", "DMR")
@@ -118,7 +118,7 @@ class LabelledTasks(Suite):
         "source_dataset": "Source",
         "labelled_tools": "Labelled tools",
     }
-    exports: ClassVar = {"fintoolbench": for_evaluator}
+    exports: ClassVar = {"fintoolbench": to_public}
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:

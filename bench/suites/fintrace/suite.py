@@ -15,7 +15,7 @@ from bench.suites.files import read_tasks
 from bench.suites.fintrace.judge import TrajectoryJudge
 from bench.suites.fintrace.trajectory import computed
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
-from bench.suites.traces import for_evaluator, read_trace
+from bench.suites.traces import read_trace, to_public
 from bench.task import LabelledCall, Task
 
 
@@ -119,7 +119,7 @@ class FinTrace(Suite):
         ),
     )
     compares_arguments = True
-    exports: ClassVar = {"fintoolbench": for_evaluator}
+    exports: ClassVar = {"fintoolbench": to_public}
     groups: ClassVar[Mapping[str, str]] = {"difficulty": "Difficulty", "category": "Category"}
     published: ClassVar[Mapping[str, Mapping[str, float]]] = {
         "Claude-Opus-4.6": {

@@ -43,7 +43,7 @@ def block_length(days: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
     """A bootstrap of daily returns over `days` prices, where a year has `year_days`. `block`
-    overrides `block_length`. Raises `ValueError` for a block or a number of resamples below 1.
+    overrides `block_length`; it and `resamples` are at least 1.
     """
 
     days: int
@@ -51,12 +51,6 @@ class Bootstrap:
     seed: int = 0
     resamples: int = RESAMPLES
     block: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.resamples < 1:
-            raise ValueError(f"{self.resamples} resamples are too few; at least 1")
-        if self.block is not None and self.block < 1:
-            raise ValueError(f"a block of {self.block} days is none; at least 1")
 
     def intervals(self, returns: Sequence[float]) -> dict[str, Interval | None]:
         """The intervals of CR, SR, MDD and AV. None where the figure or too many of its resamples

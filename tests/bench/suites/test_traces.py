@@ -311,7 +311,7 @@ def test_what_is_written_has_the_published_fields_and_is_read_back(
     assert tuple(public) == PUBLIC
     assert all(tuple(made) == PUBLIC_CALL for made in public["tool_calls"])
     (traced,) = read_trace(written(tmp_path_factory.mktemp("public"), public))
-    expected = {**public, "id": record.id or "0", "error": record.error or None}
+    expected = {**public, "id": public["id"] or "0", "error": record.error or None}
     assert to_public(traced.record) == expected
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.suites.finova.extraction import KINDS, READ, extracted
 from bench.suites.finova.judge import is_right
-from bench.suites.finova.mathematics import Comparisons, are_equal_formulas
+from bench.suites.finova.mathematics import Verdict, are_equal_formulas
 from bench.suites.finova.published import published
 from bench.suites.finova.tasks import gold_text, read_folder
 from tests.support.checkout import SHARED
@@ -44,10 +44,10 @@ def text_of(case: dict[str, Any]) -> str:
     return pad * (PADDING // len(pad) if pad else 0) + str(case["text"])
 
 
-def holds(verdict: bool | Comparisons) -> bool:
+def holds(verdict: Verdict) -> bool:
     if isinstance(verdict, bool):
         return verdict
-    return all(are_equal_formulas(*pair) for pair in verdict.pairs)
+    return all(are_equal_formulas(*pair) for pair in verdict)
 
 
 def test_every_task_has_sixty_answers() -> None:
