@@ -54,7 +54,7 @@ _VALUE = r"""("(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|(?i:(?:bearer|basic)\s+)?[^\
 _PAIR = re.compile(rf"""(["']?)\b([A-Za-z][\w-]{{0,63}})\1\s*[:=]\s*{_VALUE}""")
 
 
-class Tools:
+class FunctionTools:
     """Function tools as JSON, each encoded once; at most as many as the catalogue has."""
 
     def __init__(self, *, inject: bool) -> None:

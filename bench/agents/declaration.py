@@ -24,6 +24,12 @@ class AgentParts:
     model: ModelClient | None
     is_forecast: bool = False
 
+    @property
+    def needed_model(self) -> ModelClient:
+        """The model, for an agent that needs one."""
+        assert self.model is not None  # noqa: S101 - its type requires a model
+        return self.model
+
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:

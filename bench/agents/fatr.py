@@ -5,23 +5,102 @@ It infers what the question needs before any call and states it in the record's 
 chooses tools by their finance tags. Outputs of over 500 characters are reduced to what the question
 needs: by the gateway, or with `reduce` by the model, as in the paper. `inject` off is the paper's
 ablation: then neither descriptions nor rules mention tags.
+
+What a question requires of a tool beyond its subject is inferred by a model: how timely its data
+must be, its regulatory domains, and how risky an intent it allows. The model's answer is read
+strictly: one that does not have exactly this shape sets no constraint. The hard filter never leaves
+an agent without tools.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.agents.agent import Episode, Round, Turn
-from bench.agents.constraints import INFER, Constraints, ConstraintsError, read, split
-from bench.agents.conversation import Conversation, Tools, is_refusal, noted
+from bench.agents.conversation import Conversation, FunctionTools, is_refusal, noted
 from bench.agents.conversation import read as read_round
-from bench.agents.declaration import AgentParts, AgentType
+from bench.agents.declaration import AgentType
 from bench.agents.llm import PLANNER
 from bench.models.client import ModelClient, ModelError
 from bench.record import OUTPUT_CHARS
 from gateway.compress.cut import cut
 from manifests import Manifest
+from manifests.common.problem import first_problem
+from manifests.manifest import Domain, Intent, Timeliness
+
+INFER = """\
+TASK: constraints
+You read a question about finance and say what a tool must be like to help with it. Do not answer \
+the question. Reply with one JSON object and nothing else:
+{"timeliness": ..., "domains": [...], "intent": ...}
+
+timeliness: how current the data must be. "realtime": as of this minute; "daily", "weekly", \
+"monthly": published at that pace; "as_filed": it stands in reports that companies or funds file; \
+"periodic": published at other regular times; "static": it hardly ever changes. null if the \
+question leaves it open.
+domains: each domain that the question belongs to, of "equity", "bond", "fund", "forex", \
+"derivatives", "macro", "economic_policy", "sentiment_trading", "esg", "crypto". [] if none fits.
+intent: "informational" if facts are asked for, "advisory" if a recommendation is, "transactional" \
+only if an order or a payment is to be made."""
+
+_RISK: dict[Intent, int] = {"informational": 0, "advisory": 1, "transactional": 2}
+
+
+class Constraints(BaseModel):
+    """Constraints as a model states them; further fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    timeliness: Timeliness | None
+    domains: tuple[Domain, ...]
+    intent: Intent
+
+    def allow(self, tool: Manifest) -> bool:
+        """Whether a tool shares a domain with the question and is no riskier than it allows.
+        Timeliness is a preference and excludes nothing.
+        """
+        overlap = not self.domains or not set(self.domains).isdisjoint(tool.regulatory_domains)
+        return overlap and _RISK[tool.intent_type] <= _RISK[self.intent]
+
+    def in_words(self) -> str:
+        """Text for the planner."""
+        domains = ", ".join(self.domains) or "open"
+        timeliness = self.timeliness or "open"
+        return f"timeliness: {timeliness}; domains: {domains}; intent: {self.intent}"
+
+
+class ConstraintsError(Exception):
+    """A model's answer states no constraints; the text says why, without repeating it."""
+
+
+def read(text: str) -> Constraints:
+    """The constraints in a model's answer, which may have fences or words around its JSON object.
+
+    Raises `ConstraintsError`.
+    """
+    start, end = text.find("{"), text.rfind("}") + 1
+    if not 0 <= start < end:
+        raise ConstraintsError("there is no JSON object in the answer")
+    try:
+        return Constraints.model_validate_json(text[start:end])
+    except ValidationError as error:
+        raise ConstraintsError(first_problem(error)) from None
+
+
+def split(
+    tools: Sequence[Manifest], constraints: Constraints
+) -> tuple[tuple[Manifest, ...], tuple[Manifest, ...]]:
+    """The tools that the constraints allow, and those that they drop. If they allow none, none is
+    dropped.
+    """
+    allowed = tuple(tool for tool in tools if constraints.allow(tool))
+    if not allowed:
+        return tuple(tools), ()
+    return allowed, tuple(tool for tool in tools if not constraints.allow(tool))
+
 
 REDUCED_FROM = 20_000
 """How many characters of an output the model is given to reduce."""
@@ -46,27 +125,27 @@ transactional.
 - Leave transactional tools alone unless the question asks for a transaction."""
 
 
-class FatrAgent:
-    """Function calling by FATR's rules. `inject` puts the finance tags into the descriptions of
-    tools; `hard_filter` drops offered tools that don't meet the inferred constraints.
+@dataclass(frozen=True, slots=True)
+class FatrOptions:
+    """`inject` puts the finance tags into the descriptions of tools; `hard_filter` drops offered
+    tools that don't meet the inferred constraints; with `reduce` the model reduces long outputs.
     """
+
+    inject: bool = True
+    hard_filter: bool = False
+    reduce: bool = False
+
+
+class FatrAgent:
+    """Function calling by FATR's rules."""
 
     name = "fatr"
 
-    def __init__(
-        self,
-        model: ModelClient,
-        *,
-        inject: bool = True,
-        hard_filter: bool = False,
-        reduce: bool = False,
-    ) -> None:
-        self.output_chars = REDUCED_FROM if reduce else OUTPUT_CHARS
-        self._reduces = reduce
+    def __init__(self, model: ModelClient, options: FatrOptions | None = None) -> None:
+        self._options = options or FatrOptions()
+        self.output_chars = REDUCED_FROM if self._options.reduce else OUTPUT_CHARS
         self._model = model
-        self._tools = Tools(inject=inject)
-        self._inject = inject
-        self._hard_filter = hard_filter
+        self._tools = FunctionTools(inject=self._options.inject)
 
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory
@@ -78,7 +157,7 @@ class FatrAgent:
     async def _begin(self, episode: Episode) -> Turn:
         constraints, said = await self._infer(episode)
         tools: tuple[Manifest, ...] = episode.tools
-        if self._hard_filter and constraints is not None:
+        if self._options.hard_filter and constraints is not None:
             tools, dropped = split(tools, constraints)
             names = ", ".join(tool.name for tool in dropped)
             said += f"\ndropped: {names or 'none'}"
@@ -106,7 +185,7 @@ class FatrAgent:
         return constraints, f"constraints: {orjson.dumps(constraints.model_dump()).decode()}"
 
     def _system(self, rounds: int, constraints: Constraints | None) -> str:
-        parts = [PLANNER.format(rounds=rounds), RULES if self._inject else CAUTION]
+        parts = [PLANNER.format(rounds=rounds), RULES if self._options.inject else CAUTION]
         if constraints is not None:
             parts.append(f"What this question needs: {constraints.in_words()}")
         return "\n\n".join(parts)
@@ -117,7 +196,7 @@ class FatrAgent:
         long = [
             place
             for place, reply in enumerate(made.replies)
-            if self._reduces and reply.ok and len(texts[place]) >= OUTPUT_CHARS
+            if self._options.reduce and reply.ok and len(texts[place]) >= OUTPUT_CHARS
         ]
         reduced = await asyncio.gather(*(self._reduced(episode, texts[place]) for place in long))
         for place, text in zip(long, reduced, strict=True):
@@ -139,25 +218,10 @@ class FatrAgent:
         return cut(kept if is_reduced else output, OUTPUT_CHARS - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class FatrOptions:
-    """`inject` puts the finance tags into the descriptions of tools; `hard_filter` drops candidates
-    that don't meet the inferred constraints; with `reduce` the model reduces long outputs.
-    """
-
-    inject: bool = True
-    hard_filter: bool = False
-    reduce: bool = False
-
-
-def _make(options: FatrOptions, parts: AgentParts) -> FatrAgent:
-    assert parts.model is not None  # noqa: S101 - the agent's type requires a model
-    return FatrAgent(
-        parts.model,
-        inject=options.inject,
-        hard_filter=options.hard_filter,
-        reduce=options.reduce,
-    )
-
-
-FATR = AgentType("fatr", "finance-aware tool routing", _make, FatrOptions, needs_model=True)
+FATR = AgentType(
+    "fatr",
+    "finance-aware tool routing",
+    lambda options, parts: FatrAgent(parts.needed_model, options),
+    FatrOptions,
+    needs_model=True,
+)

@@ -14,7 +14,7 @@ import orjson
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.conversation import noted
-from bench.agents.declaration import AgentParts, AgentType
+from bench.agents.declaration import AgentType
 from bench.agents.market import OBSERVE, TRADE, answer_of, beginning, observing
 from bench.models.client import ModelClient
 
@@ -47,19 +47,24 @@ Answer with one JSON object and nothing else:
 CHARACTER = "careful when prices fall, bolder when they rise"
 
 
+@dataclass(frozen=True, slots=True)
+class FinMemOptions:
+    """`character` is how the agent trades, in words; `memories` are recalled of each layer."""
+
+    character: str = CHARACTER
+    memories: int = 5
+
+
 class FinMemAgent:
     """Observes, recalls, decides."""
 
     name = "finmem"
     goes_on = True
 
-    def __init__(
-        self, model: ModelClient, *, character: str = CHARACTER, memories: int = 5
-    ) -> None:
-        """`character` is how it trades, in words; `memories` are recalled of each layer."""
+    def __init__(self, model: ModelClient, options: FinMemOptions) -> None:
         self._model = model
-        self._prompt = PROMPT.format(character=character)
-        self._memories = memories
+        self._prompt = PROMPT.format(character=options.character)
+        self._memories = options.memories
 
     async def act(self, episode: Episode) -> Turn:
         if not episode.history:
@@ -134,19 +139,10 @@ def _decision(text: str) -> dict[str, Any]:
     return {"action": action, "reason": reason[:REASON_CHARS], "memories": ",".join(ids[:100])}
 
 
-@dataclass(frozen=True, slots=True)
-class FinMemOptions:
-    """`character` is how the agent trades, in words; `memories` are recalled of each layer."""
-
-    character: str = CHARACTER
-    memories: int = 5
-
-
-def _make(options: FinMemOptions, parts: AgentParts) -> FinMemAgent:
-    assert parts.model is not None  # noqa: S101 - the agent's type requires a model
-    return FinMemAgent(parts.model, character=options.character, memories=options.memories)
-
-
 FINMEM = AgentType(
-    "finmem", "trades a market from a layered memory", _make, FinMemOptions, needs_model=True
+    "finmem",
+    "trades a market from a layered memory",
+    lambda options, parts: FinMemAgent(parts.needed_model, options),
+    FinMemOptions,
+    needs_model=True,
 )

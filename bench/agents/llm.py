@@ -9,8 +9,8 @@ agent keeps only the JSON of tools.
 from dataclasses import dataclass
 
 from bench.agents.agent import Episode, Turn
-from bench.agents.conversation import Conversation, Tools, read
-from bench.agents.declaration import AgentParts, AgentType
+from bench.agents.conversation import Conversation, FunctionTools, read
+from bench.agents.declaration import AgentType
 from bench.models.client import ModelClient
 from bench.record import OUTPUT_CHARS
 
@@ -28,6 +28,13 @@ with its unit, the letter of the right choice or the fact that is asked for, the
 - If the tools can't answer the question, say so."""
 
 
+@dataclass(frozen=True, slots=True)
+class LlmOptions:
+    """`inject` puts the finance tags into the descriptions of tools."""
+
+    inject: bool = True
+
+
 class LlmAgent:
     """Function calling with one model."""
 
@@ -35,10 +42,9 @@ class LlmAgent:
     goes_on = True
     output_chars = OUTPUT_CHARS
 
-    def __init__(self, model: ModelClient, *, inject: bool = True) -> None:
-        """`inject` puts the finance tags into the descriptions of tools."""
+    def __init__(self, model: ModelClient, options: LlmOptions | None = None) -> None:
         self._model = model
-        self._tools = Tools(inject=inject)
+        self._tools = FunctionTools(inject=(options or LlmOptions()).inject)
 
     async def act(self, episode: Episode) -> Turn:
         conversation: Conversation | None = episode.memory
@@ -53,16 +59,10 @@ class LlmAgent:
         return await conversation.next_turn(self._model, episode)
 
 
-@dataclass(frozen=True, slots=True)
-class LlmOptions:
-    """`inject` puts the finance tags into the descriptions of tools."""
-
-    inject: bool = True
-
-
-def _make(options: LlmOptions, parts: AgentParts) -> LlmAgent:
-    assert parts.model is not None  # noqa: S101 - the agent's type requires a model
-    return LlmAgent(parts.model, inject=options.inject)
-
-
-LLM = AgentType("llm", "plain function calling", _make, LlmOptions, needs_model=True)
+LLM = AgentType(
+    "llm",
+    "plain function calling",
+    lambda options, parts: LlmAgent(parts.needed_model, options),
+    LlmOptions,
+    needs_model=True,
+)

@@ -21,7 +21,7 @@ Choice = Callable[[dict[str, Any], str], str]
 _OF_SIGN = {1: "buy", -1: "sell", 0: "hold"}
 
 
-class MarketError(Exception):
+class CallRefused(Exception):
     """The market answered a call with an error, or not as its tools do; the text says what."""
 
 
@@ -79,9 +79,9 @@ def observing() -> Turn:
 
 
 def answer_of(reply: Reply) -> Any:
-    """What a tool of the market answered. Raises `MarketError`."""
+    """What a tool of the market answered. Raises `CallRefused`."""
     if not reply.ok:
-        raise MarketError(f"the market refused a call: {reply.message}")
+        raise CallRefused(f"the market refused a call: {reply.message}")
     return orjson.loads(reply.data)
 
 

@@ -127,10 +127,9 @@ async def _made(settings: AgentSettings, parts: AgentParts) -> Agent:
         problem = lacking(agent, "act")
     except (KeyboardInterrupt, asyncio.CancelledError, AgentSettingsError):
         raise
-    except (TypeError, ValueError) as error:
-        raise AgentSettingsError(f"agent {name}: {error}") from error
-    except BaseException as error:  # a user's constructor may raise anything
-        raise AgentSettingsError(f"agent {name}: {words_of(error)}") from error
+    except BaseException as error:  # noqa: BLE001 - a user's constructor may raise anything
+        is_plain = isinstance(error, TypeError | ValueError)
+        problem = str(error) if is_plain else words_of(error)
     if problem:
         raise AgentSettingsError(f"agent {name}: {problem}")
     return agent

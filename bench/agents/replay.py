@@ -5,8 +5,8 @@ the recorded answer, whatever its calls return this time. A file that is not a t
 before anything is run. Memory holds one file offset for each episode.
 """
 
-import json
 import logging
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,10 +17,11 @@ from anyio import to_thread
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType
-from bench.json_lines import IncompleteLineError, JsonLinesError, line_at, values
+from bench.json_lines import IncompleteLineError, Line, line_at, values
 from bench.models.client import ModelError
-from bench.record import DRIVER, Ending
-from bench.suites.traces import as_text
+from bench.record import Ending, EpisodeRecord, ToolCallRecord
+from bench.suites.files import read_each
+from bench.suites.traces import as_text, parsed, read_episode
 from bench.task import completed
 from gateway import ErrorCode
 from gateway.pipeline.bind import REDACTED
@@ -69,20 +70,17 @@ class ReplayAgent:
         An incomplete last line is left out and logged. Raises `AgentSettingsError`.
         """
         file = path / "episodes.jsonl" if path.is_dir() else path
-        places: dict[str, dict[int, int]] = {}
+        places: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        seen: Counter[str] = Counter()
+
+        def read(value: Any, line: Line) -> None:
+            record, _ = _read(value, str(line.number - 1), seen)
+            places[record.id][record.repeat] = line.offset
+
         try:
-            for value, line in values(file, json.loads):  # not orjson: Python's json writes NaN
-                try:
-                    record = _object(value)
-                    script_of(record)
-                    repeats = places.setdefault(_task(record, str(line.number - 1)), {})
-                    repeats[_repeat(record, len(repeats))] = line.offset
-                except ValueError as error:
-                    raise line.error(f"not a record: {error}") from error
+            deque(read_each(values(file, parsed), read, AgentSettingsError), maxlen=0)
         except IncompleteLineError as error:
             log.warning("%s", error)
-        except JsonLinesError as error:
-            raise AgentSettingsError(str(error)) from error
         if not places:
             raise AgentSettingsError(f"{file} holds no episodes")
         return cls(file, places)
@@ -105,92 +103,72 @@ class ReplayAgent:
         if repeat not in places:
             repeat = sorted(places)[repeat % len(places)]
         try:
-            record = _object(json.loads(line_at(self._file, places[repeat])))
-            if _task(record, task) != task:
-                raise _NoEpisode("it was changed")
-            return script_of(record)
+            record, script = _read(parsed(line_at(self._file, places[repeat])), task, Counter())
+            if record.id != task:
+                raise ValueError("it was changed")
+            return script
         except (OSError, ValueError, RecursionError) as error:
             text = f"{self._file.name} can't be played any more: {error}"
             raise NotRecorded(text) from error
 
 
-class _NoEpisode(ValueError):
-    """A line is not an episode; the text says why."""
+def script_of(record: EpisodeRecord, response: Sequence[str] | None = None) -> Script:
+    """What an episode did. `response` has the texts of its turns, if not as the record has them.
 
-
-def script_of(record: Mapping[str, Any]) -> Script:
-    """What the episode in `record` did. Raises `ValueError` where it is not an episode.
-
-    Calls with the same `step` are one round. The n-th text in `response` is taken as that of the
-    n-th turn, since records do not say which turns had no text; further texts go to the last turn.
-    An ending at a limit or by a fault also ends the replayed episode. The `error` of a trace
-    without endings does not: it reports what upstreams answered then.
+    Calls with the same `step` are one round. The n-th text is taken as that of the n-th turn, since
+    records do not say which turns had no text; further texts go to the last turn. An ending at a
+    limit or by a fault also ends the replayed episode. Raises `ValueError` for an unknown ending.
     """
-    calls = record.get("tool_calls") or []
-    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise _NoEpisode("tool_calls is no list of objects")
-    own = [call for call in calls if _step(call) != DRIVER]
-    rounds = groupby(sorted(own, key=_step), key=_step)
-    turns = [Turn(calls=tuple(_call(call) for call in made)) for _, made in rounds]
-    answer = as_text(record.get("execution_result") or record.get("answer"))
-    ending = _ending(record, answer)
+    if record.ending not in [*Ending]:
+        raise ValueError(f"no episode ends as {record.ending!r}")
+    ending = Ending(record.ending)
+    rounds = groupby(sorted(record.agent_calls, key=_step), key=_step)
+    turns = [Turn(calls=tuple(map(_call, made))) for _, made in rounds]
     failure: Exception | None = None
     if not ending.is_error:
-        turns.append(Turn(answer=answer, ending=ending))
+        turns.append(Turn(answer=record.execution_result, ending=ending))
     elif ending is Ending.MODEL_ERROR:
-        failure = ModelError(as_text(record.get("error")).removeprefix("model: "))
+        failure = ModelError((record.error or "").removeprefix("model: "))
     else:
-        text = as_text(record.get("error")) or ending.value
+        text = record.error or ending.value
         failure = RecordedFailure(text.removeprefix(f"agent: {RecordedFailure.__name__}: "))
-    return Script(_spoken(turns, record.get("response")), failure)
+    return Script(_spoken(turns, record.response if response is None else response), failure)
 
 
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _NoEpisode("not a JSON object")
-    return value
+def _read(value: Any, place: str, seen: Counter[str]) -> tuple[EpisodeRecord, Script]:
+    """An episode with its script. The `error` of a trace without endings does not end it: it
+    reports what upstreams answered then. Raises `ValueError`.
+    """
+    record = read_episode(value, place, seen).record
+    if "episode" in value:
+        return record, script_of(record)
+    if not all(call.tool_name for call in record.tool_calls):
+        raise ValueError("a call wants tool_name")
+    texts = value.get("response")
+    spoken = map(as_text, texts) if isinstance(texts, list) else [as_text(texts)]
+    ending = value.get("ending", "answer" if record.execution_result.strip() else "empty")
+    return record, script_of(replace(record, error=None, ending=ending), [*spoken])
 
 
-def _task(record: Mapping[str, Any], place: str) -> str:
-    """The id of a line; without one, its place in the file, from 0."""
-    return as_text(record.get("id")) or place
+def _step(call: ToolCallRecord) -> int:
+    return call.step
 
 
-def _repeat(record: Mapping[str, Any], seen: int) -> int:
-    """The repeat that our format records; elsewhere lines of one id are repeats in file order."""
-    repeat = record.get("repeat") if "episode" in record else seen
-    if not isinstance(repeat, int) or repeat < 0:
-        raise _NoEpisode("repeat is no count")
-    return repeat
-
-
-def _step(call: Mapping[str, Any]) -> int:
-    step = call.get("step")
-    if step is None:
-        return 0
-    if not isinstance(step, int):
-        raise _NoEpisode("the step of a call is no number")
-    return step
-
-
-def _call(call: Mapping[str, Any]) -> ToolCall:
+def _call(call: ToolCallRecord) -> ToolCall:
     """A call as it was made. One that the driver refused to make has the same problem again.
 
     If the recorded call was refused, its redacted values are sent as recorded, since it will be
     refused again. Otherwise the answer depended on values that are no longer known, and that is the
     call's problem.
     """
-    tool, arguments = call.get("tool_name"), call.get("parameters") or {}
-    if not isinstance(tool, str) or not isinstance(arguments, dict):
-        raise _NoEpisode("a call wants tool_name, a text, and parameters, an object")
+    tool, arguments = call.tool_name, call.parameters
     problem = None
-    if call.get("call_id") == "" and call.get("code") in _NOT_LET_OUT:
-        output = call.get("output")
-        text = as_text(output.get("error") if isinstance(output, dict) else output)
+    if not call.call_id and call.code in _NOT_LET_OUT:
+        text = as_text(call.output.get("error") if isinstance(call.output, dict) else call.output)
         problem = text.removeprefix(f"{tool[:64]}: ")
-    elif _is_redacted(arguments) and call.get("fault") != "agent":
+    elif _is_redacted(arguments) and call.fault != "agent":
         problem = "the trace does not hold the redacted values among its arguments"
-    if call.get("code") != ErrorCode.INVALID_ARGUMENTS:
+    if call.code != ErrorCode.INVALID_ARGUMENTS:
         arguments = completed(tool, arguments)
     return ToolCall(tool, arguments, problem)
 
@@ -201,24 +179,11 @@ def _is_redacted(value: Any) -> bool:
     return bool(value == REDACTED)
 
 
-def _ending(record: Mapping[str, Any], answer: str) -> Ending:
-    ending = record.get("ending")
-    if ending is None:
-        return Ending.ANSWER if answer.strip() else Ending.EMPTY
-    try:
-        return Ending(ending)
-    except ValueError:
-        raise _NoEpisode(f"no episode ends as {ending!r}") from None
-
-
-def _spoken(turns: Sequence[Turn], response: Any) -> tuple[Turn, ...]:
+def _spoken(turns: Sequence[Turn], texts: Sequence[str]) -> tuple[Turn, ...]:
     """The turns with their texts."""
-    texts = (
-        [as_text(text) for text in response] if isinstance(response, list) else [as_text(response)]
-    )
-    texts += [""] * (len(turns) - len(texts))
     last = len(turns) - 1
-    spoken = [*texts[:last], "\n".join(filter(None, texts[last:]))] if turns else []
+    padded = [*texts, *[""] * (len(turns) - len(texts))]
+    spoken = [*padded[:last], "\n".join(filter(None, padded[last:]))] if turns else []
     return tuple(replace(turn, response=text) for turn, text in zip(turns, spoken, strict=True))
 
 

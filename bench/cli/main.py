@@ -103,7 +103,7 @@ def retrieval(
         read_questions,
         variants,
     )
-    from bench.models.endpoint_key import key_for
+    from bench.models.settings import key_for
     from bench.suites import BUILT_IN
     from gateway.settings import check_variables
     from manifests import Catalog

@@ -101,8 +101,7 @@ def _fate(a: Row | None, b: Row | None) -> Fate:
 
 def calls_of(record: EpisodeRecord) -> list[ToolCall]:
     """The calls that a replay of the episode makes, which are not those of the driver."""
-    said = {**vars(record), "tool_calls": [vars(call) for call in record.tool_calls]}
-    return [call for turn in script_of(said).turns for call in turn.calls]
+    return [call for turn in script_of(record).turns for call in turn.calls]
 
 
 @dataclass(slots=True)

@@ -34,6 +34,12 @@ class JudgeParts:
     model: ModelClient | None
     repeats: int
 
+    @property
+    def needed_model(self) -> ModelClient:
+        """The model, for a judge that needs one."""
+        assert self.model is not None  # noqa: S101 - its type requires a model
+        return self.model
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeType:

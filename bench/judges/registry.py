@@ -9,7 +9,7 @@ from typing import Any
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.judge import Judge, JudgeParts, JudgeType
 from bench.judges.judging import JUDGE_S
-from bench.models.endpoint_key import EndpointKey, key_for
+from bench.models.settings import EndpointKey, key_for
 from bench.own import OwnError, is_own, lacking, load, words_of
 from manifests import Catalog
 
@@ -95,37 +95,22 @@ def _own(name: str) -> JudgeType:
 
 @asynccontextmanager
 async def open_judge(settings: JudgeSettings, catalog: Catalog) -> AsyncIterator[Judge | None]:
-    """The judge, if any, for as long as the context is open. Raises `JudgeSettingsError`."""
-    if settings.type is None:
+    """The judge, if any, for as long as the context is open, and so is its own if it has one.
+    Raises `JudgeSettingsError`.
+    """
+    kind = settings.type
+    if kind is None:
         yield None
-    elif not settings.needs_model:
-        async with _opened(settings.type, JudgeParts(catalog, None, settings.repeats)) as judge:
-            yield judge
-    else:
-        from bench.models.client import ModelClient
-
-        assert settings.model is not None  # noqa: S101 - checked when the settings were made
-        assert settings.base_url is not None  # noqa: S101
-        key = settings.key
-        async with (
-            ModelClient.open(
-                settings.base_url,
-                settings.model,
-                key.secret,
-                temperature=0.0,
-                key_variable=key.variable,
-            ) as model,
-            _opened(settings.type, JudgeParts(catalog, model, settings.repeats)) as judge,
-        ):
-            yield judge
-
-
-@asynccontextmanager
-async def _opened(kind: JudgeType, parts: JudgeParts) -> AsyncIterator[Judge]:
-    """The judge, whose own context is open if it has one. Raises `JudgeSettingsError`."""
+        return
     async with AsyncExitStack() as stack:
+        model = None
+        if settings.model and settings.base_url and kind.needs_model:
+            from bench.models.settings import ModelSettings
+
+            asked = ModelSettings(settings.model, settings.base_url, temperature=0.0)
+            model = await stack.enter_async_context(asked.open(key=settings.key))
         try:
-            judge = kind.make(parts)
+            judge = kind.make(JudgeParts(catalog, model, settings.repeats))
             if isinstance(judge, AbstractAsyncContextManager):
                 await stack.enter_async_context(judge)
             problem = lacking(judge, "judge")

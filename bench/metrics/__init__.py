@@ -3,8 +3,7 @@
 on the order of records or on how they are split.
 """
 
-from bench.metrics.tool_use import ToolUse
 from bench.metrics.traffic import Traffic
-from bench.metrics.usage import Usage
+from bench.metrics.usage import ToolUse, Usage
 
 __all__ = ["ToolUse", "Traffic", "Usage"]

@@ -1,8 +1,10 @@
 """Rates over tasks and their 95 % confidence intervals, as figures to print."""
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from math import sqrt
+from typing import Any
 
 Z_95 = 1.959963984540054
 """The standard normal quantile of two-sided 95 %."""
@@ -131,3 +133,12 @@ def percent(share: float | None) -> str:
 
 def interval_text(interval: Sequence[float] | None) -> str:
     return "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}"
+
+
+def spread(counts: Counter[int]) -> dict[str, Any]:
+    """The mean of the numbers, and how many episodes have each."""
+    total = sum(number * n for number, n in counts.items())
+    return {
+        "mean": share(total, counts.total()),
+        "episodes": {str(number): n for number, n in sorted(counts.items())},
+    }

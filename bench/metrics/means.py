@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.metrics.interval import DIGITS, ONE, ByTask
+from bench.metrics.mergeable import Mergeable
 from bench.record import EpisodeRecord, ToolCallRecord
 
 
@@ -20,10 +21,8 @@ class Measured:
     infrastructure: bool = False
 
 
-class _Mean:
+class _Mean(Mergeable):
     """A mean of figures from `low` to `high`."""
-
-    __slots__ = ("count", "high", "low", "places")
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
@@ -33,10 +32,6 @@ class _Mean:
     def add(self, task: str, figure: float) -> None:
         self.count += 1
         self.places.add(task, round((figure - self.low) / (self.high - self.low) * ONE), ONE)
-
-    def merge(self, other: "_Mean") -> None:
-        self.count += other.count
-        self.places.merge(other.places)
 
     @property
     def mean(self) -> float | None:
@@ -51,10 +46,8 @@ class _Mean:
         return round(self.low + place * (self.high - self.low), DIGITS)
 
 
-class _Group:
+class Group(Mergeable):
     """The means of a group of episodes."""
-
-    __slots__ = ("episodes", "means")
 
     def __init__(self, ranges: Mapping[str, tuple[float, float]]) -> None:
         self.episodes = 0
@@ -66,11 +59,6 @@ class _Group:
             if (figure := figures.get(name)) is not None:
                 mean.add(task, _within(name, figure, mean.low, mean.high))
 
-    def merge(self, other: "_Group") -> None:
-        self.episodes += other.episodes
-        for name, mean in self.means.items():
-            mean.merge(other.means[name])
-
     def figures(self) -> dict[str, float | None]:
         return {name: mean.mean for name, mean in self.means.items()}
 
@@ -78,7 +66,7 @@ class _Group:
         return {"episodes": self.episodes, **self.figures()}
 
 
-class Means:
+class Means(Mergeable):
     """For each name a mean over the episodes that have a figure of that name. `ranges` has the ends
     between which figures lie, by name; `groups` are fields of a record by which the means are
     broken down.
@@ -92,8 +80,8 @@ class Means:
     ) -> None:
         self._ranges = ranges
         self._measured = measured
-        self._all = _Group(ranges)
-        self._groups: dict[str, dict[str, _Group]] = {name: {} for name in groups}
+        self._all = Group(ranges)
+        self._groups: dict[str, dict[str, Group]] = {name: {} for name in groups}
         self._passed = self._infrastructure = 0
         self._judges: Counter[str] = Counter()
         self._invalid = 0
@@ -109,19 +97,9 @@ class Means:
         for name, rows in self._groups.items():
             self._row(rows, str(getattr(record, name))).add(record.id, found.figures)
 
-    def merge(self, other: "Means") -> None:
-        self._passed += other._passed
-        self._infrastructure += other._infrastructure
-        self._judges.update(other._judges)
-        self._invalid += other._invalid
-        self._all.merge(other._all)
-        for name, rows in self._groups.items():
-            for row, theirs in other._groups[name].items():
-                self._row(rows, row).merge(theirs)
-
-    def _row(self, rows: "dict[str, _Group]", name: str) -> "_Group":
+    def _row(self, rows: "dict[str, Group]", name: str) -> "Group":
         if name not in rows:
-            rows[name] = _Group(self._ranges)
+            rows[name] = Group(self._ranges)
         return rows[name]
 
     def rates(self) -> dict[str, Any]:

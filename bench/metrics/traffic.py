@@ -7,6 +7,7 @@ from heapq import nsmallest
 from operator import attrgetter
 from typing import Any
 
+from bench.metrics.mergeable import Mergeable
 from gateway import CallRecord
 from gateway.telemetry.quantile import Quantiles, bucket_of
 
@@ -23,7 +24,7 @@ _Kind = tuple[str, str | None, str | None, str | None, str | None]
 _kind_of = attrgetter("tool", "host", "source", "code", "fault")
 
 
-class Traffic:
+class Traffic(Mergeable):
     """Counts and latencies over calls. The host of a call over HTTP is `unknown`, since only its
     gateway knows it.
     """
@@ -41,12 +42,6 @@ class Traffic:
         self._kinds[kind] += 1
         self._buckets[kind[0]][bucket] += 1
         self.latency_ms.count_in(bucket)
-
-    def merge(self, other: "Traffic") -> None:
-        self.latency_ms.merge(other.latency_ms)
-        self._kinds.update(other._kinds)
-        for tool, buckets in other._buckets.items():
-            self._buckets[tool].update(buckets)
 
     def sources(self) -> Counter[str]:
         """Answered calls by where their answers came from."""

@@ -1,12 +1,13 @@
-"""What episodes used: rounds, requests to models and their tokens; and how they ended. It has no
-times, so two runs in which the same happened have the same figures.
+"""What episodes used: rounds, tools, requests to models and their tokens; and how they ended. It
+has no times, so two runs in which the same happened have the same figures.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bench.metrics.spread import spread
+from bench.metrics.interval import share, spread
+from bench.metrics.mergeable import Mergeable
 from bench.record import EpisodeRecord, ModelCallRecord, ToolCallRecord
 from gateway.telemetry.quantile import Quantiles
 
@@ -14,17 +15,15 @@ TOKENS = ("input", "cached", "output")
 """`cached` are the input tokens that the endpoint had in its cache."""
 
 
-class Requests:
+class Requests(Mergeable):
     """Requests to models. Token quantiles are over the episodes that made some."""
-
-    __slots__ = ("attempts", "failed", "purposes", "tokens", "tokens_an_episode")
 
     def __init__(self) -> None:
         self.purposes: Counter[str] = Counter()
         self.failed = 0
         self.attempts = 0
         self.tokens = [0, 0, 0]
-        self.tokens_an_episode = (Quantiles(), Quantiles(), Quantiles())
+        self.tokens_an_episode = [Quantiles(), Quantiles(), Quantiles()]
 
     def add(self, calls: Sequence[ModelCallRecord]) -> None:
         """Add the requests of one episode."""
@@ -42,14 +41,6 @@ class Requests:
             self.tokens[place] += tokens
             self.tokens_an_episode[place].add(tokens)
 
-    def merge(self, other: "Requests") -> None:
-        self.purposes.update(other.purposes)
-        self.failed += other.failed
-        self.attempts += other.attempts
-        for place, theirs in enumerate(other.tokens_an_episode):
-            self.tokens[place] += other.tokens[place]
-            self.tokens_an_episode[place].merge(theirs)
-
     def result(self) -> dict[str, Any]:
         return {
             "model_calls": {
@@ -66,7 +57,7 @@ class Requests:
         }
 
 
-class Usage:
+class Usage(Mergeable):
     """Counts over episodes: the agents' requests to models, and separately the judges'."""
 
     def __init__(self) -> None:
@@ -82,12 +73,6 @@ class Usage:
         if record.judgement is not None:
             self.judge.add(record.judgement.model_calls)
 
-    def merge(self, other: "Usage") -> None:
-        self.endings.update(other.endings)
-        self.rounds.update(other.rounds)
-        self.agent.merge(other.agent)
-        self.judge.merge(other.judge)
-
     def result(self) -> dict[str, Any]:
         """The agents' figures at the top level, the judges' under `judge`."""
         return {
@@ -101,3 +86,48 @@ class Usage:
 def _whole(quantiles: dict[str, float | None]) -> dict[str, int | None]:
     """Quantiles as whole numbers: the sketch has no zero, only something very small."""
     return {name: None if figure is None else round(figure) for name, figure in quantiles.items()}
+
+
+class ToolUse(Mergeable):
+    """Counts over episodes. Calls of tools that were not offered count only in episodes that name
+    candidates, hits of labels only in episodes of labelled tasks.
+    """
+
+    def __init__(self) -> None:
+        self.calls: Counter[int] = Counter()
+        self.distinct: Counter[int] = Counter()
+        self.offered = 0
+        self.not_offered = 0
+        self.labelled = 0
+        self.hit_any = 0
+        self.hit_all = 0
+
+    def add(self, record: EpisodeRecord) -> None:
+        names = [call.tool_name for call in record.agent_calls]
+        called = set(names)
+        self.calls[len(names)] += 1
+        self.distinct[len(called)] += 1
+        if candidates := record.candidate_tools:
+            self.offered += len(names)
+            if not called.issubset(candidates):
+                self.not_offered += sum(name not in candidates for name in names)
+        if labels := record.labelled_tools:
+            self.labelled += 1
+            self.hit_any += not called.isdisjoint(labels)
+            self.hit_all += called.issuperset(labels)
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "calls_an_episode": spread(self.calls),
+            "tools_an_episode": spread(self.distinct),
+            "not_offered": {
+                "calls": self.not_offered,
+                "of": self.offered,
+                "share": share(self.not_offered, self.offered),
+            },
+            "labelled": {
+                "episodes": self.labelled,
+                "called_any": share(self.hit_any, self.labelled),
+                "called_all": share(self.hit_all, self.labelled),
+            },
+        }

@@ -52,7 +52,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenCounts:
     """Tokens of one request, as counted by the endpoint; 0 where it does not count them.
     `cached_tokens` are the input tokens that the endpoint had cached.
     """
@@ -62,7 +62,7 @@ class Usage:
     output_tokens: int = 0
 
 
-def read_answer(body: bytes | bytearray) -> tuple[Completion, Usage]:
+def read_answer(body: bytes | bytearray) -> tuple[Completion, TokenCounts]:
     """The completion in the body of a successful response. Raises `ModelError`."""
     said = _object(body)
     choice = _first_choice(said)
@@ -121,7 +121,7 @@ class StreamedAnswer:
         self._places: dict[str, int] = {}
         self._last_place = -1
         self._finish: str | None = None
-        self._usage = Usage()
+        self._usage = TokenCounts()
 
     def feed(self, chunk: bytes) -> None:
         """Process the next bytes. Raises `ModelError`."""
@@ -136,7 +136,7 @@ class StreamedAnswer:
                 self._take_line(line.removesuffix(b"\r"))
         _check_size(len(self._unread))
 
-    def result(self) -> tuple[Completion, Usage] | None:
+    def result(self) -> tuple[Completion, TokenCounts] | None:
         """The complete answer, once the stream has ended; None if it ended too early. Raises
         `ModelError`.
         """
@@ -284,14 +284,14 @@ def _call(id_: str, function: object) -> FunctionCall:
     return FunctionCall(id_, name, _arguments(function.get("arguments")))
 
 
-def _usage(said: object) -> Usage:
+def _usage(said: object) -> TokenCounts:
     if not isinstance(said, dict):
-        return Usage()
+        return TokenCounts()
     details = said.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = said.get("prompt_cache_hit_tokens")  # DeepSeek's name
-    return Usage(
+    return TokenCounts(
         _count(said.get("prompt_tokens")), _count(cached), _count(said.get("completion_tokens"))
     )
 

@@ -1,13 +1,54 @@
-"""The model that requests go to, its URL and its key."""
+"""The model that requests go to, its URL and its key.
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+Each use of an endpoint has its own variable, whose key is sent to that endpoint wherever it is.
+OPENAI_API_KEY is sent only to its own origin, whatever else is set. If none of these variables
+holds a key, none is sent.
+"""
+
+import os
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from bench.environment import MODEL_KEY
-from bench.models.endpoint_key import EndpointKey, key_for
+
+GENERAL = "OPENAI_API_KEY"
+GENERAL_ORIGIN = ("https", "api.openai.com", 443)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointKey:
+    """A key and the variable that it was read from; without one, the variable to set."""
+
+    variable: str
+    secret: str | None = field(default=None, repr=False)
+
+    @property
+    def source(self) -> str | None:
+        """The variable if it holds a key, for `run.json`."""
+        return self.variable if self.secret else None
+
+
+def key_for(base_url: str, *own: str) -> EndpointKey:
+    """The key of the first variable in `own` that is set, else OPENAI_API_KEY at its origin."""
+    general = (GENERAL,) if _origin(base_url) == GENERAL_ORIGIN else ()
+    for variable in (*own, *general):
+        if secret := os.environ.get(variable, "").strip():
+            return EndpointKey(variable, secret)
+    return EndpointKey(own[0])
+
+
+def _origin(base_url: str) -> tuple[str, str | None, int | None] | None:
+    """The origin of a URL, as read by the library that will send the request."""
+    try:
+        url = URL(base_url)
+    except ValueError:
+        return None
+    return url.scheme, url.host, url.port
+
 
 if TYPE_CHECKING:
     from bench.models.client import ModelClient
@@ -38,22 +79,25 @@ class ModelSettings:
         settings = {name: getattr(self, name) for name in names}
         return {**settings, "base_url": self.base_url.rstrip("/"), "model_key": self.key.source}
 
-    @asynccontextmanager
-    async def open(self, seed: int) -> AsyncIterator["ModelClient"]:
-        """A client of the model, for as long as the context is open."""
+    def open(
+        self, seed: int | None = None, key: EndpointKey | None = None
+    ) -> AbstractAsyncContextManager["ModelClient"]:
+        """A client of the model, for as long as the context is open; with `key`, if it is not the
+        agent's.
+        """
         from bench.models.client import ModelClient
 
-        async with ModelClient.open(
+        key = key or self.key
+        return ModelClient.open(
             self.base_url,
             self.model,
-            self.key.secret,
-            key_variable=self.key.variable,
+            key.secret,
+            key_variable=key.variable,
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=seed,
             stream=self.stream,
-        ) as client:
-            yield client
+        )
 
 
 def check_url(option: str, text: str, key_variable: str) -> None:

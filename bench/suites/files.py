@@ -1,42 +1,61 @@
-"""Reads tasks from JSON Lines, one task a line.
+"""Reads tasks and recorded work from JSON Lines, so that each error names file and line.
 
-A line has `id`, `category`, `question`, the labelled `tools` (`name`, `arguments`) in the order of
-use, and the gold `answer` (empty where there is none).
+A task's line has `id`, `category`, `question`, the labelled `tools` (`name`, `arguments`) in the
+order of use, and the gold `answer` (empty where there is none).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
-from bench.json_lines import JsonLinesError, lines
+from bench.json_lines import JsonLinesError, Line, lines
 from bench.suites.suite import SuiteError
 from bench.task import Task
 from manifests.common.problem import first_problem
 
-ReadTask = Callable[[bytes, int], Task]
-"""Makes a task of a line and the line's number, from 0. Raises `ValidationError`."""
+_V = TypeVar("_V")
+_T = TypeVar("_T")
 
 
-def _read_task(line: bytes, _number: int) -> Task:
-    return Task.model_validate_json(line)
-
-
-def read_tasks(path: Path, read_task: ReadTask = _read_task) -> list[Task]:
-    """The tasks of a file, at least one, each with an id of its own. Raises `SuiteError`."""
-    tasks: list[Task] = []
-    seen: dict[str, int] = {}
+def read_each(
+    found: Iterable[tuple[_V, Line]],
+    read: Callable[[_V, Line], _T],
+    fault: Callable[[str], Exception],
+) -> Iterator[_T]:
+    """What `read` makes of each value and its line. If `read` raises `ValueError`, or a line can't
+    be read, raises a `fault`, whose text has file, line and reason.
+    """
     try:
-        for line in lines(path):
+        for value, line in found:
             try:
-                task = read_task(line.text, len(tasks))
+                made = read(value, line)
             except ValidationError as error:
                 raise line.error(first_problem(error)) from error
-            if (before := seen.setdefault(task.id, line.number)) != line.number:
-                raise line.error(f"id: {task.id!r} is the id of line {before} too")
-            tasks.append(task)
+            except ValueError as error:
+                raise line.error(str(error)) from error
+            yield made
     except JsonLinesError as error:
-        raise SuiteError(str(error)) from error
+        raise fault(str(error)) from error
+
+
+def read_tasks(
+    path: Path,
+    read_task: Callable[[bytes, int], Task] = lambda text, _: Task.model_validate_json(text),
+) -> list[Task]:
+    """The tasks of a file, at least one, each with an id of its own. `read_task` makes one of a
+    line and the line's number among the tasks, from 0. Raises `SuiteError`.
+    """
+    seen: dict[str, int] = {}
+
+    def read(text: bytes, line: Line) -> Task:
+        task = read_task(text, len(seen))
+        if (before := seen.setdefault(task.id, line.number)) != line.number:
+            raise ValueError(f"id: {task.id!r} is the id of line {before} too")
+        return task
+
+    tasks = list(read_each(((line.text, line) for line in lines(path)), read, SuiteError))
     if not tasks:
         raise SuiteError(f"{path} holds no tasks")
     return tasks

@@ -38,6 +38,13 @@ class SuiteError(Exception):
     """A suite can't be read; the text names the place and the reason."""
 
 
+def given(name: str, dataset: Path | None, what: str = "file") -> Path:
+    """The dataset of the suite `name`, which the user must give. Raises `SuiteError`."""
+    if dataset is None:
+        raise SuiteError(f"{name} does not come with the project; name its {what} with --dataset")
+    return dataset
+
+
 class TraceFormatError(Exception):
     """A line is not a trace; the text names file, line and field."""
 

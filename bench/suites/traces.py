@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from bench.json_lines import JsonLinesError, values
+from bench.json_lines import Line, values
 from bench.record import Ending, EpisodeRecord
+from bench.suites.files import read_each
 from bench.suites.suite import Traced, TraceFormatError
-from manifests.common.problem import first_problem
 
 PUBLIC = (
     *("id", "source_dataset", "category", "question", "tool_calls", "response"),
     *("execution_result", "error", "ground_truth", "setting", "candidate_tools"),
 )
 PUBLIC_CALL = ("step", "tool_name", "parameters", "output")
-
-_FAILURE_WORDS = ("error", "exception", "traceback")
 
 _EPISODE: TypeAdapter[EpisodeRecord] = TypeAdapter(EpisodeRecord)
 
@@ -38,7 +36,7 @@ def failed_by_text(output: str | dict[str, Any]) -> bool:
     if isinstance(output, dict):
         return bool(output.get("error"))
     text = output.lower()  # searching for each word takes a tenth of a search that ignores case
-    return any(word in text for word in _FAILURE_WORDS)
+    return "error" in text or "exception" in text or "traceback" in text
 
 
 def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:
@@ -49,41 +47,34 @@ def read_trace(file: Path, scores: Collection[float] = ()) -> Iterator[Traced]:
     of a task and all of them count; the public evaluator keeps only the last.
     """
     seen: Counter[str] = Counter()
-    try:
-        for value, line in values(file, _parsed):
-            try:
-                yield _read(value, line.number - 1, seen, scores)
-            except _FieldError as error:
-                raise line.error(str(error)) from error
-            except ValidationError as error:
-                raise line.error(first_problem(error)) from error
-    except JsonLinesError as error:
-        raise TraceFormatError(str(error)) from error
+
+    def read(value: Any, line: Line) -> Traced:
+        traced = read_episode(value, str(line.number - 1), seen)
+        judgement = traced.record.judgement
+        for score in judgement.scores if judgement else ():
+            if scores and score not in scores:
+                raise ValueError(f"judgement.scores: {score} is none of {tuple(scores)}")
+        return traced
+
+    return read_each(values(file, parsed), read, TraceFormatError)
 
 
 def to_public(record: EpisodeRecord) -> dict[str, Any]:
-    """The fields of the public format only. A failed call has an object with `error` as output."""
+    """The fields of the public format only. A failed call has an object with `error` as output. Ids
+    are unique, since the public evaluator keeps only the last of two lines with one id: from the
+    second repeat on, an id is the episode's name, `{id}.{repeat}`.
+    """
     line = {name: getattr(record, name) for name in PUBLIC}
     line["tool_calls"] = [
         {name: getattr(call, name) for name in PUBLIC_CALL} for call in record.tool_calls
     ]
-    return line
-
-
-def for_evaluator(record: EpisodeRecord) -> dict[str, Any]:
-    """As `to_public`, with unique ids: the public evaluator keeps only the last of two lines with
-    one id. From the second repeat on, an id is the episode's name, `{id}.{repeat}`.
-    """
-    line = to_public(record)
     return {**line, "id": record.episode} if record.repeat else line
 
 
-class _FieldError(Exception):
-    """A field can't be read; the text says which and why."""
-
-
-def _parsed(line: bytes) -> Any:
-    """Raises `ValueError` for invalid JSON, `RecursionError` for JSON that is nested too deep."""
+def parsed(line: bytes) -> Any:
+    """The JSON of a line, also as Python writes it. Raises `ValueError` for invalid JSON,
+    `RecursionError` for JSON that is nested too deep.
+    """
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:  # Python's json module writes NaN and lone surrogates
@@ -91,14 +82,17 @@ def _parsed(line: bytes) -> Any:
         return json.loads(text.encode("utf-8", "replace"))
 
 
-def _read(line: Any, index: int, seen: Counter[str], scores: Collection[float]) -> Traced:
+def read_episode(line: Any, place: str, seen: Counter[str]) -> Traced:
+    """The episode in a line. `place` is its id if it has none, and `seen` counts the lines of each
+    id. Raises `ValueError`.
+    """
     if not isinstance(line, dict):
-        raise _FieldError("not a JSON object")
+        raise ValueError("not a JSON object")
     if "episode" in line:
-        return Traced(_ours(line, scores), typed=True)
+        return Traced(_EPISODE.validate_python(line), typed=True)
     if line.keys() == {"task", "index", "answer"}:
-        raise _FieldError("not a trace but an answer to a task of Finova: name --suite finova")
-    task = as_text(line.get("id")) or str(index)
+        raise ValueError("not a trace but an answer to a task of Finova: name --suite finova")
+    task = as_text(line.get("id")) or place
     error = as_text(line["error"]) if line.get("error") else None
     calls = _objects(line, "tool_calls")
     read = {
@@ -123,14 +117,6 @@ def _read(line: Any, index: int, seen: Counter[str], scores: Collection[float]) 
     return Traced(_EPISODE.validate_python(read), typed=all("ok" in call for call in calls))
 
 
-def _ours(line: dict[str, Any], scores: Collection[float]) -> EpisodeRecord:
-    record = _EPISODE.validate_python(line)
-    for score in record.judgement.scores if record.judgement else ():
-        if scores and score not in scores:
-            raise _FieldError(f"judgement.scores: {score} is none of {tuple(scores)}")
-    return record
-
-
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     output = call.get("output")
     if isinstance(output, list):  # neither a text nor an object with `error`: no rule fails it
@@ -147,7 +133,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
         "code": call.get("code"),
         "fault": call.get("fault"),
         "source": call.get("source"),
-        "call_id": "",
+        "call_id": call.get("call_id") or "",
         "elapsed_ms": 0.0,
     }
 
@@ -170,8 +156,8 @@ def _objects(line: dict[str, Any], field: str) -> list[dict[str, Any]]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise _FieldError(f"{field}: not a list")
+        raise ValueError(f"{field}: not a list")
     for place, item in enumerate(value):
         if not isinstance(item, dict):
-            raise _FieldError(f"{field}.{place}: not an object")
+            raise ValueError(f"{field}.{place}: not an object")
     return value

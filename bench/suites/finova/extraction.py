@@ -1,16 +1,135 @@
 r"""The answer that a model's text gives, in our reading; `published` has the authors' own.
 
 An answer is looked for in the last `\boxed{}`, the last `<answer>` tag, a code block, bold type,
-and the plain text, in that order. Any text takes linear time, and none raises.
+and the plain text, in that order. Lists of strings and of flat objects are read as models write
+them: as JSON or as Python, with single, double or Chinese quotation marks, with items separated by
+、, and with a comma after the last item. Any text takes linear time, and none raises.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
-from bench.suites.finova.listed import Item, is_slot, lists_in, objects_in, read_list
+Item = str | dict[str, str] | None
+"""A text, the texts of an object by their keys, or None for anything else."""
+
+_TOKEN = re.compile(
+    r"""\s*+(?:
+      (?P<mark>[\[\]{},:、])
+    | "(?P<double>(?:[^"\\]|\\.)*+)" | '(?P<single>(?:[^'\\]|\\.)*+)'
+    | “(?P<curved>[^“”]*+)” | ‘(?P<curved_single>[^‘’]*+)’
+    | (?P<literal>(?:-?\d[\d.]*+(?:[eE][+-]?\d++)?|[Tt]rue|[Ff]alse|null|None)(?=\s*+[\]},、]))
+    | (?P<bare>[^\s\[\]{},:、"'“”‘’][^\[\]{},:"'“”‘’\n]*+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_BRACKET = re.compile(r"[\[\]]")
+_OBJECT = re.compile(r"\{[^{}]*+\}")
+_QUOTED = ("double", "single", "curved", "curved_single")
+
+
+def read_list(text: str, *, bare: bool = False) -> list[Item] | None:
+    """The list that the whole text is; None if it is none. With `bare`, items need no quotes, and
+    one without quotes ends at a 、.
+    """
+    try:
+        items = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _read_loosely(text, bare)
+    return [_item(item) for item in items] if isinstance(items, list) else None
+
+
+def is_slot(item: Item) -> bool:
+    """Whether an item has the fields of a slot."""
+    return isinstance(item, dict) and {"type", "content"} <= item.keys()
+
+
+def _item(read: Any) -> Item:
+    if isinstance(read, dict):
+        return {key: value for key, value in read.items() if isinstance(value, str)}
+    return read if isinstance(read, str) else None
+
+
+def _read_loosely(text: str, bare: bool) -> list[Item] | None:
+    """A list of texts and of flat objects, as Python or a human writes it."""
+    try:
+        items = orjson.loads(_as_json(text, bare))
+    except ValueError:
+        return None
+    if not isinstance(items, list) or not all(_is_flat(item) for item in items):
+        return None
+    return [_item(item) for item in items]
+
+
+def _is_flat(item: Any) -> bool:
+    parts = item.values() if isinstance(item, dict) else (item,)
+    return all(part is None or isinstance(part, str) for part in parts)
+
+
+def lists_in(text: str) -> Iterator[str]:
+    """The parts of a text from a bracket to the one that closes it, the last part first. A part
+    inside another one is left out.
+    """
+    open_at: list[int] = []
+    spans: list[tuple[int, int]] = []
+    for match in _BRACKET.finditer(text):
+        if match[0] == "[":
+            open_at.append(match.start())
+        elif open_at:
+            start = open_at.pop()
+            while spans and spans[-1][0] > start:
+                spans.pop()
+            spans.append((start, match.end()))
+    return (text[start:end] for start, end in reversed(spans))
+
+
+def objects_in(text: str) -> list[Item]:
+    """The flat objects of a text, in their order; None for what begins as an object and is none."""
+    found = [read_list(f"[{part}]") for part in _OBJECT.findall(text)]
+    rest: list[Item] = [None] * ("{" in _OBJECT.sub("", text))
+    return [item for items in found for item in items or (None,)] + rest
+
+
+def _as_json(text: str, bare: bool) -> str:
+    """The text with each token as JSON has it, and without a comma after the last item. Numbers and
+    truth values become null. Raises `ValueError` for what is no token.
+    """
+    tokens: list[str] = []
+    at, end, braces = 0, len(text.rstrip()), 0
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None or (match["bare"] is not None and not bare):
+            raise ValueError
+        at = match.end()
+        if mark := match["mark"]:
+            braces += {"{": 1, "}": -1}.get(mark, 0)
+            if mark in "]}" and tokens[-1:] == [","] and tokens[-2:-1] not in ([], ["["], ["{"]):
+                tokens.pop()
+            tokens.append("," if mark == "、" else mark)
+        elif match["literal"] is not None:
+            tokens.append("null")
+        elif match["bare"] is not None:
+            parts = match["bare"].split("、") if braces == 0 else [match["bare"]]
+            tokens.append(",".join(json.dumps(part.strip()) for part in parts))
+        else:
+            content = next(match[quotes] for quotes in _QUOTED if match[quotes] is not None)
+            tokens.append(json.dumps(_unescaped(content)))
+    return "".join(tokens)
+
+
+def _unescaped(content: str) -> str:
+    if "\\" not in content:
+        return content
+    double = re.sub(r'(\\.)|"', lambda m: m[1] or '\\"', content.replace("\\'", "'"))
+    try:
+        read: Any = orjson.loads(f'"{double}"')
+    except orjson.JSONDecodeError:
+        return content
+    return str(read)
+
 
 KINDS: Final = (
     *("intent_recognition", "slot_filling", "tool_planning"),

@@ -116,28 +116,23 @@ _LARGEST_POWER = 10_000  # of all powers in a formula, multiplied: more takes sy
 _FORMULA = re.compile(r"[ -~≤≥∞]+")
 
 
+Verdict = bool | tuple[tuple[str, str], ...]
+"""Whether an answer is right, or the pairs of formulas, gold and given, each of which is to be
+equal.
+"""
+
+
 @dataclass(frozen=True, slots=True)
-class Comparisons:
-    """Pairs of formulas, gold and given; an answer is right if each pair is equal."""
-
-    pairs: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
+class _Scaled:
     written: float
     scale: float | None
 
 
-def are_equal(gold: str, given: str) -> bool:
-    """Whether `given` is the answer `gold`. May take long for a formula; never raises."""
-    known = equal_at_once(gold, given)
-    return are_equal_formulas(gold, given) if known is None else known
-
-
 @lru_cache(65_536)
 def equal_at_once(gold: str, given: str) -> bool | None:
-    """The same without formulas, in microseconds; None where one is to be compared."""
+    """Whether `given` is the answer `gold`, in microseconds; None where that takes a comparison of
+    formulas.
+    """
     if max(len(gold), len(given)) > LONGEST:
         return gold.strip() == given.strip()
     one, other = _normal(gold), _normal(given)
@@ -165,7 +160,7 @@ def are_equal_formulas(gold: str, given: str) -> bool:
     return equal
 
 
-def _same(one: _Number, other: _Number) -> bool:
+def _same(one: _Scaled, other: _Scaled) -> bool:
     if one.scale is not None and other.scale is not None:
         return isclose(one.written * one.scale, other.written * other.scale, rel_tol=RELATIVE)
     scale = one.scale or other.scale or 1.0
@@ -192,7 +187,7 @@ def _normal(text: str) -> str:
     return text[about.end() if about else 0 :].removesuffix("左右").strip()
 
 
-def _number(text: str) -> _Number | None:
+def _number(text: str) -> _Scaled | None:
     match = _NUMBER.fullmatch(text)
     if match is None:
         return None
@@ -208,7 +203,7 @@ def _number(text: str) -> _Number | None:
     if match["minus"] or match["sign"] == "-" or match["inner"]:
         value = -value
     scale = 0.01 if match["hundredths"] else _SCALES.get((match["scale"] or "").lower())
-    return _Number(value, scale)
+    return _Scaled(value, scale)
 
 
 def _decimal(digits: str) -> float:
@@ -243,9 +238,9 @@ def _parsed(text: str) -> "tuple[Basic, float | None] | None":
     return None if expression is None else (expression, 0.01 if percent else None)
 
 
-def _value(expression: "Basic", scale: float | None) -> _Number | None:
+def _value(expression: "Basic", scale: float | None) -> _Scaled | None:
     try:
         value = float(expression)
     except (ArithmeticError, AttributeError, MemoryError, RecursionError, TypeError, ValueError):
         return None
-    return _Number(value, scale) if isfinite(value) else None
+    return _Scaled(value, scale) if isfinite(value) else None

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import Any
 
-from bench.metrics.interval import DIGITS, Z_95, ByTask, rounded, share
+from bench.metrics.interval import DIGITS, ONE, Z_95, rounded
+from bench.metrics.means import Group
+from bench.metrics.mergeable import Mergeable
 from bench.record import EpisodeRecord, Judgement, ToolCallRecord
-from bench.suites.finova.extraction import KINDS
-from bench.suites.finova.listed import read_list
+from bench.suites.finova.extraction import KINDS, read_list
 
 READINGS = ("accuracy", "accuracy_published")
 """Our reading of an answer, and that of the authors' scorer."""
@@ -22,31 +23,11 @@ def right(judgement: Judgement | None, reading: str) -> bool | None:
     return bool(scores[0]) if scores else None
 
 
-class _Count:
-    """Judged answers, and how many are right by each reading."""
-
-    __slots__ = ("judged", "right")
-
-    def __init__(self) -> None:
-        self.judged = 0
-        self.right = {reading: ByTask() for reading in READINGS}
-
-    def add(self, task: str, verdicts: Mapping[str, bool | None]) -> None:
-        self.judged += 1
-        for reading, is_right in verdicts.items():
-            self.right[reading].add(task, int(bool(is_right)), 1)
-
-    def merge(self, other: "_Count") -> None:
-        self.judged += other.judged
-        for reading, right in other.right.items():
-            self.right[reading].merge(right)
-
-    def result(self) -> dict[str, Any]:
-        shares = {reading: share(right.part, right.whole) for reading, right in self.right.items()}
-        return {"episodes": self.judged, **shares}
+def _group() -> Group:
+    return Group(dict.fromkeys(READINGS, (0.0, 1.0)))
 
 
-class FinovaMetrics:
+class FinovaMetrics(Mergeable):
     """Right answers by kind of task (`bench.suites.suite.SuiteMetrics`).
 
     `accuracy` is the unweighted mean of the kinds that have judged answers. Its interval is the
@@ -57,8 +38,8 @@ class FinovaMetrics:
 
     def __init__(self) -> None:
         self._episodes = self._unjudged = 0
-        self._kinds: defaultdict[str, _Count] = defaultdict(_Count)
-        self._sources: defaultdict[str, _Count] = defaultdict(_Count)
+        self._kinds: defaultdict[str, Group] = defaultdict(_group)
+        self._sources: defaultdict[str, Group] = defaultdict(_group)
         self._differ: Counter[str] = Counter()
         self._given: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
 
@@ -68,47 +49,32 @@ class FinovaMetrics:
         if record.judgement is None or None in verdicts.values():
             self._unjudged += 1
             return
-        for count in (self._kinds[record.category], self._sources[record.source_dataset]):
-            count.add(record.id, verdicts)
+        figures = {reading: float(bool(is_right)) for reading, is_right in verdicts.items()}
+        for group in (self._kinds[record.category], self._sources[record.source_dataset]):
+            group.add(record.id, figures)
         self._differ[record.category] += len({*verdicts.values()}) > 1
         if record.category in _CONFUSED:
             pair = tuple(map(_label, (record.ground_truth, record.judgement.extracted)))
             self._given[record.category][pair[0], pair[1]] += 1
 
-    def merge(self, other: "FinovaMetrics") -> None:
-        self._episodes += other._episodes
-        self._unjudged += other._unjudged
-        for ours, theirs in ((self._kinds, other._kinds), (self._sources, other._sources)):
-            for name, count in theirs.items():
-                ours[name].merge(count)
-        self._differ.update(other._differ)
-        for kind, given in other._given.items():
-            self._given[kind].update(given)
-
     def rates(self) -> dict[str, Any]:
         means = {reading: self._mean(reading) for reading in READINGS}
-        kinds = {kind: self._kinds[kind] for kind in KINDS if kind in self._kinds}
-        by_kind = {
-            kind: kinds[kind].result()["accuracy"] if kind in kinds else None for kind in KINDS
-        }
+        kinds = {kind: self._kinds[kind].means for kind in KINDS if kind in self._kinds}
         return {
             "episodes": self._episodes,
-            "passed": sum(count.right["accuracy"].part for count in kinds.values()),
+            "passed": sum(map(_right, self._kinds.values())),
             "unjudged": self._unjudged,
             **{reading: found and round(found[0], DIGITS) for reading, found in means.items()},
-            **by_kind,
+            **{kind: kinds[kind]["accuracy"].mean if kind in kinds else None for kind in KINDS},
             "intervals": {
                 **{name: rounded(found and found[1]) for name, found in means.items()},
-                **{
-                    kind: rounded(count.right["accuracy"].interval())
-                    for kind, count in kinds.items()
-                },
+                **{kind: of_kind["accuracy"].interval for kind, of_kind in kinds.items()},
             },
         }
 
     def _mean(self, reading: str) -> tuple[float, tuple[float, float]] | None:
         """The unweighted mean over kinds, and the ends of its interval."""
-        kinds = [count.right[reading] for count in self._kinds.values()]
+        kinds = [group.means[reading].places for group in self._kinds.values()]
         if not kinds:
             return None
         mean = sum(kind.part / kind.whole for kind in kinds) / len(kinds)
@@ -135,12 +101,16 @@ class FinovaMetrics:
         }
 
     def counts(self) -> Mapping[str, str]:
-        whole = sum(count.judged for count in self._kinds.values())
+        whole = sum(group.episodes for group in self._kinds.values())
         text = f"mean of {len(self._kinds)} kinds, {whole:,} answers"
-        counts = dict.fromkeys(READINGS, text)
-        for kind, count in self._kinds.items():
-            counts[kind] = f"{count.right['accuracy'].part:,} of {count.judged:,}"
-        return counts
+        rights = {
+            kind: f"{_right(group):,} of {group.episodes:,}" for kind, group in self._kinds.items()
+        }
+        return {**dict.fromkeys(READINGS, text), **rights}
+
+
+def _right(group: Group) -> int:
+    return group.means["accuracy"].places.part // ONE
 
 
 def _label(text: str) -> str:

@@ -21,8 +21,7 @@ from math import isclose
 from typing import Any
 
 from bench.suites.finova.extraction import READ
-from bench.suites.finova.mathematics import RELATIVE, Comparisons
-from bench.suites.finova.verdict import Gold
+from bench.suites.finova.mathematics import RELATIVE, Verdict
 
 LONGEST_LIST = 20_000
 LONGEST = 1_000
@@ -44,7 +43,7 @@ _MARKED_WORDS = tuple(
 _ANY_WORD = re.compile("[是否对错]")
 
 
-def published(task: str, gold: Gold, text: str) -> bool | Comparisons:
+def published(task: str, gold: str, text: str) -> Verdict:
     """Whether the text is right by the published rule, or on which formulas that depends.
 
     Raises `ValueError` for an unknown task.
@@ -52,13 +51,13 @@ def published(task: str, gold: Gold, text: str) -> bool | Comparisons:
     answer = published_answer(task, text)
     match task:
         case "intent_recognition":
-            return _sorted_alike(_literal(_as_text(gold)), _literal(answer))
+            return _sorted_alike(_literal(gold), _literal(answer))
         case "tool_planning":
-            return _is_superset(_literal(answer), _literal(_as_text(gold)))
+            return _is_superset(_literal(answer), _literal(gold))
         case "slot_filling":
-            return _slots_match(_as_text(gold), answer)
+            return _slots_match(gold, answer)
         case "reasoning":
-            return _is_answer(_as_text(gold), answer)
+            return _is_answer(gold, answer)
         case _:
             return answer == gold
 
@@ -77,10 +76,6 @@ def published_answer(task: str, text: str) -> str:
             return _word(text)
         case _:
             raise ValueError(f"{task!r} is no task of Finova")
-
-
-def _as_text(gold: Gold) -> str:
-    return gold if isinstance(gold, str) else str(list(gold))
 
 
 def _first_found(found: Iterable[str]) -> str:
@@ -243,7 +238,7 @@ def _is_slot(given: Any, gold: Any) -> bool:
         return False
 
 
-def _is_answer(gold: str, given: str) -> bool | Comparisons:
+def _is_answer(gold: str, given: str) -> Verdict:
     if len(gold) == 1:
         return gold == given
     if ";" in gold:
@@ -256,14 +251,14 @@ def _is_answer(gold: str, given: str) -> bool | Comparisons:
     return _equal(gold, given)
 
 
-def _all(verdicts: Iterable[bool | Comparisons]) -> bool | Comparisons:
+def _all(verdicts: Iterable[Verdict]) -> Verdict:
     pairs: tuple[tuple[str, str], ...] = ()
     for verdict in verdicts:
         if verdict is False:
             return False
-        if isinstance(verdict, Comparisons):
-            pairs += verdict.pairs
-    return Comparisons(pairs) if pairs else True
+        if not isinstance(verdict, bool):
+            pairs += verdict
+    return pairs or True
 
 
 _DOLLARS = re.compile(r"\$\d+")
@@ -279,7 +274,7 @@ _UNREAD = re.compile(r"(?<=[A-Za-z])\.|,(?!\d{3})")
 _REMOVED = re.compile(r"\\!|\\?\$|\\?%|\^\{\\circ\}|\^ *\\circ|\\left|\\right")
 
 
-def _equal(gold: str, given: str) -> bool | Comparisons:
+def _equal(gold: str, given: str) -> Verdict:
     """Equal as texts; as numbers, also where one is a hundred times the other; or as formulas."""
     if max(len(gold), len(given)) > LONGEST:
         return gold.strip().lower() == given.strip().lower()
@@ -307,7 +302,7 @@ def _equal(gold: str, given: str) -> bool | Comparisons:
     return _equal_formulas(one, other)
 
 
-def _equal_formulas(one: str, other: str) -> bool | Comparisons:
+def _equal_formulas(one: str, other: str) -> Verdict:
     """Their parser reads a formula as far as it goes (`_readable`). It reads no list, no Chinese
     and no sign of approximation.
     """
@@ -319,7 +314,7 @@ def _equal_formulas(one: str, other: str) -> bool | Comparisons:
         return True
     if not (one + other).isascii() or "\\approx" in one + other:
         return False
-    return Comparisons(((one.strip("[]"), other.strip("[]")),))
+    return ((one.strip("[]"), other.strip("[]")),)
 
 
 def _readable(text: str) -> str:

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
-from bench.suites.finova.answers import read_answers
 from bench.suites.finova.extraction import KINDS
 from bench.suites.finova.judge import FinovaJudge
 from bench.suites.finova.metrics import READINGS, FinovaMetrics, right
-from bench.suites.finova.tasks import read_folder
-from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
+from bench.suites.finova.tasks import read_answers, read_folder
+from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.task import Task
 
 _SCORER = "the authors' scorer, with our extraction of answers and mathematics"
@@ -58,11 +57,7 @@ class Finova(Suite):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        if dataset is None:
-            raise SuiteError(
-                f"{name} does not come with the project; name its folder with --dataset"
-            )
-        return read_folder(dataset)
+        return read_folder(given(name, dataset, "folder"))
 
     @classmethod
     def offered(cls, task: Task) -> Sequence[str]:  # noqa: ARG003

@@ -1,16 +1,25 @@
-"""Finova's tasks, read from a folder with a JSON file for each kind of task.
+"""Finova's tasks, and recorded answers to them.
 
-A file holds a list of objects with `prompt`, `ground_truth` (a text or a list of texts) and `from`.
-The file of a kind may be missing: the authors' repository has none for `expression`.
+The tasks are a folder with a JSON file for each kind: a list of objects with `prompt`,
+`ground_truth` (a text or a list of texts) and `from`. The file of a kind may be missing: the
+authors' repository has none for `expression`. Answers are JSON Lines of `task` (the kind), `index`
+(its place in the file of that kind, from 0) and `answer`. Several answers to one task are repeats,
+and all of them count.
 """
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import orjson
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from bench.json_lines import Line, values
+from bench.record import MOST, Ending, EpisodeRecord
+from bench.suites.files import read_each
 from bench.suites.finova.extraction import KINDS
-from bench.suites.suite import SuiteError
+from bench.suites.suite import SuiteError, Traced, TraceFormatError
 from bench.task import Task
 from manifests.common.problem import first_problem
 from manifests.common.regular_file import read_text
@@ -63,13 +72,60 @@ def _read(file: Path, kind: str) -> list[Task]:
             category=kind,
             question=item.prompt,
             tools=(),
-            answer=_text(item.ground_truth),
+            answer=gold_text(item.ground_truth),
             source_dataset=item.source,
         )
         for index, item in enumerate(items)
     ]
 
 
-def _text(gold: str | list[str]) -> str:
+def gold_text(gold: str | list[str]) -> str:
     """A gold answer as text; a list as JSON."""
     return gold if isinstance(gold, str) else orjson.dumps(gold).decode()
+
+
+class _RecordedAnswer(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    task: str
+    index: int = Field(ge=0, le=MOST)
+    answer: str | None
+
+
+def read_answers(file: Path, counts: Mapping[str, int] | None = None) -> Iterator[Traced]:
+    """An episode for each answer. `counts` has the number of tasks of each kind, if it is known.
+    Raises `TraceFormatError`, and `IncompleteLineError` after all answers.
+    """
+    seen: Counter[str] = Counter()
+
+    def read(value: Any, _: Line) -> Traced:
+        answer = _RecordedAnswer.model_validate(value)
+        if answer.task not in KINDS:
+            raise ValueError(f"task: {answer.task!r} is none of {', '.join(KINDS)}")
+        if counts is not None and answer.index >= (count := counts.get(answer.task, 0)):
+            which = f" (0 to {count - 1})" if count else ""
+            text = f"{answer.index} is no task of {answer.task}, which has {count} tasks{which}"
+            raise ValueError(f"index: {text}")
+        task = id_of(answer.task, answer.index)
+        seen[task] += 1
+        return Traced(_episode(task, answer, seen[task] - 1), typed=True)
+
+    return read_each(values(file, orjson.loads), read, TraceFormatError)
+
+
+def _episode(task: str, answer: _RecordedAnswer, repeat: int) -> EpisodeRecord:
+    text = answer.answer or ""
+    return EpisodeRecord(
+        episode=f"{task}.{repeat}",
+        id=task,
+        repeat=repeat,
+        source_dataset="",
+        category=answer.task,
+        question="",
+        setting="",
+        ground_truth="",
+        candidate_tools=[],
+        started_at=0.0,
+        execution_result=text,
+        ending=(Ending.ANSWER if text.strip() else Ending.EMPTY).value,
+    )

@@ -14,7 +14,7 @@ from typing import Final
 
 from adapters.fault import UpstreamFault
 from adapters.process import kill, receive, send, start
-from bench.suites.finova.mathematics import Comparisons, equal_at_once
+from bench.suites.finova.mathematics import Verdict
 from bench.suites.suite import SuiteError
 
 PROCESSES = 2
@@ -50,19 +50,14 @@ class Mathematics:
         finally:
             await mathematics._close()
 
-    async def holds(self, verdict: bool | Comparisons) -> bool:
+    async def holds(self, verdict: Verdict) -> bool:
         """The verdict, after its comparisons. Raises `SuiteError` if no process can start."""
         if isinstance(verdict, bool):
             return verdict
-        for gold, given in verdict.pairs:
+        for gold, given in verdict:
             if not await self._are_equal_formulas(gold, given):
                 return False
         return True
-
-    async def are_equal(self, gold: str, given: str) -> bool:
-        """As `mathematics.are_equal`, in bounded time. Raises `SuiteError` as `holds` does."""
-        known = equal_at_once(gold, given)
-        return await self._are_equal_formulas(gold, given) if known is None else known
 
     async def _are_equal_formulas(self, gold: str, given: str) -> bool:
         async with self._slots:

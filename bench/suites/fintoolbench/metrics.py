@@ -1,6 +1,6 @@
 """FinToolBench's metrics (arXiv 2603.08262, section 4, as its public evaluator counts).
 
-Capability: TIR = invoked / N, TESR = passed / N, CER = passed / invoked. `Outcome` defines
+Capability: TIR = invoked / N, TESR = passed / N, CER = passed / invoked. `EpisodeOutcome` defines
 `invoked` and `passed`; the `_text` variants use `passed_text`. An episode that failed only because
 of the infrastructure says nothing about its agent: the paper's rates count it as failed, the `_net`
 variants leave it out.
@@ -19,27 +19,92 @@ A metric over no episodes is None. Each has its 95 % interval over tasks (`OverT
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.metrics.interval import DIGITS, ONE, OverTasks, rounded
-from bench.record import EpisodeRecord, ToolCallRecord
-from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, NO_VERDICT, Outcome
+from bench.metrics.mergeable import Mergeable
+from bench.record import Ending, EpisodeRecord, Judgement, ToolCallRecord, is_infrastructure
+from bench.suites.traces import failed_by_text
+
+NOT_JUDGED, NO_VERDICT, MATCH, MISMATCH = -2, -1, 0, 1
+
+_NO_SCORE = (0, 0)
+_NO_MARKS = (NOT_JUDGED, NOT_JUDGED, NOT_JUDGED)
+
+
+class EpisodeOutcome(NamedTuple):
+    """How an episode counts in FinToolBench's metrics (arXiv 2603.08262, section 4, as its public
+    evaluator counts).
+
+    `invoked`: the episode has at least one call. `passed`: it has no episode error, at least one
+    call, and no failed call in the last round (the highest `step`). The typed outcome of a call
+    says whether it failed; `passed_text` guesses that from the output, as the public evaluator
+    does. `infrastructure`: only a quota, the gateway or the model's endpoint made it fail.
+
+    `score` is the sum of its valid scores, in halves, and their number. `marks` are for timeliness,
+    intent and domain: MISMATCH where a tool of the last round mismatched, MATCH where all judged
+    tools matched, NO_VERDICT where the judge gave no verdict on any tool, NOT_JUDGED where there
+    was no judgement or no call.
+    """
+
+    invoked: bool
+    error: bool
+    passed: bool
+    passed_text: bool
+    infrastructure: bool
+    score: tuple[int, int]
+    marks: tuple[int, int, int]
+
+    @classmethod
+    def of(
+        cls, record: EpisodeRecord, last_round: list[ToolCallRecord] | None = None
+    ) -> "EpisodeOutcome":
+        """The outcome of a record; `last_round` is its last round, if the caller has it already."""
+        final = record.last_round if last_round is None else last_round
+        error = record.error is not None
+        passed = passed_text = infrastructure = False
+        if error:
+            infrastructure = record.ending == Ending.MODEL_ERROR
+        elif final:
+            failed = [call.fault for call in final if not call.ok]
+            passed, infrastructure = not failed, is_infrastructure(failed)
+            passed_text = not any(failed_by_text(call.output) for call in final)
+        score, marks = _NO_SCORE, _NO_MARKS
+        if (judgement := record.judgement) is not None:
+            if judgement.scores:
+                score = round(2 * sum(judgement.scores)), len(judgement.scores)
+            if final:
+                marks = _marks(judgement)
+        return cls(bool(final), error, passed, passed_text, infrastructure, score, marks)
+
+
+def _marks(judgement: Judgement) -> tuple[int, int, int]:
+    timeliness = intent = domain = NO_VERDICT
+    for tool in judgement.tools:  # one mismatch marks the question, so the greatest counts
+        if tool.timeliness is not None and timeliness != MISMATCH:
+            timeliness = MATCH if tool.timeliness else MISMATCH
+        if tool.intent is not None and intent != MISMATCH:
+            intent = MATCH if tool.intent else MISMATCH
+        if tool.domain is not None and domain != MISMATCH:
+            domain = MATCH if tool.domain else MISMATCH
+    return timeliness, intent, domain
+
 
 CAPABILITY = ("TIR", "TESR", "CER", "TESR_net", "CER_net", "TESR_text", "CER_text")
 JUDGED = ("SoftScore", "CSS")
 MARKS = ("TMR", "IMR", "DMR")
 NAMES = (*CAPABILITY, *JUDGED, *MARKS)
 
-Outcomes = Counter[Outcome]
+Outcomes = Counter[EpisodeOutcome]
 
-_OfTask = tuple[tuple[Outcome, int], ...]
+_OfTask = tuple[tuple[EpisodeOutcome, int], ...]
 """The outcomes of one task, and how many episodes had each, in order."""
 
 _LABELS = ("none", "single")
 
 
 @lru_cache(4_096)
-def ratios(outcome: Outcome) -> tuple[tuple[int, int], ...]:
+def ratios(outcome: EpisodeOutcome) -> tuple[tuple[int, int], ...]:
     """What an episode adds to the part and the whole of each metric, in the order of `NAMES`."""
     invoked, passed = int(outcome.invoked), int(outcome.passed)
     text, net = int(outcome.passed_text), int(not outcome.infrastructure)
@@ -85,13 +150,38 @@ def figures(outcomes: Outcomes) -> dict[str, float | None]:
     }
 
 
-class FinToolBenchMetrics:
+class _Tasks:
+    """The outcomes of each task, and how many tasks are alike: a million of them are a few dozen
+    counts.
+    """
+
+    def __init__(self) -> None:
+        self.alike: Counter[_OfTask] = Counter()
+        self._of: dict[str, _OfTask] = {}
+
+    def add(self, task: str, more: _OfTask) -> None:
+        if before := self._of.get(task):
+            self.alike[before] -= 1
+            if not self.alike[before]:
+                del self.alike[before]
+            counts = dict(before)
+            for outcome, n in more:
+                counts[outcome] = counts.get(outcome, 0) + n
+            more = tuple(sorted(counts.items()))
+        self.alike[more] += 1
+        self._of[task] = more
+
+    def merge(self, other: "_Tasks") -> None:
+        for task, outcomes in other._of.items():
+            self.add(task, outcomes)
+
+
+class FinToolBenchMetrics(Mergeable):
     """All of them over episodes, also by group (`bench.suites.suite.SuiteMetrics`)."""
 
     def __init__(self) -> None:
         self._all: Outcomes = Counter()
-        self._of: dict[str, _OfTask] = {}
-        self._tasks: Counter[_OfTask] = Counter()
+        self._tasks = _Tasks()
         self._judges: Counter[str] = Counter()
         self._kinds: defaultdict[str, Outcomes] = defaultdict(Counter)
         self._invalid: Counter[str] = Counter()
@@ -101,9 +191,9 @@ class FinToolBenchMetrics:
         }
 
     def add(self, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> None:
-        outcome = Outcome.of(record, last_round)
+        outcome = EpisodeOutcome.of(record, last_round)
         self._all[outcome] += 1
-        self._add_to(record.id, ((outcome, 1),))
+        self._tasks.add(record.id, ((outcome, 1),))
         labels = len(record.labelled_tools)
         by_label = _LABELS[labels] if labels < len(_LABELS) else "multi"
         rows = (record.category, record.source_dataset, by_label)
@@ -114,39 +204,6 @@ class FinToolBenchMetrics:
             self._kinds[judgement.kind][outcome] += 1
             self._invalid[judgement.kind] += judgement.invalid
             self._odd.update(rounded=judgement.rounded, invalid_tools=judgement.invalid_tools)
-
-    def merge(self, other: "FinToolBenchMetrics") -> None:
-        self._all.update(other._all)
-        for task, outcomes in other._of.items():
-            self._add_to(task, outcomes)
-        for counts, more in (
-            (self._judges, other._judges),
-            (self._invalid, other._invalid),
-            (self._odd, other._odd),
-        ):
-            counts.update(more)
-        for ours, theirs in zip(
-            (self._kinds, *self._groups.values()),
-            (other._kinds, *other._groups.values()),
-            strict=True,
-        ):
-            for row, counted in theirs.items():
-                ours[row].update(counted)
-
-    def _add_to(self, task: str, more: _OfTask) -> None:
-        """Add outcomes of a task. Tasks that count the same are counted together, so a million of
-        them are a few dozen counts.
-        """
-        if before := self._of.get(task):
-            self._tasks[before] -= 1
-            if not self._tasks[before]:
-                del self._tasks[before]
-            counts = dict(before)
-            for outcome, n in more:
-                counts[outcome] = counts.get(outcome, 0) + n
-            more = tuple(sorted(counts.items()))
-        self._tasks[more] += 1
-        self._of[task] = more
 
     def rates(self) -> dict[str, Any]:
         invoked, passed, errors, infrastructure = (
@@ -167,7 +224,7 @@ class FinToolBenchMetrics:
 
     def _intervals(self, found: Mapping[str, float | None]) -> dict[str, list[float] | None]:
         over = [OverTasks() for _ in NAMES]
-        for outcomes, times in self._tasks.items():
+        for outcomes, times in self._tasks.alike.items():
             of_metrics = zip(*(ratios(outcome) for outcome, _ in outcomes), strict=True)
             for one, of_metric in zip(over, of_metrics, strict=True):
                 counted = zip(of_metric, outcomes, strict=True)

@@ -8,8 +8,7 @@ import re
 from functools import lru_cache
 
 from bench.record import EpisodeRecord, Judgement, ToolVerdict
-from bench.suites.fintoolbench.answer import READ, AnswerKind, answer_kind, stated
-from bench.suites.fintoolbench.choice import chosen
+from bench.suites.fintoolbench.answer import READ, AnswerKind, answer_kind, chosen, stated
 from bench.suites.fintoolbench.needs import Needs, needs_of
 from bench.suites.fintoolbench.quantity import Quantity, asked_scale, quantities, same
 from manifests import Catalog, Manifest

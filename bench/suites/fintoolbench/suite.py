@@ -2,33 +2,69 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from bench.judges.judge import JudgeParts, JudgeType
+from pydantic import BaseModel
+
+from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import EpisodeRecord, ToolCallRecord
 from bench.suites.files import read_tasks
 from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.fintoolbench.llm_judge import LlmJudge
-from bench.suites.fintoolbench.metrics import FinToolBenchMetrics
-from bench.suites.fintoolbench.outcome import MATCH, MISMATCH, Outcome
-from bench.suites.fintoolbench.published import PUBLISHED
+from bench.suites.fintoolbench.metrics import MATCH, MISMATCH, EpisodeOutcome, FinToolBenchMetrics
 from bench.suites.fintoolbench.rules import RulesJudge
-from bench.suites.fintoolbench.tasks import read_task
-from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
-from bench.suites.traces import for_evaluator, read_trace
-from bench.task import Task
+from bench.suites.suite import Measure, Metric, Suite, Traced, given
+from bench.suites.traces import read_trace, to_public
+from bench.task import LabelledCall, Task
+
+_NAMES = ("TIR", "TESR_text", "CER_text", "SoftScore", "CSS", "TMR", "IMR", "DMR")
+
+_ROWS: Final[Mapping[str, tuple[float, ...]]] = {
+    "Doubao-Seed-1.6": (0.6508, 0.3254, 0.5000, 0.3958, 0.4627, 0.3438, 0.6563, 0.1719),
+    "Qwen3-8B": (0.8712, 0.2949, 0.3385, 0.4234, 0.4040, 0.3307, 0.6887, 0.1673),
+    "GLM-4.7-Flash": (0.4407, 0.2102, 0.4769, 0.2769, 0.3791, 0.4615, 0.7231, 0.1769),
+    "GPT-4o": (0.2267, 0.1400, 0.6176, 0.2302, 0.6700, 0.3529, 0.5000, 0.1176),
+}
+
+PUBLISHED: Final[Mapping[str, Mapping[str, float]]] = {
+    model: dict(zip(_NAMES, row, strict=True)) for model, row in _ROWS.items()
+}
+"""The main table of arXiv 2603.08262: by model, the metrics by our names. Its evaluator detects
+failed calls by words in the output, so its TESR and CER compare with our `_text` variants.
+"""
+
+
+class _PublishedQuestion(BaseModel):
+    dataset_name: str
+    category: str
+    question: str
+    answer: str | None = None
+    select_tools: tuple[str, ...] = ()
+
+
+def read_task(line: bytes, number: int) -> Task:
+    """A question of FinToolBench's own file. Its id is that of the public traces,
+    `{dataset}_{index}`, where the index is its place in the file: `original_idx` is not unique.
+    Labels name tools without arguments. Gold answers are kept unchanged, also the eighteen that
+    read "nan". Raises `ValidationError`.
+    """
+    question = _PublishedQuestion.model_validate_json(line)
+    return Task(
+        id=f"{question.dataset_name}_{number}",
+        category=question.category,
+        question=question.question,
+        tools=tuple(LabelledCall(name=name) for name in question.select_tools),
+        answer=question.answer or "",
+        source_dataset=question.dataset_name,
+    )
+
 
 _PAPER = "arXiv 2603.08262, section 4, as its public evaluator counts"
 _OURS = "ours: what the infrastructure failed says nothing about an agent"
 _NET = "without faults of quota, gateway and model"
 _TEXT = "by words in the output"
 _MISMATCHED = "mismatched, of judged episodes with a call"
-
-
-def _llm_judge(parts: JudgeParts) -> LlmJudge:
-    assert parts.model is not None  # noqa: S101 - the judge's type requires a model
-    return LlmJudge(parts.model, parts.catalog, repeats=parts.repeats)
 
 
 class LabelledTasks(Suite):
@@ -70,20 +106,23 @@ class LabelledTasks(Suite):
     untyped_note = "TESR and CER are by words in the output: typed outcomes are missing"
     judges = (
         JudgeType("rules", "rules, which need no model", lambda parts: RulesJudge(parts.catalog)),
-        JudgeType("llm", "a model is asked", _llm_judge, needs_model=True),
+        JudgeType(
+            "llm",
+            "a model is asked",
+            lambda parts: LlmJudge(parts.needed_model, parts.catalog, repeats=parts.repeats),
+            needs_model=True,
+        ),
     )
     groups: ClassVar[Mapping[str, str]] = {
         "category": "Category",
         "source_dataset": "Source",
         "labelled_tools": "Labelled tools",
     }
-    exports: ClassVar = {"fintoolbench": for_evaluator}
+    exports: ClassVar = {"fintoolbench": to_public}
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        if dataset is None:
-            raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
-        return read_tasks(dataset)
+        return read_tasks(given(name, dataset))
 
     @classmethod
     def new_metrics(cls) -> FinToolBenchMetrics:
@@ -91,7 +130,7 @@ class LabelledTasks(Suite):
 
     @classmethod
     def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:
-        outcome = Outcome.of(record, last_round)
+        outcome = EpisodeOutcome.of(record, last_round)
         halves, scores = outcome.score
         timeliness, intent, domain = (
             float(mark == MISMATCH) if mark >= MATCH else None for mark in outcome.marks
@@ -134,6 +173,4 @@ class FinToolBench(LabelledTasks):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Sequence[Task]:
-        if dataset is None:
-            raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
-        return read_tasks(dataset, read_task)
+        return read_tasks(given(name, dataset), read_task)

@@ -1,47 +1,69 @@
 """The suite FinTrace (arXiv 2604.10015), for a dataset of the user's and for our own sample."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
 
-from bench.judges.judge import JudgeParts, JudgeType
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from bench.judges.judge import JudgeType
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord, is_infrastructure
 from bench.suites.files import read_tasks
 from bench.suites.fintrace.judge import TrajectoryJudge
-from bench.suites.fintrace.published import PUBLISHED
-from bench.suites.fintrace.tasks import read_task
 from bench.suites.fintrace.trajectory import computed
-from bench.suites.suite import Measure, Metric, Suite, SuiteError, Traced
-from bench.suites.traces import for_evaluator, read_trace
-from bench.task import Task
+from bench.suites.suite import Measure, Metric, Suite, Traced, given
+from bench.suites.traces import read_trace, to_public
+from bench.task import LabelledCall, Task
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _GoldCall(_Strict):
+    name: str = Field(alias="tool")
+    arguments: dict[str, Any] = {}
+
+
+class _Query(_Strict):
+    """A line of a dataset: a query with its gold trajectory, the calls in the order of use."""
+
+    id: str = Field(min_length=1)
+    category: str = ""
+    difficulty: str = ""
+    query: str = Field(min_length=1)
+    gold_trajectory: tuple[_GoldCall, ...] = Field(
+        min_length=1, validation_alias=AliasChoices("gold_trajectory", "trajectory")
+    )
+    reference_answer: str = Field("", validation_alias=AliasChoices("reference_answer", "answer"))
+
+
+def read_task(line: bytes, _number: int) -> Task:
+    """Raises `ValidationError`."""
+    query = _Query.model_validate_json(line)
+    return Task(
+        id=query.id,
+        category=query.category,
+        question=query.query,
+        tools=tuple(
+            LabelledCall(**call.model_dump(exclude_unset=True)) for call in query.gold_trajectory
+        ),
+        answer=query.reference_answer,
+        difficulty=query.difficulty,
+    )
+
 
 _PAPER = "arXiv 2604.10015; the reading of empty trajectories and of arguments is ours"
 _RUBRIC = "arXiv 2604.10015; the rubric is in our words"
-_ACTION, _EFFICIENCY = "action correctness", "execution efficiency"
-_PROCESS, _OUTPUT = "process quality", "output quality"
-
-
-def _judged(name: str, text: str, label: str, axis: str) -> Metric:
-    return Metric(name, text, _RUBRIC, label, is_judged=True, axis=axis, low=1, high=5)
-
-
-def _computed(
-    name: str,
-    text: str,
-    label: str,
-    axis: str = _ACTION,
-    *,
-    is_main: bool = True,
-    in_line: bool = False,
-) -> Metric:
-    return Metric(name, text, _PAPER, label, is_main=is_main, in_line=in_line, axis=axis)
-
-
-def _llm_judge(parts: JudgeParts) -> TrajectoryJudge:
-    assert parts.model is not None  # noqa: S101 - the judge's type requires a model
-    return TrajectoryJudge(parts.model, repeats=parts.repeats)
+_action = partial(Metric, source=_PAPER, axis="action correctness")
+_part = partial(_action, is_main=False)
+_efficiency = partial(Metric, source=_PAPER, axis="execution efficiency")
+_judged = partial(Metric, source=_RUBRIC, is_judged=True, low=1, high=5)
+_process = partial(_judged, axis="process quality")
+_output = partial(_judged, axis="output quality")
 
 
 class FinTrace(Suite):
@@ -49,50 +71,65 @@ class FinTrace(Suite):
 
     title = "FinTrace"
     metrics = (
-        _computed("ToolCallingF1", "called and gold tools alike", "Tool-calling F1", in_line=True),
-        _computed(
-            "ToolCallingPrecision", "gold tools, of those called", "F1, precision", is_main=False
+        _action(
+            "ToolCallingF1", "called and gold tools alike", label="Tool-calling F1", in_line=True
         ),
-        _computed(
-            "ToolCallingRecall", "tools called, of the gold ones", "F1, recall", is_main=False
-        ),
-        _computed("ToolCallingF1_arguments", "tools and arguments alike", "F1 with arguments"),
-        _computed(
+        _part("ToolCallingPrecision", "gold tools, of those called", label="F1, precision"),
+        _part("ToolCallingRecall", "tools called, of the gold ones", label="F1, recall"),
+        _action("ToolCallingF1_arguments", "tools and arguments alike", label="F1 with arguments"),
+        _part(
             "ToolCallingPrecision_arguments",
             "gold calls, of those made",
-            "F1 with arguments, precision",
-            is_main=False,
+            label="F1 with arguments, precision",
         ),
-        _computed(
+        _part(
             "ToolCallingRecall_arguments",
             "calls made, of the gold ones",
-            "F1 with arguments, recall",
-            is_main=False,
+            label="F1 with arguments, recall",
         ),
-        _judged("TaskRelevance", "the calls serve the query", "Task relevance", _ACTION),
-        _computed(
+        _judged(
+            "TaskRelevance",
+            "the calls serve the query",
+            label="Task relevance",
+            axis="action correctness",
+        ),
+        _efficiency(
             "StepEfficiency",
             "gold steps, of the steps taken; few steps look efficient, so read it beside F1",
-            "Step efficiency",
-            _EFFICIENCY,
+            label="Step efficiency",
             in_line=True,
         ),
-        _computed("Redundancy", "calls that are no repeats", "Redundancy score", _EFFICIENCY),
-        _judged("LogicalProgression", "steps follow each other", "Logical progression", _PROCESS),
-        _judged("InformationUtilization", "outputs are used", "Information utilization", _PROCESS),
-        _judged("ProgressScore", "how much was found", "Progress score", _PROCESS),
-        _judged("TaskPassRate", "the task is done", "Task pass rate", _OUTPUT),
-        _judged("FinalAnswerQuality", "how good the answer is", "Final answer quality", _OUTPUT),
+        _efficiency("Redundancy", "calls that are no repeats", label="Redundancy score"),
+        _process("LogicalProgression", "steps follow each other", label="Logical progression"),
+        _process("InformationUtilization", "outputs are used", label="Information utilization"),
+        _process("ProgressScore", "how much was found", label="Progress score"),
+        _output("TaskPassRate", "the task is done", label="Task pass rate"),
+        _output("FinalAnswerQuality", "how good the answer is", label="Final answer quality"),
     )
     measures = (
         *(Measure(metric.name, is_share=metric.is_share) for metric in metrics),
         Measure("all_gold_called", test=True, is_share=False),
     )
-    judges = (JudgeType("llm", "a model is asked, by rubrics", _llm_judge, needs_model=True),)
+    judges = (
+        JudgeType(
+            "llm",
+            "a model is asked, by rubrics",
+            lambda parts: TrajectoryJudge(parts.needed_model, repeats=parts.repeats),
+            needs_model=True,
+        ),
+    )
     compares_arguments = True
-    exports: ClassVar = {"fintoolbench": for_evaluator}
+    exports: ClassVar = {"fintoolbench": to_public}
     groups: ClassVar[Mapping[str, str]] = {"difficulty": "Difficulty", "category": "Category"}
-    published = PUBLISHED
+    published: ClassVar[Mapping[str, Mapping[str, float]]] = {
+        "Claude-Opus-4.6": {
+            "ToolCallingF1": 0.896,
+            "InformationUtilization": 3.23,
+            "TaskPassRate": 2.65,
+            "FinalAnswerQuality": 3.34,
+        },
+        "Qwen-3.5-9B": {"StepEfficiency": 1.0, "Redundancy": 1.0},
+    }
     published_note = (
         "from the text of FinTrace's paper, over its own 800 tasks and live tools; its other "
         "figures are not part of this project."
@@ -100,9 +137,7 @@ class FinTrace(Suite):
 
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
-        if dataset is None:
-            raise SuiteError(f"{name} does not come with the project; name its file with --dataset")
-        return read_tasks(dataset, read_task)
+        return read_tasks(given(name, dataset), read_task)
 
     @classmethod
     def measured(cls, record: EpisodeRecord, last_round: list[ToolCallRecord]) -> Measured:

@@ -29,15 +29,10 @@ selection.
 """
 
 Interval = tuple[float, float]
+Estimate = tuple[float, Interval | None]
+"""A figure with its interval, which it lacks if too many of its resamples are undefined."""
+
 _ByName = Mapping[str, float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How much higher a figure of the first agent is than that of the second, with its interval."""
-
-    value: float
-    interval: Interval | None
 
 
 def block_length(days: int) -> int:
@@ -48,7 +43,7 @@ def block_length(days: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
     """A bootstrap of daily returns over `days` prices, where a year has `year_days`. `block`
-    overrides `block_length`. Raises `ValueError` for a block or a number of resamples below 1.
+    overrides `block_length`; it and `resamples` are at least 1.
     """
 
     days: int
@@ -57,22 +52,16 @@ class Bootstrap:
     resamples: int = RESAMPLES
     block: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.resamples < 1:
-            raise ValueError(f"{self.resamples} resamples are too few; at least 1")
-        if self.block is not None and self.block < 1:
-            raise ValueError(f"a block of {self.block} days is none; at least 1")
-
     def intervals(self, returns: Sequence[float]) -> dict[str, Interval | None]:
         """The intervals of CR, SR, MDD and AV. None where the figure or too many of its resamples
         are undefined.
         """
-        found = self._found(len(returns), lambda chosen: self._measures(returns, chosen))
+        found = self._estimates(len(returns), lambda chosen: self._measures(returns, chosen))
         return {name: None if one is None else one[1] for name, one in found.items()}
 
     def differences(
         self, first: Sequence[float], second: Sequence[float]
-    ) -> dict[str, Difference | None]:
+    ) -> dict[str, Estimate | None]:
         """CR, SR, MDD and AV of the first agent minus those of the second, whose daily returns are
         of the same days. Each resample draws the same days for both. None where a figure is
         undefined. Raises `ValueError` if the agents differ in their number of returns.
@@ -83,14 +72,16 @@ class Bootstrap:
 
         def between(chosen: Sequence[int]) -> _ByName:
             one, other = (self._measures(side, chosen) for side in (first, second))
-            return {name: _minus(one[name], other[name]) for name in MEASURES}
+            pairs = {name: (one[name], other[name]) for name in MEASURES}
+            return {
+                name: None if a is None or b is None else a - b for name, (a, b) in pairs.items()
+            }
 
-        found = self._found(len(first), between)
-        return {name: None if one is None else Difference(*one) for name, one in found.items()}
+        return self._estimates(len(first), between)
 
-    def _found(
+    def _estimates(
         self, count: int, figures: Callable[[Sequence[int]], _ByName]
-    ) -> dict[str, tuple[float, Interval | None] | None]:
+    ) -> dict[str, Estimate | None]:
         """The figures of `count` days with their intervals; None for a figure that is undefined."""
         drawn: dict[str, list[float]] = {name: [] for name in MEASURES}
         for chosen in self._resampled(count):
@@ -117,10 +108,6 @@ class Bootstrap:
                 begin = rng.randrange(count)
                 drawn += circle[begin : begin + min(_geometric(rng, length), count)]
             yield drawn[:count]
-
-
-def _minus(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
 
 
 def _geometric(rng: random.Random, mean: int) -> int:

@@ -9,7 +9,7 @@ from statistics import fmean, median_low
 import orjson
 
 from bench.record import EpisodeRecord
-from bench.suites.investorbench.episode import Played, played, trades
+from bench.suites.investorbench.returns import Played, played, trades
 from bench.suites.suite import Chart
 
 TASKS = 12

@@ -4,7 +4,7 @@ and over tasks the mean.
 
 from array import array
 from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median_low
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from bench.metrics.interval import DIGITS
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
-from bench.suites.investorbench.episode import played
+from bench.suites.investorbench.returns import played, rounded_figures
 
 NAMES = ("CR", "SR", "MDD", "AV", "CR_above_hold", "win_rate", "turnover", "exposure")
 
@@ -47,7 +47,7 @@ class _Task:
                 insort(self.figures[name], value)
 
     def medians(self) -> dict[str, float | None]:
-        return {name: _median(values) for name, values in self.figures.items()}
+        return rounded_figures({name: _median(values) for name, values in self.figures.items()})
 
     def result(self) -> dict[str, Any]:
         return {
@@ -105,7 +105,7 @@ class InvestorMetrics:
             "episodes": self._episodes,
             "passed": self._episodes - self._unfinished,
             "failed_by_infrastructure": self._infrastructure,
-            **{name: _mean([task[name] for task in tasks]) for name in NAMES},
+            **rounded_figures({name: _mean(task[name] for task in tasks) for name in NAMES}),
             "intervals": {},
         }
 
@@ -134,15 +134,13 @@ class InvestorMetrics:
 
 def _median(values: list[float]) -> float | None:
     """The median of sorted values."""
-    if not values:
-        return None
     half = len(values) // 2
-    return _rounded(fmean(values[(len(values) - 1) // 2 : half + 1]))
+    return fmean(values[(len(values) - 1) // 2 : half + 1]) if values else None
 
 
-def _mean(values: list[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _rounded(fmean(known)) if known else None
+    return fmean(known) if known else None
 
 
 def _rounded(value: float) -> float:

@@ -3,17 +3,30 @@
 A position of -1 (short), 0 (none) or 1 (long) is taken at a day's price and held until the next
 day's. It earns r = position * ln(next price / price) - cost. The position of the last day earns
 nothing. The formulas are those of arXiv 2412.18174.
+
+What an episode earned is read from its recorded trades: the answer of each trade names day, price
+and position, so the figures need no dataset. A portfolio of several assets holds equal amounts,
+made equal every day, as InvestorBench's authors compute it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import fsum, isfinite, log, sqrt
+from math import exp, fsum, isfinite, log, sqrt
+from statistics import fmean
+from typing import Any
+
+import orjson
 
 from adapters.market.prices import POSITIONS, Position
+from bench.metrics.interval import DIGITS
+from bench.record import EpisodeRecord
 
 NO_VOLATILITY = 1e-12
 """A standard deviation of daily returns up to this is that of rounding errors, and counts as 0."""
+
+TRADE = "market_trade"
+OPEN = "market_open"
 
 _BASIS_POINT = 1e-4
 
@@ -48,7 +61,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures(Measures):
+class TradingFigures(Measures):
     """The measures, and how they came about.
 
     `days` is the number of prices, `returns` that of returns: one less. `win_rate` is the share of
@@ -62,13 +75,19 @@ class Figures(Measures):
     turnover: float
     exposure: float
 
+    @property
+    def shares(self) -> dict[str, float | None]:
+        """How the measures came about, by the names of the suite's metrics."""
+        names = ("win_rate", "turnover", "exposure")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, slots=True)
 class DayReturn:
-    """A day's position, by how much it changed the one before, and what it earned."""
+    """Whether there was a position on a day, by how much it changed, and what it earned."""
 
-    position: Position
-    change: int
+    is_invested: bool
+    change: float
     earned: float
 
 
@@ -80,131 +99,177 @@ def day_returns(
     `cost_bp` is the cost in basis points of changing the position by 1; the position before the
     first day is 0, and a turn from -1 to 1 costs twice. It is charged on the day of the change.
     Raises `ValueError` for prices that are not finite and above 0, for positions that are not -1, 0
-    or 1, and unless there are as many positions as prices.
+    or 1, for a cost below 0, and unless there are as many positions as prices.
     """
     if len(prices) != len(positions):
         text = f"{len(prices)} prices, but {len(positions)} positions"
         raise ValueError(f"{text}: each day needs one, although the last one earns nothing")
-    cost = _cost(cost_bp)
+    if not isfinite(cost_bp) or cost_bp < 0:
+        raise ValueError(f"a cost of {cost_bp} basis points is none; it must be 0 or more")
     for price, position in zip(prices, positions, strict=True):
-        _check(price, position)
-    moves = pairwise(prices)
-    changes = pairwise((0, *positions))
-    return [
-        _day_return(move, before, position, cost)
-        for move, (before, position) in zip(moves, changes, strict=False)
-    ]
+        if not isfinite(price) or price <= 0:
+            raise ValueError(f"{price} is no price; it must be above 0 and finite")
+        if isinstance(position, bool) or position not in POSITIONS:
+            raise ValueError(f"{position!r} is no position; it must be -1, 0 or 1")
+    days = []
+    for (price, later), (before, position) in zip(
+        pairwise(prices), pairwise((0, *positions)), strict=False
+    ):
+        change = abs(position - before)
+        # Logarithms of both, because the ratio of finite prices may overflow; 0.0 keeps -0.0 away.
+        gain = 0.0 + position * (log(later) - log(price))
+        days.append(DayReturn(bool(position), change, gain - cost_bp * _BASIS_POINT * change))
+    return days
 
 
 def measures(returns: Sequence[float], *, days: int, year_days: int) -> Measures:
     """The measures of daily returns over `days` prices, where a year has `year_days`."""
     count, cr = len(returns), fsum(returns)
-    drawdown = _Drawdown()
-    for earned in returns:
-        drawdown.add(earned)
-    variance = None
+    sr = av = None
     if count > 1:
         mean = cr / count
-        variance = fsum((earned - mean) ** 2 for earned in returns) / (count - 1)
-    return Measures(*_measured(cr, variance, drawdown.most, days, year_days))
+        deviation = sqrt(fsum((earned - mean) ** 2 for earned in returns) / (count - 1))
+        av = deviation * sqrt(year_days) if deviation > NO_VOLATILITY else 0.0
+        sr = cr / (days / year_days) / av if av else None
+    return Measures(cr, sr, _drawdown(returns), av)
 
 
-def figures(
-    prices: Sequence[float],
-    positions: Sequence[Position],
-    *,
-    year_days: int,
-    cost_bp: float = 0.0,
-    leave_last_out: bool = False,
-) -> Figures:
-    """The figures of positions at prices, one for each trading day.
-
-    InvestorBench's authors end an episode a day early, so their table lacks the return to the last
-    price. `leave_last_out` gives their reading: the figures as if the last price did not exist.
-    Raises `ValueError` as `day_returns` does, and if there is no price.
-    """
-    days = len(prices) - leave_last_out
-    if days < 1:
-        raise ValueError("there are no prices")
-    earned = day_returns(prices, positions, cost_bp=cost_bp)[: days - 1]
-    found = measures([day.earned for day in earned], days=days, year_days=year_days)
-    counts = _Counts()
-    for day in earned:
-        counts.add(day)
-    return Figures(found.cr, found.sr, found.mdd, found.av, days, counts.returns, *counts.shares())
+def figures(earned: Sequence[DayReturn], *, year_days: int) -> TradingFigures:
+    """The figures of what positions earned on consecutive days, where a year has `year_days`."""
+    found = measures([day.earned for day in earned], days=len(earned) + 1, year_days=year_days)
+    invested = [day for day in earned if day.is_invested]
+    whole = max(len(earned), 1)
+    return TradingFigures(
+        found.cr,
+        found.sr,
+        found.mdd,
+        found.av,
+        days=len(earned) + 1,
+        returns=len(earned),
+        win_rate=sum(day.earned > 0 for day in invested) / len(invested) if invested else None,
+        turnover=sum(day.change for day in earned) / whole,
+        exposure=len(invested) / whole,
+    )
 
 
-class _Drawdown:
+def _drawdown(returns: Iterable[float]) -> float:
     """How deep the product of 1 + r fell below its highest value before, at most. Keeping their
     ratio instead of both never overflows.
     """
-
-    __slots__ = ("most", "of_peak")
-
-    def __init__(self, most: float = 0.0, of_peak: float = 1.0) -> None:
-        self.most = most
-        self.of_peak = of_peak
-
-    def add(self, earned: float) -> None:
-        self.of_peak = min(1.0, self.of_peak * max(0.0, 1.0 + earned))
-        self.most = max(self.most, 1.0 - self.of_peak)
+    most, of_peak = 0.0, 1.0
+    for earned in returns:
+        of_peak = min(1.0, of_peak * max(0.0, 1.0 + earned))
+        most = max(most, 1.0 - of_peak)
+    return most
 
 
-class _Counts:
-    __slots__ = ("changed", "held", "returns", "won")
-
-    def __init__(self, returns: int = 0, held: int = 0, won: int = 0, changed: int = 0) -> None:
-        self.returns = returns
-        self.held = held
-        self.won = won
-        self.changed = changed
-
-    def add(self, day: DayReturn) -> None:
-        self.returns += 1
-        self.changed += day.change
-        if day.position:
-            self.held += 1
-            self.won += day.earned > 0
-
-    def shares(self) -> tuple[float | None, float, float]:
-        """Win rate, turnover and exposure."""
-        win_rate = self.won / self.held if self.held else None
-        whole = max(self.returns, 1)
-        return win_rate, self.changed / whole, self.held / whole
+def rounded_figures(figures: dict[str, float | None]) -> dict[str, float | None]:
+    """TradingFigures as they are printed; -0.0 becomes 0.0."""
+    return {
+        name: None if value is None else round(value, DIGITS) + 0.0
+        for name, value in figures.items()
+    }
 
 
-def _measured(
-    cr: float, variance: float | None, mdd: float, days: int, year_days: int
-) -> tuple[float, float | None, float, float | None]:
-    """CR, SR, MDD and AV."""
-    if variance is None:
-        return cr, None, mdd, None
-    deviation = sqrt(variance)
-    if deviation <= NO_VOLATILITY:
-        return cr, None, mdd, 0.0
-    av = deviation * sqrt(year_days)
-    return cr, cr / (days / year_days) / av, mdd, av
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A decision: the position in an asset from a day's price to the next one's."""
+
+    date: str
+    symbol: str
+    price: float
+    position: Position
+    is_test: bool
+    is_last: bool
 
 
-def _day_return(
-    move: tuple[float, float], before: int, position: Position, cost: float
-) -> DayReturn:
-    earlier, later = move
-    change = abs(position - before)
-    # Logarithms of both, because the ratio of finite prices may overflow; the 0.0 keeps -0.0 away.
-    earned = 0.0 + position * (log(later) - log(earlier)) - cost * change
-    return DayReturn(position, change, earned)
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The test days of an episode that reached its end. `earned` is what the agent earned on each
+    but the last, `held` what holding all assets did, without costs.
+    """
+
+    days: tuple[str, ...]
+    earned: tuple[DayReturn, ...]
+    held: tuple[float, ...]
+    year_days: int
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        return tuple(day.earned for day in self.earned)
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """By the names of the suite's metrics."""
+        found = figures(self.earned, year_days=self.year_days)
+        return {**found.by_name, **found.shares, "CR_above_hold": found.cr - sum(self.held)}
 
 
-def _cost(cost_bp: float) -> float:
-    """The cost of a change by 1 as a share. Raises `ValueError` if it is below 0 or not finite."""
-    if not isfinite(cost_bp) or cost_bp < 0:
-        raise ValueError(f"a cost of {cost_bp} basis points is none; it must be 0 or more")
-    return cost_bp * _BASIS_POINT
+def year_days(category: str) -> int:
+    """The trading days of a year, by the category of a task."""
+    return 365 if category.startswith("crypto") else 252
 
 
-def _check(price: float, position: int) -> None:
-    if not isfinite(price) or price <= 0:
-        raise ValueError(f"{price} is no price; it must be above 0 and finite")
-    if isinstance(position, bool) or position not in POSITIONS:
-        raise ValueError(f"{position!r} is no position; it must be -1, 0 or 1")
+def trades(record: EpisodeRecord) -> list[Trade]:
+    """The trades of an episode, in their order; what is no answer of a trade is passed over."""
+    made = [call for call in record.tool_calls if call.tool_name == TRADE and call.ok]
+    return [trade for call in made if (trade := _trade(call.output)) is not None]
+
+
+def played(record: EpisodeRecord) -> Played | None:
+    """What an episode earned; None if it did not reach its last day."""
+    made = trades(record)
+    if not made or not made[-1].is_last:
+        return None
+    by_asset: dict[str, list[Trade]] = {}
+    for trade in made:
+        if trade.is_test:
+            by_asset.setdefault(trade.symbol, []).append(trade)
+    assets = list(by_asset.values())
+    if not assets or len({len(asset) for asset in assets}) > 1:
+        return None
+    cost_bp = _cost(record)
+    prices = [[trade.price for trade in asset] for asset in assets]
+    positions = [[trade.position for trade in asset] for asset in assets]
+    earned = [day_returns(*one, cost_bp=cost_bp) for one in zip(prices, positions, strict=True)]
+    held = [day_returns(one, [1] * len(one)) for one in prices]
+    return Played(
+        tuple(trade.date for trade in assets[0]),
+        _together(earned),
+        tuple(day.earned for day in _together(held)),
+        year_days(record.category),
+    )
+
+
+def _together(assets: Sequence[Sequence[DayReturn]]) -> tuple[DayReturn, ...]:
+    """Equal amounts in all assets, by day; their log return is that of their mean growth."""
+    return tuple(
+        DayReturn(
+            any(one.is_invested for one in day),
+            fmean(one.change for one in day),
+            log(fmean(exp(one.earned) for one in day)),
+        )
+        for day in zip(*assets, strict=True)
+    )
+
+
+def _trade(output: object) -> Trade | None:
+    try:
+        said: Any = orjson.loads(output) if isinstance(output, str) else output
+        position, price = said["position"], float(said["price"])
+        if position not in POSITIONS or not 0 < price < float("inf"):
+            return None
+        is_test = said["phase"] == "test"
+        date, symbol = str(said["date"]), str(said["symbol"])
+        return Trade(date, symbol, price, position, is_test, bool(said["is_over"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _cost(record: EpisodeRecord) -> float:
+    """The cost of a change of position by 1 in basis points, as the session was opened with."""
+    for call in record.tool_calls:
+        if call.tool_name == OPEN and call.ok:
+            cost = call.parameters.get("cost_bp", 0.0)
+            return cost if isinstance(cost, int | float) and 0 <= cost <= 10_000 else 0.0
+    return 0.0

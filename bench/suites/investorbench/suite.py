@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Final
@@ -16,29 +17,28 @@ from adapters.market.prices import (
     read_markets,
 )
 from adapters.market.session import MOST_ASSETS
-from bench.metrics.interval import DIGITS
+from bench.metrics.interval import DIGITS, rounded
 from bench.metrics.means import Measured
 from bench.record import Ending, EpisodeRecord, ToolCallRecord
 from bench.suites.investorbench.bootstrap import Bootstrap
 from bench.suites.investorbench.charts import InvestorCharts
-from bench.suites.investorbench.decisions import DecisionError, read_decisions
-from bench.suites.investorbench.episode import TRADE, played, year_days
+from bench.suites.investorbench.decisions import read_decisions
 from bench.suites.investorbench.metrics import InvestorMetrics
+from bench.suites.investorbench.returns import OPEN, TRADE, played, year_days
 from bench.suites.suite import (
-    Charts,
     Environment,
     Measure,
     Metric,
     Suite,
     SuiteError,
     SuiteMetrics,
-    TraceFormatError,
+    given,
 )
-from bench.task import Task
+from bench.task import LabelledCall, Task
 
-_PAPER = "arXiv 2412.18174"
-_OURS = "ours, beside the paper's"
 _INFINITE = float("inf")
+_paper = partial(Metric, source="arXiv 2412.18174")
+_ours = partial(Metric, source="ours, beside the paper's")
 
 TOOLS: Final = ("market_observe", "market_trade", "market_recall")
 
@@ -55,51 +55,36 @@ class InvestorBench(Suite):
 
     title = "InvestorBench"
     metrics = (
-        Metric(
+        _paper(
             "CR",
             "cumulative return: the sum of daily log returns",
-            _PAPER,
-            "Cumulative return",
+            label="Cumulative return",
             low=-_INFINITE,
             high=_INFINITE,
             in_line=True,
         ),
-        Metric(
+        _paper(
             "SR",
             "Sharpe ratio: the return of a year by the volatility of a year",
-            _PAPER,
-            "Sharpe ratio",
+            label="Sharpe ratio",
             low=-_INFINITE,
             high=_INFINITE,
             in_line=True,
         ),
-        Metric("MDD", "maximum drawdown", _PAPER, "Maximum drawdown", better="less"),
-        Metric(
-            "AV",
-            "annual volatility",
-            _PAPER,
-            "Annual volatility",
-            better="less",
-            high=_INFINITE,
-        ),
-        Metric(
+        _paper("MDD", "maximum drawdown", label="Maximum drawdown", better="less"),
+        _paper("AV", "annual volatility", label="Annual volatility", better="less", high=_INFINITE),
+        _ours(
             "CR_above_hold",
             "cumulative return above that of Buy & Hold, without costs",
-            _OURS,
-            "Above Buy & Hold",
+            label="Above Buy & Hold",
             low=-_INFINITE,
             high=_INFINITE,
         ),
-        Metric("win_rate", "days that gained, of those with a position", _OURS, is_main=False),
-        Metric(
-            "turnover",
-            "mean change of the position a day",
-            _OURS,
-            better="less",
-            is_main=False,
-            high=2.0,
+        _ours("win_rate", "days that gained, of those with a position", is_main=False),
+        _ours(
+            "turnover", "mean change of the position a day", better="less", is_main=False, high=2.0
         ),
-        Metric("exposure", "days with a position", _OURS, is_main=False),
+        _ours("exposure", "days with a position", is_main=False),
     )
     measures = (
         *(Measure(metric.name, is_share=metric.is_share) for metric in metrics),
@@ -118,11 +103,8 @@ class InvestorBench(Suite):
     @classmethod
     def read(cls, name: str, dataset: Path | None) -> Iterable[Task]:
         """A task for each file of the folder, and one for all assets of a kind together."""
-        if dataset is None:
-            text = "name its folder with --dataset: one file for each symbol"
-            raise SuiteError(f"{name} does not come with the project; {text}")
         try:
-            markets = read_markets(dataset)
+            markets = read_markets(given(name, dataset, "folder"))
         except MarketError as error:
             raise SuiteError(str(error)) from error
         kinds: dict[str, list[Market]] = {"stock": [], "crypto": []}
@@ -158,7 +140,7 @@ class InvestorBench(Suite):
 
     @classmethod
     def environment(cls, task: Task) -> Environment:
-        return Environment("market_open", "market_close", TOOLS, opening(task))
+        return Environment(OPEN, "market_close", TOOLS, dict(task.tools[0].arguments))
 
     @classmethod
     def new_metrics(cls) -> InvestorMetrics:
@@ -181,7 +163,7 @@ class InvestorBench(Suite):
         )
 
     @classmethod
-    def new_charts(cls) -> Charts:
+    def new_charts(cls) -> InvestorCharts:
         return InvestorCharts()
 
     @classmethod
@@ -204,8 +186,8 @@ class InvestorBench(Suite):
         return {
             name: one
             and {
-                "difference": round(one.value, DIGITS),
-                "interval": one.interval and [round(end, DIGITS) for end in one.interval],
+                "difference": round(one[0], DIGITS),
+                "interval": rounded(one[1]),
             }
             for name, one in found.items()
         }
@@ -224,48 +206,36 @@ class InvestorBench(Suite):
         if dataset is None:
             raise SuiteError("recorded decisions want the market's folder: --dataset")
         try:
-            markets = read_markets(dataset)
             rows = []
-            for made in read_decisions(file, markets):
+            for made in read_decisions(file, read_markets(dataset)):
                 row = made.row()
                 if with_intervals:
-                    bootstrap = Bootstrap(len(made.days), made.market.year_days)
-                    row["intervals"] = bootstrap.intervals(made.returns())
+                    bootstrap = Bootstrap(row["days"], made.market.year_days)
+                    row["intervals"] = bootstrap.intervals([day.earned for day in made.earned])
                 rows.append(row)
         except MarketError as error:
             raise SuiteError(str(error)) from error
-        except DecisionError as error:
-            raise TraceFormatError(str(error)) from error
         return rows
 
 
 def _task(markets: Sequence[Market], kind: str) -> Task:
     first, test = _days(markets)
     symbols = [market.symbol for market in markets]
-    dates = {
+    opening = {
+        "symbols": ",".join(symbols),
         "warm_up_from": first.isoformat(),
         "test_from": test.start.isoformat(),
         "test_to": test.end.isoformat(),
     }
-    question = QUESTION.format(
-        symbols=" and ".join(symbols), first=first, test=test.start, last=test.end
+    return Task(
+        id="+".join(symbols),
+        category=kind,
+        question=QUESTION.format(
+            symbols=" and ".join(symbols), first=first, test=test.start, last=test.end
+        ),
+        tools=(LabelledCall(name=OPEN, arguments=opening),),
+        source_dataset=f"investorbench {digest_of(markets)}",
     )
-    return Task.model_validate(
-        {
-            "id": "+".join(symbols),
-            "category": kind,
-            "question": question,
-            "tools": [
-                {"name": "market_open", "arguments": {"symbols": ",".join(symbols), **dates}}
-            ],
-            "source_dataset": f"investorbench {digest_of(markets)}",
-        }
-    )
-
-
-def opening(task: Task) -> dict[str, Any]:
-    """The arguments with which the sessions of a task are opened."""
-    return dict(task.tools[0].arguments)
 
 
 def _have_days(markets: Sequence[Market]) -> bool:

@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.agents.constraints import Constraints, ConstraintsError, read, split
-from bench.agents.fatr import FatrAgent
+from bench.agents.fatr import Constraints, ConstraintsError, FatrAgent, FatrOptions, read, split
 from bench.client import Reply
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
@@ -73,7 +72,7 @@ async def ended(
         played.aside["constraints"] = giving(says(stated) if isinstance(stated, str) else stated)
         if reduce is not None:
             played.aside["reduce"] = reduce
-        agent = FatrAgent(model, reduce=reduce is not None, **settings)
+        agent = FatrAgent(model, FatrOptions(reduce=reduce is not None, **settings))
         record = await play(tmp_path, agent, client or Outputs(), tools, limits)
     return record, played
 

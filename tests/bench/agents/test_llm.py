@@ -11,7 +11,7 @@ import pytest
 from anyio import to_thread
 
 from bench.agents.conversation import KEPT_ROUNDS, MOVES_CHARS, read_arguments
-from bench.agents.llm import LlmAgent
+from bench.agents.llm import LlmAgent, LlmOptions
 from bench.client import EmbeddedClient, HttpClient, Reply
 from bench.models.client import ModelClient
 from bench.runs.driver import Limits
@@ -44,7 +44,7 @@ async def ended(tmp_path: Path, *answers: Any, **more: Any) -> tuple[dict[str, A
     tools = more.pop("tools", (Catalog.load().get("get_coin"),))
     client = more.pop("client", None) or Outputs()
     async with playing(*answers) as played, opened(played) as model:
-        agent = LlmAgent(model, inject=more.pop("inject", True))
+        agent = LlmAgent(model, LlmOptions(more.pop("inject", True)))
         record = await play(tmp_path, agent, client, tools, more.pop("limits", None))
     return record, played
 

@@ -22,9 +22,16 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI, OpenAIError
 from yarl import URL
 
 from bench.models import client as model_module
-from bench.models.client import Completion, FunctionCall, ModelClient, ModelError
+from bench.models.client import (
+    Completion,
+    FunctionCall,
+    ModelClient,
+    ModelError,
+    asked_pause_s,
+    is_usable,
+    is_worth_another,
+)
 from bench.models.completion import StreamedAnswer, read_answer
-from bench.models.retry import asked_pause_s, is_usable, is_worth_another
 from bench.record import ModelCallRecord
 from bench.speed.model import model_calls
 from tests.support.played_model import completion

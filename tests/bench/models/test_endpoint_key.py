@@ -16,8 +16,7 @@ from bench.cli.main import main as finbench
 from bench.environment import JUDGE_KEY, MODEL_KEY
 from bench.judges.registry import JudgeSettings, judge_named, open_judge
 from bench.models.client import ModelError
-from bench.models.endpoint_key import GENERAL, key_for
-from bench.models.settings import ModelSettings
+from bench.models.settings import GENERAL, ModelSettings, key_for
 from bench.record import EpisodeRecord, ModelCallRecord
 from bench.suites.fintoolbench.suite import LabelledTasks
 from manifests import Catalog

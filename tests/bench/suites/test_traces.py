@@ -18,7 +18,7 @@ from bench.record import (
     ToolCallRecord,
     ToolVerdict,
 )
-from bench.suites.fintoolbench.outcome import Outcome
+from bench.suites.fintoolbench.metrics import EpisodeOutcome
 from bench.suites.suite import TraceFormatError
 from bench.suites.traces import (
     PUBLIC,
@@ -103,7 +103,7 @@ def test_a_call_is_ok_unless_its_output_says_that_it_failed(
 ) -> None:
     record = read(tmp_path, tool_calls=[call(output)])
     assert record.tool_calls[0].ok == ok
-    outcome = Outcome.of(record)
+    outcome = EpisodeOutcome.of(record)
     assert outcome.passed == outcome.passed_text == ok
 
 
@@ -118,9 +118,9 @@ def test_a_recorded_outcome_is_better_than_words(tmp_path: Path) -> None:
 
 def test_the_last_round_has_the_highest_step_wherever_it_stands(tmp_path: Path) -> None:
     good, bad = call("[]", step=2), call("error", step=1)
-    assert Outcome.of(read(tmp_path, tool_calls=[good, bad])).passed
-    assert not Outcome.of(read(tmp_path, tool_calls=[good, {**bad, "step": 2}, good])).passed
-    assert not Outcome.of(read(tmp_path, tool_calls=[good, {**bad, "step": 3}])).passed
+    assert EpisodeOutcome.of(read(tmp_path, tool_calls=[good, bad])).passed
+    assert not EpisodeOutcome.of(read(tmp_path, tool_calls=[good, {**bad, "step": 2}, good])).passed
+    assert not EpisodeOutcome.of(read(tmp_path, tool_calls=[good, {**bad, "step": 3}])).passed
     without = [{**call("error"), "step": None}, {"tool_name": "a"}]
     record = read(tmp_path, tool_calls=without)
     assert [c.step for c in record.last_round] == [0, 0], "no step is step 0, as in the evaluator"
@@ -168,7 +168,7 @@ def test_what_is_missing_is_empty(tmp_path: Path) -> None:
     first, second = (t.record for t in read_trace(written(tmp_path, {}, {"tool_calls": None})))
     assert (first.id, second.id) == ("0", "1"), "their places"
     assert (first.question, first.tool_calls, first.candidate_tools) == ("", [], [])
-    assert not Outcome.of(second).invoked
+    assert not EpisodeOutcome.of(second).invoked
 
 
 def test_errors_of_any_kind_are_texts(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_errors_of_any_kind_are_texts(tmp_path: Path) -> None:
     assert read(tmp_path, error=False).error is None
     failed = read(tmp_path, error={"code": 1})
     assert (failed.error, failed.ending) == ('{"code": 1}', "agent_error")
-    assert not Outcome.of(failed).passed
+    assert not EpisodeOutcome.of(failed).passed
 
 
 def test_lines_of_one_id_are_repeats(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_what_is_written_has_the_published_fields_and_is_read_back(
     assert tuple(public) == PUBLIC
     assert all(tuple(made) == PUBLIC_CALL for made in public["tool_calls"])
     (traced,) = read_trace(written(tmp_path_factory.mktemp("public"), public))
-    expected = {**public, "id": record.id or "0", "error": record.error or None}
+    expected = {**public, "id": public["id"] or "0", "error": record.error or None}
     assert to_public(traced.record) == expected
 
 

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.suites.finova.extraction import KINDS, READ, extracted
-from bench.suites.finova.mathematics import Comparisons, are_equal_formulas
+from bench.suites.finova.judge import is_right
+from bench.suites.finova.mathematics import Verdict, are_equal_formulas
 from bench.suites.finova.published import published
-from bench.suites.finova.verdict import Gold, is_right
+from bench.suites.finova.tasks import gold_text, read_folder
 from tests.support.checkout import SHARED
 
 PADDING = 100_000
@@ -43,10 +44,10 @@ def text_of(case: dict[str, Any]) -> str:
     return pad * (PADDING // len(pad) if pad else 0) + str(case["text"])
 
 
-def holds(verdict: bool | Comparisons) -> bool:
+def holds(verdict: Verdict) -> bool:
     if isinstance(verdict, bool):
         return verdict
-    return all(are_equal_formulas(*pair) for pair in verdict.pairs)
+    return all(are_equal_formulas(*pair) for pair in verdict)
 
 
 def test_every_task_has_sixty_answers() -> None:
@@ -57,7 +58,7 @@ def test_every_task_has_sixty_answers() -> None:
 def test_answers_are_read_and_judged_by_both_rules(task: str) -> None:
     for case in CASES:
         if case["task"] == task:
-            gold, text = case["gold"], text_of(case)
+            gold, text = gold_text(case["gold"]), text_of(case)
             answer = extracted(task, text)
             found = (
                 answer,
@@ -109,19 +110,11 @@ def test_a_box_holds_what_is_in_its_braces(content: str) -> None:
     assert extracted("reasoning", f"因此 $\\boxed{{{content}}}$。") == content
 
 
-def golds() -> list[tuple[str, Gold]]:
-    return [
-        (file.stem, item["ground_truth"])
-        for file in sorted(DATASET.glob("*.json"))
-        for item in json.loads(file.read_bytes())
-    ]
-
-
 @pytest.mark.skipif(not DATASET.is_dir(), reason="the data set is not in ../shared")
 def test_every_gold_answer_in_a_box_is_right_by_both_rules() -> None:
-    items = golds()
-    assert len(items) == 1_249
-    for task, gold in items:
+    tasks = read_folder(DATASET)
+    assert len(tasks) == 1_249
+    for task, gold in ((task.category, task.answer) for task in tasks):
         text = f"\\boxed{{{gold}}}"
         assert is_right(task, gold, extracted(task, text)) is True, (task, gold)
         assert published(task, gold, text) is True, (task, gold)

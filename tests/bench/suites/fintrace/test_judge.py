@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.record import EpisodeRecord, Judgement
-from bench.suites.fintrace.judge import ARGUMENTS_CHARS, STEPS, TrajectoryJudge, read_scores
-from bench.suites.fintrace.rubrics import RUBRICS
+from bench.suites.fintrace.judge import (
+    ARGUMENTS_CHARS,
+    RUBRICS,
+    STEPS,
+    TrajectoryJudge,
+    read_scores,
+)
 from bench.suites.fintrace.suite import FinTrace
 from tests.support.played_model import INPUT, Aside, opened, playing, says
 from tests.support.runs import call, episode

@@ -17,7 +17,7 @@ from bench.models.simulated import MODEL, ModelFaults, SimulatedModel
 from bench.record import Judgement
 from bench.runs.run import RunPlan, run
 from bench.suites import load_suite
-from bench.suites.fintrace.rubrics import RUBRICS
+from bench.suites.fintrace.judge import RUBRICS
 from bench.suites.suite import Suite, SuiteError
 from gateway import GatewaySettings
 from manifests import Catalog

@@ -80,9 +80,7 @@ def test_equal_agents_do_not_differ() -> None:
     returns = normal(5)
     found = Bootstrap(150, 252, resamples=30).differences(returns, list(returns))
     for name in MEASURES:
-        difference = found[name]
-        assert difference is not None
-        assert (difference.value, difference.interval) == (0.0, (0.0, 0.0))
+        assert found[name] == (0.0, (0.0, 0.0))
 
 
 def test_pairs_show_a_small_steady_advantage_that_single_intervals_hide() -> None:
@@ -90,7 +88,7 @@ def test_pairs_show_a_small_steady_advantage_that_single_intervals_hide() -> Non
     better = [value + 0.0005 for value in worse]
     found = Bootstrap(150, 252, resamples=100).differences(better, worse)["CR"]
     assert found is not None
-    assert found.interval == pytest.approx((0.0745, 0.0745))
+    assert found[1] == pytest.approx((0.0745, 0.0745))
     single = Bootstrap(150, 252, resamples=100).intervals(better)["CR"]
     assert single is not None
     assert single[1] - single[0] > 0.2
@@ -105,7 +103,3 @@ def test_a_difference_without_a_sharpe_ratio_on_one_side_is_undefined() -> None:
 def test_bad_input_is_rejected() -> None:
     with pytest.raises(ValueError, match="2 and 3 returns are no pairs"):
         Bootstrap(3, 252).differences([0.0] * 2, [0.0] * 3)
-    with pytest.raises(ValueError, match="0 resamples are too few"):
-        Bootstrap(2, 252, resamples=0).intervals([0.0])
-    with pytest.raises(ValueError, match="a block of 0 days"):
-        Bootstrap(2, 252, block=0).intervals([0.0])

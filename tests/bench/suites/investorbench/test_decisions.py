@@ -2,15 +2,15 @@
 
 import json
 from datetime import date
-from math import log
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapters.market.prices import Market, MarketDay, Window, read_markets
-from bench.suites.investorbench.decisions import DecisionError, read_decisions
-from bench.suites.investorbench.returns import figures
+from adapters.market.prices import Market, MarketDay, read_markets
+from bench.suites.investorbench.decisions import read_decisions
+from bench.suites.investorbench.returns import day_returns, figures
+from bench.suites.suite import TraceFormatError
 from tests.support.checkout import INVESTORBENCH
 
 DAYS = (date(2020, 10, 1), date(2020, 10, 2), date(2020, 10, 5), date(2020, 10, 6))
@@ -25,16 +25,16 @@ def line(**changed: object) -> str:
     return json.dumps({"id": "a", "symbol": "HON", "positions": POSITIONS} | changed)
 
 
-def rows(folder: Path, *lines: str, **options: Any) -> list[dict[str, Any]]:
+def rows(folder: Path, *lines: str) -> list[dict[str, Any]]:
     file = folder / "decisions.jsonl"
     file.write_text("".join(f"{one}\n" for one in lines))
-    return [found.row(**options) for found in read_decisions(file, MARKETS)]
+    return [found.row() for found in read_decisions(file, MARKETS)]
 
 
 def test_a_line_becomes_a_row_of_figures(tmp_path: Path) -> None:
     [row] = rows(tmp_path, line())
-    full = figures(PRICES, [1, -1, 0, 1], year_days=252)
-    shorter = figures(PRICES[:-1], [1, -1, 0], year_days=252)
+    full = figures(day_returns(PRICES, [1, -1, 0, 1]), year_days=252)
+    shorter = figures(day_returns(PRICES[:-1], [1, -1, 0]), year_days=252)
     for expected, found in ((full, row), (shorter, row["without_last_day"])):
         wanted = (expected.cr, expected.sr, expected.mdd, expected.av)
         assert [found[name] for name in ("CR", "SR", "MDD", "AV")] == pytest.approx(
@@ -68,11 +68,6 @@ def test_a_sharpe_ratio_that_is_undefined_is_said_to_be_so(tmp_path: Path) -> No
     assert row["missing_days"] == 3
 
 
-def test_costs_lower_the_return(tmp_path: Path) -> None:
-    free, charged = rows(tmp_path, line()), rows(tmp_path, line(), cost_bp=10)
-    assert free[0]["CR"] - charged[0]["CR"] == pytest.approx(0.004)
-
-
 def test_numbers_may_be_written_with_a_point_and_symbols_in_small_letters(tmp_path: Path) -> None:
     written = line(symbol="hon", positions={day: float(one) for day, one in POSITIONS.items()})
     assert rows(tmp_path, written) == rows(tmp_path, line(model="other fields are ignored"))
@@ -83,16 +78,6 @@ def test_an_id_may_have_several_assets(tmp_path: Path) -> None:
     file.write_text(f"{line()}\n\n{line(symbol='UVV')}")
     markets = MARKETS | {"UVV": Market("UVV", MARKETS["HON"].records)}
     assert [found.market.symbol for found in read_decisions(file, markets)] == ["HON", "UVV"]
-
-
-def test_another_window_may_be_given(tmp_path: Path) -> None:
-    file = tmp_path / "decisions.jsonl"
-    file.write_text(line(positions={"2020-09-30": 1}))
-    [found] = read_decisions(file, MARKETS, Window(date(2020, 9, 1), date(2020, 10, 1)))
-    assert found.days == (date(2020, 9, 30), date(2020, 10, 1))
-    assert found.returns() == pytest.approx([log(100 / 90)])
-    with pytest.raises(DecisionError, match=r":1: symbol: HON has 0 of its days from 2019-01-01"):
-        list(read_decisions(file, MARKETS, Window(date(2019, 1, 1), date(2019, 2, 1))))
 
 
 @pytest.mark.parametrize(
@@ -132,15 +117,15 @@ def test_another_window_may_be_given(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_is_named_with_its_field(tmp_path: Path, bad: str, said: str) -> None:
-    with pytest.raises(DecisionError) as raised:
+    with pytest.raises(TraceFormatError) as raised:
         rows(tmp_path, line(), bad)
     assert str(raised.value).startswith(f"{tmp_path / 'decisions.jsonl'}:2: {said}")
 
 
 def test_a_file_without_decisions_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DecisionError, match="there are no decisions"):
+    with pytest.raises(TraceFormatError, match="there are no decisions"):
         rows(tmp_path)
-    with pytest.raises(DecisionError, match="No such file"):
+    with pytest.raises(TraceFormatError, match="No such file"):
         list(read_decisions(tmp_path / "none.jsonl", MARKETS))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from math import exp, isclose, log, sqrt
 from typing import Any
@@ -11,12 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.market.prices import POSITIONS, Position, read_markets
-from bench.suites.investorbench.returns import (
-    Figures,
-    day_returns,
-    figures,
-    measures,
-)
+from bench.suites.investorbench import returns
+from bench.suites.investorbench.returns import TradingFigures, day_returns, measures
 from tests.support.checkout import INVESTORBENCH
 
 PRICES = st.integers(1, 10**7).map(lambda thousandths: thousandths / 1000)
@@ -43,7 +40,7 @@ def of_logs(*logs: float) -> list[float]:
     return prices
 
 
-def values(found: Figures) -> tuple[float | None, ...]:
+def values(found: TradingFigures) -> tuple[float | None, ...]:
     return found.cr, found.sr, found.mdd, found.av
 
 
@@ -57,7 +54,13 @@ def agree(found: tuple[float | None, ...], expected: tuple[float | None, ...]) -
     )
 
 
-def buy_and_hold(prices: list[float], **options: Any) -> Figures:
+def figures(
+    prices: list[float], positions: Sequence[Any], *, year_days: int, cost_bp: float = 0.0
+) -> TradingFigures:
+    return returns.figures(day_returns(prices, positions, cost_bp=cost_bp), year_days=year_days)
+
+
+def buy_and_hold(prices: list[float], **options: Any) -> TradingFigures:
     return figures(prices, [1] * len(prices), **options)
 
 
@@ -80,13 +83,6 @@ def test_the_sharpe_ratio_is_per_year_by_the_number_of_prices() -> None:
     found = figures(of_logs(0.1, 0.3), [1, 1, 1], year_days=365)
     assert found.av == pytest.approx(sqrt(0.02 * 365))
     assert found.sr == pytest.approx((0.4 / (3 / 365)) / sqrt(0.02 * 365))
-
-
-def test_leaving_the_last_day_out_is_as_if_its_price_did_not_exist() -> None:
-    prices = of_logs(0.1, 0.3, -0.7)
-    shorter = figures(prices[:-1], [1, -1, 1], year_days=252)
-    assert figures(prices, [1, -1, 1, 0], year_days=252, leave_last_out=True) == shorter
-    assert (shorter.days, shorter.returns) == (3, 2)
 
 
 def test_each_change_of_the_position_costs() -> None:
@@ -129,7 +125,6 @@ def test_equal_returns_have_no_volatility_though_rounding_makes_them_differ() ->
         ([1.0, float("nan")], [1, 1], "nan is no price"),
         ([1.0, 2.0], [1, 2], "2 is no position"),
         ([1.0, 2.0], [True, 1], "True is no position"),
-        ([], [], "there are no prices"),
     ],
 )
 def test_bad_input_is_rejected(prices: list[float], positions: list[Any], said: str) -> None:
@@ -211,7 +206,7 @@ def test_buy_and_hold_of_the_published_assets(
     market = read_markets(INVESTORBENCH)[symbol]
     read = [record.price for record in market.during(market.windows.test)]
     full = values(buy_and_hold(read, year_days=market.year_days))
-    shorter = values(buy_and_hold(read, year_days=market.year_days, leave_last_out=True))
+    shorter = values(buy_and_hold(read[:-1], year_days=market.year_days))
     for found, expected in (
         (full, independent(prices, [1] * len(prices), year_days)),
         (shorter, independent(prices[:-1], [1] * (len(prices) - 1), year_days)),
