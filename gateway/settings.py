@@ -124,8 +124,7 @@ class GatewaySettings(BaseSettings):
     answers there.
 
     `shape_share` is the share of live answers whose shape is compared with earlier ones; 0 turns
-    that off. `shape_webhook` is a URL, which may hold a secret, to which each change is posted;
-    `shape_command` are the words of a command that gets it on standard input.
+    that off. `shape_command` are the words of a command that gets each change on standard input.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
@@ -159,7 +158,6 @@ class GatewaySettings(BaseSettings):
     extractor_key: SecretStr | None = None
 
     shape_share: float = Field(default=0.1, ge=0, le=1)
-    shape_webhook: SecretStr | None = None
     shape_command: Annotated[tuple[str, ...], NoDecode] = ()
 
     market: Path | None = None
@@ -214,21 +212,6 @@ class GatewaySettings(BaseSettings):
         for key in keys:
             _check_header(key)
         return keys
-
-    @field_validator("shape_webhook")
-    @classmethod
-    def _is_url(cls, url: SecretStr | None) -> SecretStr | None:
-        """Check for `http` or `https` and a host; the text of a refusal has no part of the URL."""
-        if url is None or not url.get_secret_value():
-            return None
-        try:
-            parts = urlsplit(url.get_secret_value())
-            is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            is_whole = False
-        if not is_whole or not url.get_secret_value().isprintable():
-            raise ValueError("must be of the form https://HOST/PATH")
-        return url
 
     @field_validator("redis_url")
     @classmethod

@@ -9,12 +9,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gateway.cli.options import echo_json, read_settings, run
-from manifests.common.terminal import echo
+from gateway.cli.options import echo_json, run
 
 if TYPE_CHECKING:
     from gateway.cli.reachability import Origin
@@ -60,48 +59,13 @@ class Finding:
     type=click.Choice(["live", "simulated"]),
     help="The real upstreams, or a local simulation of them.",
 )
-@click.option(
-    "--drift", is_flag=True, help="Check nothing: list the changes in the shape of live answers."
-)
 @click.option("--json", "as_json", is_flag=True)
-def doctor(timeout_s: float, upstream: str | None, drift: bool, as_json: bool) -> None:
+def doctor(timeout_s: float, upstream: str | None, as_json: bool) -> None:
     """Check settings, keys, cache, quota, AkShare and upstreams; say how to fix problems.
 
     The exit code is 1 if something would not work.
     """
-    if drift:
-        _drift(upstream, as_json)
-    else:
-        run(lambda: _doctor(upstream, timeout_s, as_json))
-
-
-def _drift(upstream: str | None, as_json: bool) -> None:
-    from gateway.shapes.store import read_changes
-
-    settings = read_settings(upstream=upstream)
-    try:
-        changes = [change.to_dict() for change in read_changes(settings.shapes_path)]
-    except OSError as error:
-        raise click.ClickException(str(error)) from error
-    if as_json:
-        echo_json(changes)
-    elif changes:
-        _print_changes(changes)
-    else:
-        echo(f"no change is recorded in {settings.shapes_path}")
-
-
-def _print_changes(changes: list[dict[str, Any]]) -> None:
-    from rich.table import Column, Table
-
-    from manifests.common.console import PlainConsole
-
-    columns = ("tool", "kind", "path", "before", "after", "when")
-    table = Table(*(Column(name, overflow="fold") for name in columns), box=None)
-    for c in changes:
-        types = (", ".join(c["before"]), ", ".join(c["after"]))
-        table.add_row(c["tool"], c["kind"], c["path"], *types, c["time"])
-    PlainConsole(narrowest=120).print(table)
+    run(lambda: _doctor(upstream, timeout_s, as_json))
 
 
 async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:

@@ -11,6 +11,7 @@ have are forgotten.
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -54,8 +55,6 @@ class Change(Difference):
 
     def to_dict(self) -> dict[str, Any]:
         """The change as JSON shows it, with the time as ISO 8601 writes it."""
-        from datetime import UTC, datetime
-
         said = asdict(self)
         time = datetime.fromtimestamp(said.pop("time"), UTC).isoformat(timespec="seconds")
         variant = orjson.loads(said.pop("variant"))
