@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 from bench.drift.finding import LEVELS, Finding
 from bench.drift.snapshots.report import CHECKS
 from bench.drift.snapshots.rules import Rules
-from bench.drift.snapshots.statistics import middle, significant
+from bench.drift.snapshots.statistics import significant
 from bench.drift.snapshots.tool import SLOWER, SLOWER_MS, ToolResult, compare_tool
 from cache import Snapshot, SnapshotError
 from gateway.upstreams.hosts import host_of
@@ -31,10 +32,9 @@ ALONE_BYTES: Final = 4 * 2**20
 LEAST_TOOLS: Final = 3
 """Tools of a host from which a finding is about the host."""
 
-COUNTS: Final = (
+_COUNTS: Final = (
     *("in_both", "same", "changed", "only_before", "only_after", "not_measured", "in_part"),
 )
-"""What is counted of calls; `ToolResult` says what each means."""
 
 Tell = Callable[[int, int], None]
 
@@ -47,18 +47,16 @@ class Tool(NamedTuple):
     timeliness: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Comparison:
-    """Two snapshots compared. `answered_before` and `answered_after` are the tools that answered
-    a call there.
-    """
+    """Two snapshots compared: findings, counts of calls, and the tools that answered a call."""
 
     before: Snapshot
     after: Snapshot
     findings: list[Finding]
-    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTS, 0)))
-    answered_before: set[str] = field(default_factory=set)
-    answered_after: set[str] = field(default_factory=set)
+    counts: Counter[str]
+    answered_before: frozenset[str]
+    answered_after: frozenset[str]
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as `--json` prints it."""
@@ -113,16 +111,17 @@ def compare(
             results.append(result)
             if tell is not None:
                 tell(done, len(tools))
-        findings = rules.applied(_findings(results))
-        comparison = Comparison(first, second, findings)
+    counts = Counter(dict.fromkeys(_COUNTS, 0))
     for result in results:
-        for name in COUNTS:
-            comparison.counts[name] += getattr(result, name)
-        if result.answered_before:
-            comparison.answered_before.add(result.report.tool)
-        if result.answered_after:
-            comparison.answered_after.add(result.report.tool)
-    return comparison
+        counts.update(result.counts)
+    return Comparison(
+        first,
+        second,
+        rules.applied(_findings(results)),
+        counts,
+        frozenset(result.report.tool for result in results if result.answered_before),
+        frozenset(result.report.tool for result in results if result.answered_after),
+    )
 
 
 def _about_tool(name: str, catalog: Catalog) -> Tool:
@@ -228,18 +227,14 @@ def _of_hosts(results: Iterable[ToolResult]) -> Iterator[Finding]:
             tool.answered_after for tool in tools
         ):
             text = f"all {len(tools)} tools of {host} that answered fail now"
-            yield Finding(None, "availability", "ERR", text, host=host, before="ok", after="failed")
+            yield Finding(None, "availability", "ERR", text, host, None, "ok", "failed")
             continue
         pairs = [pair for tool in tools for pair in tool.latencies]
         slower = sum(b >= SLOWER * a for a, b in pairs)
         if len(pairs) < LEAST_TOOLS or slower < 0.8 * len(pairs):
             continue
-        old, new = middle([a for a, _ in pairs]), middle([b for _, b in pairs])
+        old, new = median(a for a, _ in pairs), median(b for _, b in pairs)
         if new >= SLOWER * old and new - old >= SLOWER_MS:
             text = f"calls to {host} took {old:,.0f} ms and take {new:,.0f} ms"
-            yield Finding(
-                *(None, "latency", "WARN", text),
-                host=host,
-                before=round(old, 1),
-                after=round(new, 1),
-            )
+            sides = round(old, 1), round(new, 1)
+            yield Finding(None, "latency", "WARN", text, host, None, *sides)
