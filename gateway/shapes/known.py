@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import orjson
 
-from gateway.shapes.shape import ELEMENTS, MAX_PATHS, Shape
+from cache.json_paths import ELEMENTS
+from gateway.shapes.shape import MAX_PATHS, Shape
 
 Kind = Literal[
     "column_removed", "column_added", "path_removed", "path_added", "type_changed", "empty"
