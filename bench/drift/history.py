@@ -10,7 +10,7 @@ from typing import Any, Final
 from bench.drift.differences import differences
 from bench.drift.finding import LEVELS, Finding, Level
 from bench.drift.functions import Parameter, Surface, read_functions
-from bench.drift.releases import Release
+from bench.drift.releases import Release, each
 from bench.drift.survival import followed
 
 CURVES: Final = {"all": "all functions", "catalogue": "of the catalogue"}
@@ -25,20 +25,20 @@ def history(
     releases: Sequence[Release], tools: Set[str], tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """The drift across `releases`, of which there are two or more, the oldest first. `tools` are
-    the functions of the catalogue. `tell` gets each version before its release is read.
+    the functions of the catalogue. `tell` hears of each release before it is read.
 
     Raises `WheelError` for a release that can't be read.
     """
     shapes: list[Shapes] = []
     ends: list[Surface] = []
     unread: dict[str, dict[str, str]] = {}
-    for place, release in enumerate(releases):
-        tell(release.version)
+    versions = [release.version for release in releases]
+    for version, release in zip(each(tell, "reading", versions), releases, strict=True):
         surface = read_functions(release.wheel)
-        if place in (0, len(releases) - 1):
+        if release in (releases[0], releases[-1]):
             ends.append(surface)
         if surface.unread:
-            unread[release.version] = dict(surface.unread)
+            unread[version] = dict(surface.unread)
         shapes.append(
             {name: None if f is None else f.parameters for name, f in surface.functions.items()}
         )
