@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -35,6 +35,8 @@ LEAST_TOOLS: Final = 3
 _COUNTS: Final = (
     *("in_both", "same", "changed", "only_before", "only_after", "not_measured", "in_part"),
 )
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 Tell = Callable[[int, int], None]
 
@@ -148,12 +150,12 @@ def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolRe
         initargs=(before, after),
     ) as pool:
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            # A process that is half started would end in a traceback.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
             try:
-                with _sigterm_later():
-                    results = pool.map(_compare_opened, tools, chunksize=4)  # starts the processes
+                results = pool.map(_compare_opened, tools, chunksize=4)  # starts the processes
             finally:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             yield from results
         except BrokenProcessPool:
             why = "a process that compared them was ended, perhaps for lack of memory"
@@ -165,30 +167,13 @@ def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolRe
             raise
 
 
-@contextmanager
-def _sigterm_later() -> Iterator[None]:
-    """Let a handled SIGTERM wait for the end of the context. A process that is half started would
-    end in a traceback. Were it blocked, as Ctrl-C is, it could not end the processes.
-    """
-    before, told = signal.getsignal(signal.SIGTERM), list[int]()
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if told:
-            signal.raise_signal(signal.SIGTERM)
-
-
 _opened: list[Snapshot] = []
 
 
 def _open(before: Path, after: Path) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _opened[:] = [Snapshot(before), Snapshot(after)]
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def _end_with_parent() -> None:
