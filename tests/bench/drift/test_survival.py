@@ -2,7 +2,7 @@
 
 from math import exp, log, sqrt
 
-from pytest import approx
+import pytest
 
 from bench.drift.survival import survival
 
@@ -21,22 +21,22 @@ def test_the_estimate_and_its_error_are_those_worked_out_by_hand() -> None:
     steps = survival(SIX)
     found = [(step["time"], step["at_risk"], step["ended"]) for step in steps]
     assert found == [(1, 6, 1), (2, 5, 1), (4, 2, 1)]
-    assert [step["survival"] for step in steps] == approx([5 / 6, 2 / 3, 1 / 3], abs=EXACT)
+    assert [step["survival"] for step in steps] == pytest.approx([5 / 6, 2 / 3, 1 / 3], abs=EXACT)
     errors = [5 / 6 * sqrt(1 / 30), 2 / 3 * sqrt(1 / 12), 1 / 3 * sqrt(7 / 12)]
-    assert [step["error"] for step in steps] == approx(errors, abs=EXACT)
+    assert [step["error"] for step in steps] == pytest.approx(errors, abs=EXACT)
 
 
 def test_the_interval_is_symmetric_for_the_logarithm_of_minus_the_logarithm() -> None:
     *_, last = survival(SIX)
     reach = 1.959963984540054 * sqrt(7 / 12) / log(3)
-    assert last["interval"] == approx((3 ** -exp(reach), 3 ** -exp(-reach)), abs=EXACT)
-    assert last["interval"] == approx((0.013685, 0.754844), abs=EXACT)
+    assert last["interval"] == pytest.approx((3 ** -exp(reach), 3 ** -exp(-reach)), abs=EXACT)
+    assert last["interval"] == pytest.approx((0.013685, 0.754844), abs=EXACT)
 
 
 def test_without_censoring_survival_is_the_share_that_is_left() -> None:
     (step,) = survival([(3, True)] * 25 + [(9, False)] * 75)
     assert step["survival"] == 0.75
-    assert step["error"] == approx(sqrt(0.75 * 0.25 / 100), abs=EXACT)  # the binomial one
+    assert step["error"] == pytest.approx(sqrt(0.75 * 0.25 / 100), abs=EXACT)  # the binomial one
 
 
 def test_nothing_that_ends_gives_no_step() -> None:
