@@ -59,10 +59,10 @@ def diff(
     With more snapshots the findings are between the first and the last that was recorded, and the
     page also shows what changed from each to the next.
     """
+    from bench.drift.snapshots.compare import series
     from bench.drift.snapshots.markdown import markdown as as_markdown
     from bench.drift.snapshots.page import page
     from bench.drift.snapshots.rules import RulesError
-    from bench.drift.snapshots.series import series
     from cache import SnapshotError
     from manifests import Catalog
 

@@ -1,24 +1,28 @@
-"""Compares two snapshots tool by tool, in several processes where there is much to read."""
+"""Compares two snapshots tool by tool, in several processes where there is much to read; of a
+series of snapshots each with the next.
+"""
 
 import os
 import signal
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from bench.drift.finding import LEVELS, Finding
+from bench.drift.finding import LEVELS, Finding, Level
+from bench.drift.snapshots.pool import DAY_S
 from bench.drift.snapshots.report import CHECKS
 from bench.drift.snapshots.rules import Rules
 from bench.drift.snapshots.statistics import significant
 from bench.drift.snapshots.tool import SLOWER, SLOWER_MS, ToolResult, compare_tool
+from bench.drift.survival import followed
 from cache import Snapshot, SnapshotError
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
@@ -102,13 +106,16 @@ def compare(
     """Compare the calls that both snapshots hold. `tell` hears how many tools are done, and of how
     many. Raises `SnapshotError`.
     """
-    with ExitStack() as parts:
-        first, second = (parts.enter_context(Snapshot(path)) for path in (before, after))
+    with Snapshot(before) as first, Snapshot(after) as second:
         names = sorted(first.summary.tools.keys() | second.summary.tools.keys())
         tools = [_about_tool(name, catalog) for name in names if not rules.leaves_out(name)]
         results = []
         alone = first.bytes + second.bytes < ALONE_BYTES or (os.cpu_count() or 1) == 1
-        found = _alone(first, second, tools) if alone else _shared(before, after, tools)
+        found = (
+            (compare_tool(first, second, *tool) for tool in tools)
+            if alone
+            else _shared(before, after, tools)
+        )
         for done, result in enumerate(found, 1):
             results.append(result)
             if tell is not None:
@@ -131,11 +138,6 @@ def _about_tool(name: str, catalog: Catalog) -> Tool:
     if manifest is None:
         return Tool(name, None, "static")
     return Tool(name, host_of(manifest), manifest.timeliness)
-
-
-def _alone(before: Snapshot, after: Snapshot, tools: Iterable[Tool]) -> Iterator[ToolResult]:
-    for tool in tools:
-        yield compare_tool(before, after, *tool)
 
 
 def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolResult]:
@@ -223,3 +225,83 @@ def _of_hosts(results: Iterable[ToolResult]) -> Iterator[Finding]:
             text = f"calls to {host} took {old:,.0f} ms and take {new:,.0f} ms"
             sides = round(old, 1), round(new, 1)
             yield Finding(None, "latency", "WARN", text, host, None, *sides)
+
+
+def series(
+    paths: Sequence[Path], rules: Rules, catalog: Catalog, tell: Tell | None = None
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Compare the first of at least two snapshots with the last, and each with the next. More than
+    two are taken in the order in which they were recorded.
+
+    Returns the content as `--json` prints it, and the findings between the first and the last.
+    Raises `SnapshotError`.
+    """
+    if len(paths) > 2:
+        paths = sorted(paths, key=_recorded_at)
+    steps = [compare(a, b, rules, catalog, tell) for a, b in pairwise(paths)]
+    whole = steps[0] if len(steps) == 1 else compare(paths[0], paths[-1], rules, catalog, tell)
+    content = whole.to_json()
+    content["hosts"] = _by_host(whole.findings)
+    content["series"] = [*_series(steps)]
+    content["survival"] = _survival(steps)
+    return content, whole.findings
+
+
+def _recorded_at(path: Path) -> float:
+    with Snapshot(path) as snapshot:
+        return snapshot.summary.recorded_from
+
+
+def _series(steps: Sequence[Comparison]) -> Iterator[dict[str, Any]]:
+    """For each snapshot how many tools answered in it, and what changed since the one before."""
+    first = steps[0]
+    yield _row(first.before, first.before, first.answered_before, None)
+    for step in steps:
+        counts = Counter(finding.level for finding in step.findings)
+        found = {level: counts[level] for level in LEVELS}
+        yield _row(first.before, step.after, step.answered_after, found)
+
+
+def _row(
+    first: Snapshot, snapshot: Snapshot, answered: Set[str], found: Mapping[Level, int] | None
+) -> dict[str, Any]:
+    said = about(snapshot)
+    return {
+        **{name: said[name] for name in ("file", "id", "recorded_from")},
+        "days": _days(first, snapshot),
+        "calls": said["calls"],
+        "answered": len(answered),
+        "findings": found,
+    }
+
+
+def _days(first: Snapshot, snapshot: Snapshot) -> float:
+    return round((snapshot.summary.recorded_from - first.summary.recorded_from) / DAY_S, 2)
+
+
+def _survival(steps: Sequence[Comparison]) -> dict[str, Any]:
+    """How long the tools that answered in the first snapshot do so. A snapshot that did not ask a
+    tool says nothing about it, so the tool counts as it did before.
+    """
+    first = steps[0]
+    there = [first.answered_before]
+    for step in steps:
+        there.append(step.answered_after | there[-1] - step.after.summary.tools.keys())
+    times = [0.0, *(_days(first.before, step.after) for step in steps)]
+    return followed(first.answered_before, times, there, what="tools")
+
+
+def _by_host(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """How many findings of each level there are by host, and about how many tools."""
+    tools: defaultdict[str, set[str]] = defaultdict(set)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for finding in findings:
+        host = finding.host or "unknown"
+        counts[host][finding.level] += 1
+        if finding.tool is not None:
+            tools[host].add(finding.tool)
+    rows = [
+        {"host": host, "tools": len(tools[host]), **{level: count[level] for level in LEVELS}}
+        for host, count in counts.items()
+    ]
+    return sorted(rows, key=lambda row: tuple(-int(str(row[level])) for level in LEVELS))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.drift.finding import Level
 from bench.drift.snapshots.alignment import is_identity
-from bench.drift.snapshots.evidence import counts, histogram, series
+from bench.drift.snapshots.drawings import counts, histogram, series
 from bench.drift.snapshots.pool import FieldPool
 from bench.drift.snapshots.records import (
     is_null,

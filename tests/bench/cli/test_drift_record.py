@@ -127,21 +127,12 @@ def test_an_interrupted_recording_goes_on(tools: str, tmp_path: Path, how: signa
     goes_on(tools, tmp_path)
 
 
-def test_a_killed_recording_goes_on(tools: str, tmp_path: Path) -> None:
+def test_a_killed_recording_goes_on_and_its_journal_is_not_closed_with_other_calls(
+    tools: str, tmp_path: Path
+) -> None:
     command = [*FINBENCH, "drift", "record", "--out", "s.snapshot", "--tools", tools, *SIMULATED]
     environment = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
-    slowly = ["--simulated-latency-s", "0.3"]
-    with subprocess.Popen([*command, *slowly], env=environment) as process:
-        block_until(lambda: grown(tmp_path / "s.snapshot.journal"))
-        process.kill()
-    goes_on(tools, tmp_path)
-
-
-def test_a_journal_of_other_calls_is_not_closed(tools: str, tmp_path: Path) -> None:
-    command = [*FINBENCH, "drift", "record", "--out", "s.snapshot", "--tools", tools, *SIMULATED]
-    environment = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
-    slowly = ["--simulated-latency-s", "0.3"]
-    with subprocess.Popen([*command, *slowly], env=environment) as process:
+    with subprocess.Popen([*command, "--simulated-latency-s", "0.3"], env=environment) as process:
         block_until(lambda: grown(tmp_path / "s.snapshot.journal"))
         process.kill()
     refused = record("--tools", "get_coin", *SIMULATED)

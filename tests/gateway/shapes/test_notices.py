@@ -9,6 +9,7 @@ from gateway import GatewaySettings
 from gateway.settings import SettingsError
 from gateway.shapes import notices
 from manifests import Catalog
+from tests.support.processes import is_running
 from tests.support.shapes import Compared, open_compared
 from tests.support.waiting import PATIENCE_S, until
 
@@ -112,15 +113,6 @@ async def test_a_command_that_hangs_is_killed_with_its_children(
     assert why in caplog.text
     for pid in map(int, pids.read_text().split()):
         await until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
-
-
-def is_running(pid: int) -> bool:
-    """Whether the process is there and not merely waits for its parent to notice its end."""
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize(
