@@ -112,7 +112,7 @@ class Replay:
         """What became of the run's calls between the snapshots."""
         own = self.settings["a"].model_copy(update=dict(self.plan.suite.gateway_settings))
         catalog = self.catalog if own.market is None else self.catalog.with_market()
-        return Fates(*(self.snapshots[side] for side in SIDES), catalog)
+        return Fates(self.snapshots["a"], self.snapshots["b"], catalog)
 
     async def _tell_progress(self, side: str) -> None:
         """Say how far a replay is, by the lines that it has written."""
