@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from cache import Snapshot, merge
 from manifests import Catalog
-from tests.support.commands import FINBENCH, finbench
+from tests.support.commands import FINBENCH, finbench, finbench_on_a_full_disk
 from tests.support.waiting import block_until
 
 ALPHA, YAHOO = "seeking-alpha.p.rapidapi.com", "yh-finance8.p.rapidapi.com"
@@ -267,21 +266,8 @@ def test_without_a_network_there_is_no_snapshot(
 def test_a_full_disk_ends_the_recording_and_keeps_what_it_has(tmp_path: Path) -> None:
     lines = (json.dumps({"tool": "get_coin", "arguments": {"uuid": f"c{n}"}}) for n in range(2_000))
     (tmp_path / "calls.jsonl").write_text("\n".join(lines))
-    code = (
-        "import resource, signal;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000));"
-        "from bench.cli.main import main; main()"
-    )
     words = ["drift", "record", "--out", "s.snapshot", "--calls", "calls.jsonl", *SIMULATED]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = finbench_on_a_full_disk(400_000, *words)
     assert done.returncode == 1
     said = "finbench: s.snapshot.journal: File too large; what was recorded before is in it\n"
     assert done.stderr.count(said) == 1
