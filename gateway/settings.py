@@ -81,15 +81,6 @@ def _metrics_key(key: SecretStr | None) -> SecretStr | None:
     return SecretStr(text)
 
 
-def _webhook(url: SecretStr | None) -> SecretStr | None:
-    """Check the form; the text of a refusal has no part of the URL."""
-    if url is None or not url.get_secret_value():
-        return None
-    if not _is_origin(url.get_secret_value()):
-        raise ValueError("must be of the form https://HOST/PATH")
-    return url
-
-
 def _redis_url(url: SecretStr | None) -> SecretStr | None:
     """Check the form; the text of a refusal has no part of the URL."""
     if url is None or not url.get_secret_value():
@@ -214,9 +205,6 @@ class GatewaySettings(BaseSettings):
 
     shape_share: _Share = Field(
         default=0.1, description="Share of live answers whose shape is compared with earlier ones."
-    )
-    shape_webhook: Annotated[SecretStr | None, AfterValidator(_webhook)] = Field(
-        default=None, description="URL to which each change of shape is posted."
     )
     shape_command: _Words = Field(
         default=(), description="Command that gets each change of shape on standard input."

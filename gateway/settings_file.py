@@ -22,7 +22,7 @@ OPERATORS_ONLY = frozenset(
         *("rapidapi_base_url", "akshare_base_url", "embeddings_url", "extractor_url"),
         *("api_keys", "clients_file", "metrics_key", "allow_transactional"),
         *("allowed_hosts", "allowed_origins"),
-        *("shape_webhook", "shape_command", "redis_url"),
+        *("shape_command", "redis_url"),
     }
 )
 """What a found file may not say: where secrets are sent, who may use them, and what is run."""

@@ -5,8 +5,9 @@ parameter breaks calls, and a new order does not.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from bench.drift.finding import Finding, Level
+from bench.drift.finding import Finding
 from bench.drift.functions import ORIGINS, Function, Parameter, Surface
 
 _SHOWN = 160
@@ -26,97 +27,83 @@ def differences(
     found = list[Finding]()
     known = moments or {}
     for name in sorted(before.functions.keys() | after.functions.keys()):
+        old, new = before.functions.get(name), after.functions.get(name)
+        host = next((f.hosts[0] for f in (new, old) if f is not None and f.hosts), None)
         when = known.get(name, "")
         if name not in after.functions:
-            host = _host(before.functions[name])
             text = f"the function is gone{when}"
             found.append(Finding(name, "function_removed", "ERR", text, host))
         elif name not in before.functions:
-            host = _host(after.functions[name])
             text = f"the function is new{when}"
             found.append(Finding(name, "function_added", "INFO", text, host))
-        else:
-            found += _of_function(name, before.functions[name], after.functions[name])
+        elif old is not None and new is not None:
+            found += (
+                Finding(name, check, level, text, host, *more)
+                for check, level, text, *more in _of_function(old, new)
+            )
+        elif old is not new:
+            side = "older" if old is None else "newer"
+            text = f"the code of the {side} release could not be read, so nothing is compared"
+            found.append(Finding(name, "unreadable", "WARN", text, host))
     return found
 
 
-def _host(*functions: Function | None) -> str | None:
-    return next((f.hosts[0] for f in functions if f is not None and f.hosts), None)
+Change = tuple[Any, ...]
+"""The check, the level and the text of a finding; where it has them, also its column, what was
+before, and what is after.
+"""
 
 
-def _of_function(name: str, old: Function | None, new: Function | None) -> Iterator[Finding]:
-    host = _host(new, old)
-    if old is None or new is None:
-        if old is not new:
-            side = "older" if old is None else "newer"
-            text = f"the code of the {side} release could not be read, so nothing is compared"
-            yield Finding(name, "unreadable", "WARN", text, host)
-        return
-    yield from _parameters(name, host, old, new)
-    yield from _values(name, host, old, new)
-    yield from _columns(name, host, old, new)
+def _of_function(old: Function, new: Function) -> Iterator[Change]:
+    yield from _parameters(old, new)
+    yield from _values(old, new)
+    yield from _columns(old, new)
     if old.hosts != new.hosts:
-        yield Finding(
-            name,
-            "host_changed",
-            "WARN" if old.hosts and new.hosts else "INFO",
-            f"hosts in its code: {_listed(old.hosts)}; now {_listed(new.hosts)}",
-            host,
-            before=list(old.hosts),
-            after=list(new.hosts),
-        )
+        level = "WARN" if old.hosts and new.hosts else "INFO"
+        text = f"hosts in its code: {_listed(old.hosts)}; now {_listed(new.hosts)}"
+        yield "host_changed", level, text, None, [*old.hosts], [*new.hosts]
     if old.documentation != new.documentation:
         left, right = _where_they_part(old.documentation, new.documentation)
         text = f"the documentation changed: {left!r} became {right!r}"
-        yield Finding(name, "documentation_changed", "INFO", text, host, before=left, after=right)
+        yield "documentation_changed", "INFO", text, None, left, right
 
 
-def _parameters(name: str, host: str | None, old: Function, new: Function) -> Iterator[Finding]:
+def _parameters(old: Function, new: Function) -> Iterator[Change]:
     before = {p.name: p for p in old.parameters}
     after = {p.name: p for p in new.parameters}
     renamed = _renamed(old, new)
     for was, became in renamed.items():
         text = f"parameter {was} is now named {became}"
-        yield Finding(name, "parameter_renamed", "ERR", text, host, was, was, became)
-        if before[was].default != after[became].default:
-            yield _default(name, host, before[was], after[became])
-    for parameter in old.parameters:
-        if parameter.name not in after and parameter.name not in renamed:
-            text = f"parameter {parameter.name} is gone"
-            yield Finding(
-                name, "parameter_removed", "ERR", text, host, parameter.name, parameter.default
-            )
-    for parameter in new.parameters:
-        if parameter.name not in before and parameter.name not in renamed.values():
-            required = parameter.default is None
-            how = "required" if required else f"optional, by default {parameter.default}"
-            yield Finding(
-                name,
-                "parameter_added",
-                "ERR" if required else "INFO",
-                f"parameter {parameter.name} is new and {how}",
-                host,
-                parameter.name,
-                after=parameter.default,
-            )
+        yield "parameter_renamed", "ERR", text, was, was, became
+        yield from _default(before[was], after[became])
+    for name, parameter in before.items():
+        if name not in after and name not in renamed:
+            text = f"parameter {name} is gone"
+            yield "parameter_removed", "ERR", text, name, parameter.default
+    for name, parameter in after.items():
+        if name not in before and name not in renamed.values():
+            level, how = "ERR", "required"
+            if parameter.default is not None:
+                level, how = "INFO", f"optional, by default {parameter.default}"
+            text = f"parameter {name} is new and {how}"
+            yield "parameter_added", level, text, name, None, parameter.default
     common = [n for n in before if n in after]
     if common != (now := [n for n in after if n in before]):
         text = f"parameters have another order: {', '.join(now)}"
-        yield Finding(name, "parameters_reordered", "WARN", text, host, before=common, after=now)
-    for known in common:
-        if before[known].default != after[known].default:
-            yield _default(name, host, before[known], after[known])
+        yield "parameters_reordered", "WARN", text, None, common, now
+    for name in common:
+        yield from _default(before[name], after[name])
 
 
-def _default(name: str, host: str | None, old: Parameter, new: Parameter) -> Finding:
-    level: Level = "WARN"
+def _default(old: Parameter, new: Parameter) -> Iterator[Change]:
+    if old.default == new.default:
+        return
+    level, text = "WARN", f"the default of {new.name} was {old.default} and is {new.default}"
     if new.default is None:
         level, text = "ERR", f"parameter {new.name} is now required; its default was {old.default}"
     elif old.default is None:
         level, text = "INFO", f"parameter {new.name} has a default now: {new.default}"
-    else:
-        text = f"the default of {new.name} was {old.default} and is {new.default}"
-    return Finding(name, "default_changed", level, text, host, new.name, old.default, new.default)
+    yield "default_changed", level, text, new.name, old.default, new.default
 
 
 def _renamed(old: Function, new: Function) -> dict[str, str]:
@@ -131,7 +118,7 @@ def _renamed(old: Function, new: Function) -> dict[str, str]:
     }
 
 
-def _values(name: str, host: str | None, old: Function, new: Function) -> Iterator[Finding]:
+def _values(old: Function, new: Function) -> Iterator[Change]:
     """Changes of accepted values, by the surest statement of them that both releases make."""
     for parameter, stated in old.accepted.items():
         now = new.accepted.get(parameter, {})
@@ -140,39 +127,31 @@ def _values(name: str, host: str | None, old: Function, new: Function) -> Iterat
             continue
         gone = [value for value in stated[origin] if value not in now[origin]]
         added = [value for value in now[origin] if value not in stated[origin]]
-        level: Level = "INFO"
-        what = f"also {_listed(added)}"
+        level, what = "INFO", f"also {_listed(added)}"
         if gone:
             level = "WARN" if origin == "documentation" else "ERR"
             what = f"not {_listed(gone)}" + (f", but {_listed(added)}" if added else "")
-        yield Finding(
-            name,
-            "values_changed",
-            level,
-            f"values of {parameter} that {_STATED[origin]}: now {what}",
-            host,
-            parameter,
-            list(stated[origin]),
-            list(now[origin]),
-        )
+        text = f"values of {parameter} that {_STATED[origin]}: now {what}"
+        yield "values_changed", level, text, parameter, [*stated[origin]], [*now[origin]]
 
 
-def _columns(name: str, host: str | None, old: Function, new: Function) -> Iterator[Finding]:
+def _columns(old: Function, new: Function) -> Iterator[Change]:
     if old.columns and not new.columns:
         text = f"the code names its columns no longer: {_listed(old.columns)}"
-        yield Finding(name, "columns_unnamed", "WARN", text, host, before=list(old.columns))
+        yield "columns_unnamed", "WARN", text, None, [*old.columns]
     if not (old.columns and new.columns):
         return
-    level: Level = "ERR" if new.all_columns else "WARN"
-    doubt = "" if new.all_columns else ", but may return columns that it does not name"
+    level, doubt = "ERR", ""
+    if not new.all_columns:
+        level, doubt = "WARN", ", but may return columns that it does not name"
     for column in old.columns:
         if column not in new.columns:
             text = f"the code no longer sets column {column}{doubt}"
-            yield Finding(name, "column_removed", level, text, host, column, column)
+            yield "column_removed", level, text, column, column
     for column in new.columns:
         if column not in old.columns:
             text = f"the code sets column {column}, which it did not name before"
-            yield Finding(name, "column_added", "INFO", text, host, column, after=column)
+            yield "column_added", "INFO", text, column, None, column
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

@@ -60,8 +60,6 @@ class Function:
     `all_columns` is set, those are all.
     """
 
-    name: str
-    module: str
     parameters: tuple[Parameter, ...]
     accepted: Mapping[str, Mapping[Origin, Names]]
     columns: Names
@@ -94,7 +92,7 @@ def read_functions(wheel: Path) -> Surface:
         if symbol is None:
             functions[name] = None
         elif isinstance(symbol.node, FunctionNode):
-            functions[name] = reader.function(name, symbol, symbol.node)
+            functions[name] = reader.function(symbol, symbol.node)
     if not functions:
         raise WheelError(f"{wheel.name}: {PACKAGE}/__init__.py offers no function")
     return Surface(functions, package.unread)
@@ -119,7 +117,7 @@ class _Reader:
         self._uses: dict[tuple[str, str], _Uses] = {}
         self._columns: dict[tuple[str, str], Names] = {}
 
-    def function(self, name: str, symbol: Symbol, node: FunctionNode) -> Function | None:
+    def function(self, symbol: Symbol, node: FunctionNode) -> Function | None:
         """A function, or None if its code is nested too deeply."""
         try:
             documentation = ast.get_docstring(node) or ""
@@ -134,8 +132,6 @@ class _Reader:
                 for parameter, taken in values.items():
                     accepted.setdefault(parameter, {})[origin] = taken
             return Function(
-                name=name,
-                module=symbol.module.name,
                 parameters=tuple(_parameters(node.args)),
                 accepted=accepted,
                 columns=tuple(name for name in columns if name != OTHERS),

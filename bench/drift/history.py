@@ -3,14 +3,14 @@ and how long functions survive.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, Final
 
 from bench.drift.differences import differences
-from bench.drift.finding import LEVELS, Finding, Level
+from bench.drift.finding import LEVELS, Finding
 from bench.drift.functions import Parameter, Surface, read_functions
-from bench.drift.releases import Release
+from bench.drift.releases import Release, each
 from bench.drift.survival import followed
 
 CURVES: Final = {"all": "all functions", "catalogue": "of the catalogue"}
@@ -25,26 +25,29 @@ def history(
     releases: Sequence[Release], tools: Set[str], tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """The drift across `releases`, of which there are two or more, the oldest first. `tools` are
-    the functions of the catalogue. `tell` gets each version before its release is read.
+    the functions of the catalogue. `tell` hears of each release before it is read.
 
     Raises `WheelError` for a release that can't be read.
     """
     shapes: list[Shapes] = []
     ends: list[Surface] = []
     unread: dict[str, dict[str, str]] = {}
-    for place, release in enumerate(releases):
-        tell(release.version)
+    versions = [release.version for release in releases]
+    for version, release in zip(each(tell, "reading", versions), releases, strict=True):
         surface = read_functions(release.wheel)
-        if place in (0, len(releases) - 1):
+        if release in (releases[0], releases[-1]):
             ends.append(surface)
         if surface.unread:
-            unread[release.version] = dict(surface.unread)
+            unread[version] = dict(surface.unread)
         shapes.append(
             {name: None if f is None else f.parameters for name, f in surface.functions.items()}
         )
     times, unit = _times(releases)
     rows = _rows(releases, times, shapes, tools)
-    findings = differences(ends[0], ends[-1], _moments(releases, shapes))
+    findings = sorted(
+        differences(ends[0], ends[-1], _moments(releases, shapes)),
+        key=lambda f: (LEVELS.index(f.level), f.check, f.tool, f.column or ""),
+    )
     first = shapes[0].keys()
     return {
         "package": "akshare",
@@ -59,7 +62,7 @@ def history(
             name: followed(of, times, shapes, what="functions")
             for name, of in zip(CURVES, (first, first & tools), strict=True)
         },
-        "findings": [{**f.to_json(), "catalogued": f.tool in tools} for f in _sorted(findings)],
+        "findings": [{**f.to_json(), "catalogued": f.tool in tools} for f in findings],
     }
 
 
@@ -116,24 +119,14 @@ def _moments(releases: Sequence[Release], shapes: Sequence[Shapes]) -> dict[str,
     return moments
 
 
-def _counts(findings: Iterable[Finding], tools: Set[str]) -> list[dict[str, Any]]:
-    """How many findings and tools there are by level and check, in all and of the catalogue."""
-    kinds: Counter[tuple[Level, str]] = Counter()
-    ours: Counter[tuple[Level, str]] = Counter()
-    for finding in findings:
-        kind = finding.level, finding.check
-        kinds[kind] += 1
-        ours[kind] += finding.tool in tools
+def _counts(findings: Sequence[Finding], tools: Set[str]) -> list[dict[str, Any]]:
+    """How many findings there are by level and check, in all and of the catalogue."""
+    kinds = Counter((finding.level, finding.check) for finding in findings)
+    ours = Counter((f.level, f.check) for f in findings if f.tool in tools)
     return [
         {"level": level, "check": check, "findings": count, "catalogued": ours[level, check]}
-        for (level, check), count in sorted(
-            kinds.items(), key=lambda item: (LEVELS.index(item[0][0]), item[0][1])
-        )
+        for (level, check), count in kinds.items()
     ]
-
-
-def _sorted(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda f: (LEVELS.index(f.level), f.check, f.tool, f.column or ""))
 
 
 def release_row(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -147,20 +140,16 @@ def release_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def grouped(findings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+def grouped(findings: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Level, check, tool and text of findings to read, with all columns of a tool in one row."""
-    columns: dict[tuple[str, str, str], list[str]] = {}
-    rows = []
-    for finding in findings:
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for place, finding in enumerate(findings):
         kind = finding["level"], finding["check"], finding["tool"]
-        if not finding["check"].startswith("column_"):
-            rows.append((*kind, finding["text"]))
-        elif kind in columns:
-            columns[kind].append(finding["column"])
+        if finding["check"].startswith("column_"):
+            rows.setdefault(kind, []).append(finding["column"])
         else:
-            columns[kind] = [finding["column"]]
-            rows.append((*kind, ""))
+            rows[(*kind, str(place))] = [finding["text"]]
     return [
-        (*row[:3], row[3] or f"{len(columns[row[:3]])}: {', '.join(columns[row[:3]])}")
-        for row in rows
+        (*kind[:3], texts[0] if len(kind) > 3 else f"{len(texts)}: {', '.join(texts)}")
+        for kind, texts in rows.items()
     ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from bench.drift.history import CURVES, grouped, release_row
-from bench.drift.picture import drawing, of_releases
+from bench.drift.picture import of_releases
 from bench.html import environment, policy
 from bench.metrics.interval import interval_text, percent
 from manifests.common.terminal import plain
@@ -20,38 +20,31 @@ _MOST: Final = 2_000
 
 def page(content: Mapping[str, Any]) -> str:
     """The page of the content of `history`."""
-    css, template = style_and_template("drift.html.j2")
     several = len(content["releases"]) > 2
-    text = (
-        environment()
-        .from_string(template)
-        .render(
-            policy=policy(css),
-            css=css,
-            content=content,
-            numbers=list(_numbers(content)),
-            counts=[
-                [kind[name] for name in ("check", "level", "findings", "catalogued")]
-                for kind in content["counts"]
-            ],
-            releases=[release_row(row) for row in content["releases"]],
-            missing=_missing(content),
-            curve=Markup(drawing(of_releases(content))) if several else None,  # noqa: S704 - written by us
-            survival=list(_survival(content)),
-            findings=_findings(content, catalogued=True),
-            others=_findings(content, catalogued=False),
-        )
+    return rendered(
+        "drift.html.j2",
+        content=content,
+        numbers=[*_numbers(content)],
+        counts=[
+            [kind[name] for name in ("check", "level", "findings", "catalogued")]
+            for kind in content["counts"]
+        ],
+        releases=[release_row(row) for row in content["releases"]],
+        missing=_missing(content),
+        curve=Markup(of_releases(content)) if several else None,  # noqa: S704 - written by us
+        survival=[*_survival(content)],
+        findings=_findings(content, catalogued=True),
+        others=_findings(content, catalogued=False),
     )
-    return plain(text)
 
 
-def style_and_template(name: str) -> tuple[Markup, str]:
-    """The style of the pages about drift, and the template of one with the macros they share."""
+def rendered(template: str, **values: Any) -> str:
+    """A page about drift: a template, with the style and the macros that the pages share."""
     own, shared = files("bench.drift"), files("gateway.api") / "static"
     parts = (shared / "palette.css", files("bench.report") / "report.css", own / "drift.css")
     css = Markup("".join(part.read_text(encoding="utf-8") for part in parts))  # noqa: S704 - ours
-    texts = (own / part for part in ("macros.html.j2", name))
-    return css, "".join(text.read_text(encoding="utf-8") for text in texts)
+    text = "".join((own / n).read_text(encoding="utf-8") for n in ("macros.html.j2", template))
+    return plain(environment().from_string(text).render(policy=policy(css), css=css, **values))
 
 
 def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

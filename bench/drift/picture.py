@@ -4,12 +4,11 @@ Colours are classes. A page brings its own style for them; a file of its own get
 follows the reader's light or dark colours.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from math import ceil, floor, log10
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bench.drift.history import CURVES
 from bench.metrics.interval import percent
@@ -45,53 +44,50 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """Survival curves to draw: their title, what time counts since, the label of each, and the
-    times at which was looked. A curve's name is the class of its colours, `all` or `catalogue`.
-    """
-
-    title: str
-    since: str
-    survival: Mapping[str, Mapping[str, Any]]
-    labels: Mapping[str, str]
-    counts: str
-    times: Sequence[float]
-    unit: str
-
-
-def of_releases(content: Mapping[str, Any]) -> Curves:
-    """The curves of the content of `history`."""
-    return Curves(
+def of_releases(content: Mapping[str, Any], style: str = "") -> str:
+    """The curves of the content of `history`, as `curves` draws them."""
+    return curves(
         f"Functions of AkShare {content['oldest']} that still exist",
         f"{content['unit']} since {content['oldest']}; a mark for each release read",
-        {name: content["survival"][name] for name in CURVES},
-        CURVES,
+        {label: (name, content["survival"][name]) for name, label in CURVES.items()},
         "functions",
         [row["time"] for row in content["releases"]],
         content["unit"],
+        style,
     )
 
 
 def picture(content: Mapping[str, Any]) -> str:
     """The curves of the content of `history` as a file of its own."""
-    return drawing(of_releases(content), _STYLE) + "\n"
+    return of_releases(content, _STYLE) + "\n"
 
 
-def drawing(curves: Curves, style: str = "") -> str:
-    """The curves as an element of a page, which has the style of their classes."""
-    survival = curves.survival
-    scale = _Scale(curves.times[-1], _least(survival.values()))
-    parts = [f'<text class="title" x="{_LEFT}" y="18">{escape(curves.title)}</text>']
-    parts += scale.axes(curves.since, curves.times)
-    for name, series in survival.items():
+def curves(
+    title: str,
+    since: str,
+    survival: Mapping[str, tuple[str, Mapping[str, Any]]],
+    counts: str,
+    times: Sequence[float],
+    unit: str,
+    style: str = "",
+) -> str:
+    """Survival curves as an element of a page, which has the style of their classes.
+
+    `survival` has by label the class of a curve's colours, `all` or `catalogue`, and the curve as
+    `bench.drift.survival.followed` gives it, with the key `counts`. `times` are those at which was
+    looked, in a `unit` that counts `since` something.
+    """
+    scale = _Scale(times[-1], _least([series for _, series in survival.values()]))
+    parts = [f'<text class="title" x="{_LEFT}" y="18">{escape(title)}</text>']
+    parts += _axes(scale, since, times)
+    for name, series in survival.values():
         parts += _curve(name, series, scale)
-    parts += _labels(curves, scale)
+    parts += _labels(survival, counts, scale)
     said = "; ".join(
-        f"{curves.labels[name]}: {percent(_last(series))} of {series[curves.counts]:,}"
-        for name, series in survival.items()
+        f"{label}: {percent(_last(series))} of {series[counts]:,}"
+        for label, (_, series) in survival.items()
     )
-    label = escape(f"{curves.title}, after {scale.longest:g} {curves.unit}: {said}")
+    label = escape(f"{title}, after {scale.longest:g} {unit}: {said}")
     styled = f"<style>{style}</style>" if style else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
@@ -99,11 +95,11 @@ def drawing(curves: Curves, style: str = "") -> str:
     )
 
 
-class _Scale:
+class _Scale(NamedTuple):
     """Where times and shares are drawn. The axis of shares begins at `least`."""
 
-    def __init__(self, longest: float, least: float) -> None:
-        self.longest, self.least = longest, least
+    longest: float
+    least: float
 
     def x(self, time: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * time / (self.longest or 1)
@@ -112,30 +108,27 @@ class _Scale:
         part = (share - self.least) / (1 - self.least)
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * part
 
-    def axes(self, since: str, marks: Sequence[float]) -> list[str]:
-        """Grid, ticks and labels, and a mark on the axis for each time at which was looked."""
-        parts = []
-        right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-        step = _step(1 - self.least)
-        for place in range(round((1 - self.least) / step) + 1):
-            share = 1 - place * step
-            y = self.y(share)
-            parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
-            text = f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>'
-            parts.append(text)
-        parts.append(f'<path class="axis" d="M{_LEFT} {bottom}H{right}"/>')
-        parts += [f'<path class="axis" d="M{self.x(time):.1f} {bottom}v-6"/>' for time in marks]
-        step = _step(self.longest)
-        for place in range(floor(self.longest / step) + 1):
-            time = place * step
-            parts.append(f'<path class="axis" d="M{self.x(time):.1f} {bottom}v5"/>')
-            text = f'<text x="{self.x(time):.1f}" y="{bottom + 18}" text-anchor="middle">'
-            parts.append(f"{text}{time:g}</text>")
-        middle = (_LEFT + right) / 2
-        cut = "" if self.least == 0 else f"; the other axis begins at {self.least:.0%}"
-        text = f'<text x="{middle}" y="{_HEIGHT - 14}" text-anchor="middle">'
-        parts.append(f"{text}{escape(since)}{cut}</text>")
-        return parts
+
+def _axes(scale: _Scale, since: str, marks: Sequence[float]) -> Iterator[str]:
+    """Grid, ticks and labels, and a mark on the axis for each time at which was looked."""
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    step = _step(1 - scale.least)
+    for place in range(round((1 - scale.least) / step) + 1):
+        share = 1 - place * step
+        y = scale.y(share)
+        yield f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>'
+    yield f'<path class="axis" d="M{_LEFT} {bottom}H{right}"/>'
+    for time in marks:
+        yield f'<path class="axis" d="M{scale.x(time):.1f} {bottom}v-6"/>'
+    step = _step(scale.longest)
+    for place in range(floor(scale.longest / step) + 1):
+        x = f"{scale.x(place * step):.1f}"
+        yield f'<path class="axis" d="M{x} {bottom}v5"/>'
+        yield f'<text x="{x}" y="{bottom + 18}" text-anchor="middle">{place * step:g}</text>'
+    cut = "" if scale.least == 0 else f"; the other axis begins at {scale.least:.0%}"
+    middle = f'x="{(_LEFT + right) / 2}" y="{_HEIGHT - 14}" text-anchor="middle"'
+    yield f"<text {middle}>{escape(since)}{cut}</text>"
 
 
 def _step(span: float) -> float:
@@ -145,7 +138,7 @@ def _step(span: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= exact * 0.999)
 
 
-def _least(several: Any) -> float:
+def _least(several: Sequence[Mapping[str, Any]]) -> float:
     """The share at which the axis begins: a round one below all intervals."""
     shares = [
         step["interval"][0] if step["interval"] else step["survival"]
@@ -192,16 +185,15 @@ def _stairs(times: Sequence[float], shares: Sequence[float], scale: _Scale) -> l
     ]
 
 
-def _labels(curves: Curves, scale: _Scale) -> list[str]:
+def _labels(
+    survival: Mapping[str, tuple[str, Mapping[str, Any]]], counts: str, scale: _Scale
+) -> Iterator[str]:
     """The name and the last share of each curve beside its end, moved apart if they overlap."""
-    parts, next_free = list[str](), 0.0
-    for name, series in sorted(curves.survival.items(), key=lambda item: -_last(item[1])):
+    x, next_free = _WIDTH - _RIGHT + 14, 0.0
+    for label, (name, series) in sorted(survival.items(), key=lambda item: -_last(item[1][1])):
         y = max(scale.y(_last(series)), next_free)
         next_free = y + _LABEL
-        x = _WIDTH - _RIGHT + 14
-        ended = len(series["ended"])
-        share = f"{percent(_last(series))} {curves.labels[name]}"
-        parts.append(f'<text class="{name} label" x="{x}" y="{y + 4:.1f}">{share}</text>')
-        text = f"{ended:,} of {series[curves.counts]:,} ended"
-        parts.append(f'<text x="{x}" y="{y + 18:.1f}">{text}</text>')
-    return parts
+        share = f"{percent(_last(series))} {label}"
+        yield f'<text class="{name} label" x="{x}" y="{y + 4:.1f}">{share}</text>'
+        text = f"{len(series['ended']):,} of {series[counts]:,} ended"
+        yield f'<text x="{x}" y="{y + 18:.1f}">{text}</text>'

@@ -29,6 +29,7 @@ import orjson
 
 from bench.drift.functions import PACKAGE
 from bench.drift.wheel import MAX_WHEEL_BYTES
+from bench.progress import Progress
 from manifests.common.files import replaced_file
 
 _VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){1,3}")
@@ -78,20 +79,12 @@ def evenly(versions: Sequence[str], count: int) -> list[str]:
     return [versions[round(step * place)] for place in range(count)]
 
 
-class Progress:
-    """Says which release of `count` is next, and about how long the rest takes."""
-
-    def __init__(self, tell: Tell, what: str, count: int) -> None:
-        self._tell, self._what, self._count = tell, what, count
-        self._done, self._started = 0, time.monotonic()
-
-    def next(self, version: str) -> None:
-        left = ""
-        if self._done:
-            seconds = (time.monotonic() - self._started) / self._done * (self._count - self._done)
-            left = f", about {seconds:.0f} s left"
-        self._done += 1
-        self._tell(f"{self._what} {PACKAGE} {version}: {self._done} of {self._count}{left}")
+def each(tell: Tell, what: str, versions: Sequence[str]) -> Iterator[str]:
+    """The versions, one after another. Tells which is next, and about how long the rest takes."""
+    progress, count = Progress(tell, every_s=0.0), len(versions)
+    for place, version in enumerate(versions):
+        progress.at(place / count, f"{what} {PACKAGE} {version}: {place + 1} of {count}")
+        yield version
 
 
 class Releases:
@@ -116,9 +109,7 @@ class Releases:
         if any(self._about(version).uploaded is None for version in wanted):
             self._read_list()  # without it releases are counted, not dated
         missing = [version for version in wanted if not self._is_whole(version)]
-        progress = Progress(self._tell, "fetching", len(missing))
-        for version in missing:
-            progress.next(version)
+        for version in each(self._tell, "fetching", missing):
             self._fetch(version)
         return [
             Release(version, self._wheel(version), self._about(version).uploaded)

@@ -6,62 +6,48 @@ interval is symmetric for log(-log S), so it stays within 0 and 1 (Kalbfleisch a
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import Any
 
 from bench.metrics.interval import DIGITS, Z_95, rounded
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetime:
-    """How long one thing was followed, and whether it ended then. One that did not end is censored:
-    nothing is known of it after `time`.
-    """
+def survival(lifetimes: Iterable[tuple[float, bool]]) -> list[dict[str, Any]]:
+    """The survival curve: a step for each time at which something ended, in order of time. A
+    lifetime is how long one thing was followed, and whether it ended then; one that did not end is
+    censored, and still at risk at that time.
 
-    time: float
-    ended: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The estimate from `time` on, until the next step: `survival` with its standard error and its
-    95 % interval. Of the `at_risk` that were followed up to `time`, `ended` ended then.
-
-    Once nothing survives, Greenwood's variance does not exist; `error` and `interval` are None.
-    """
-
-    time: float
-    at_risk: int
-    ended: int
-    survival: float
-    error: float | None
-    interval: tuple[float, float] | None
-
-
-def survival(lifetimes: Iterable[Lifetime]) -> list[Step]:
-    """The survival curve: a step for each time at which something ended, in order of time. Before
-    the first step survival is 1. Something censored at a time is still at risk at that time.
+    A step has the `survival` from its `time` on, with its standard `error` and its 95 % `interval`.
+    Of the `at_risk` that were followed up to then, `ended` ended. Before the first step survival is
+    1. Once nothing survives, Greenwood's variance does not exist, nor do error and interval.
     """
     ended: Counter[float] = Counter()
     followed: Counter[float] = Counter()
-    for lifetime in lifetimes:
-        followed[lifetime.time] += 1
-        ended[lifetime.time] += lifetime.ended
+    for time, is_end in lifetimes:
+        followed[time] += 1
+        ended[time] += is_end
     at_risk, share, greenwood = followed.total(), 1.0, 0.0
     steps = []
     for time in sorted(followed):
         if ended[time]:
             left = at_risk - ended[time]
             share *= left / at_risk
+            error, interval = None, None
             if left:
                 greenwood += ended[time] / (at_risk * left)
-                interval = _log_log_interval(share, greenwood)
-                steps.append(
-                    Step(time, at_risk, ended[time], share, share * sqrt(greenwood), interval)
-                )
-            else:
-                steps.append(Step(time, at_risk, ended[time], 0.0, None, None))
+                error = round(share * sqrt(greenwood), DIGITS)
+                reach = Z_95 * sqrt(greenwood) / -log(share)
+                interval = share ** exp(reach), share ** exp(-reach)
+            steps.append(
+                {
+                    "time": time,
+                    "at_risk": at_risk,
+                    "ended": ended[time],
+                    "survival": round(share, DIGITS),
+                    "error": error,
+                    "interval": rounded(interval),
+                }
+            )
         at_risk -= followed[time]
     return steps
 
@@ -72,33 +58,16 @@ def followed(
     """How long `names` last, as JSON: `there` says which exist at each of `times`. One ends at the
     first time at which it is missing. The key `what` holds how many were followed.
     """
-    lifetimes = []
-    ends: dict[str, float] = {}
-    for name in names:
-        gone = next((t for t, now in zip(times, there, strict=True) if name not in now), None)
-        lifetimes.append(Lifetime(times[-1] if gone is None else gone, gone is not None))
-        if gone is not None:
-            ends[name] = gone
-    steps = [
-        {
-            "time": step.time,
-            "at_risk": step.at_risk,
-            "ended": step.ended,
-            "survival": round(step.survival, DIGITS),
-            "error": None if step.error is None else round(step.error, DIGITS),
-            "interval": rounded(step.interval),
-        }
-        for step in survival(lifetimes)
-    ]
+    ends: dict[str, float | None] = {
+        name: next((t for t, now in zip(times, there, strict=True) if name not in now), None)
+        for name in names
+    }
+    ended = sorted(name for name, end in ends.items() if end is not None)
+    steps = survival((times[-1], False) if end is None else (end, True) for end in ends.values())
     return {
-        what: len(lifetimes),
+        what: len(ends),
         "followed": times[-1],
         "steps": steps,
-        "ended": sorted(ends),
-        "returned": sorted(name for name in ends if name in there[-1]),
+        "ended": ended,
+        "returned": [name for name in ended if name in there[-1]],
     }
-
-
-def _log_log_interval(share: float, greenwood: float) -> tuple[float, float]:
-    reach = Z_95 * sqrt(greenwood) / -log(share)
-    return share ** exp(reach), share ** exp(-reach)

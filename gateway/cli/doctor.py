@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gateway.cli.options import echo_json, print_table, read_settings, run, upstream
-from manifests.common.terminal import echo
+from gateway.cli.options import echo_json, print_table, run, upstream
 
 if TYPE_CHECKING:
     from gateway.cli.reachability import Origin
@@ -56,42 +55,13 @@ class Finding:
     help="How long an upstream host may take to answer a connection.",
 )
 @upstream
-@click.option(
-    "--drift", is_flag=True, help="Check nothing: list the changes in the shape of live answers."
-)
 @click.option("--json", "as_json", is_flag=True)
-def doctor(timeout_s: float, upstream: str | None, drift: bool, as_json: bool) -> None:
+def doctor(timeout_s: float, upstream: str | None, as_json: bool) -> None:
     """Check settings, keys, cache, quota, AkShare and upstreams; say how to fix problems.
 
     The exit code is 1 if something would not work.
     """
-    if drift:
-        _drift(upstream, as_json)
-    else:
-        run(lambda: _doctor(upstream, timeout_s, as_json))
-
-
-def _drift(upstream: str | None, as_json: bool) -> None:
-    from gateway.shapes.store import read_changes
-
-    path = read_settings(upstream=upstream).shapes_path
-    try:
-        changes = [change.to_dict() for change in read_changes(path)]
-    except OSError as error:
-        raise click.ClickException(str(error)) from error
-    if as_json:
-        echo_json(changes)
-    elif changes:
-        print_table(
-            [
-                {name: c[name] for name in ("tool", "kind", "path")}
-                | {name: ", ".join(c[name]) for name in ("before", "after")}
-                | {"when": c["time"]}
-                for c in changes
-            ]
-        )
-    else:
-        echo(f"no change is recorded in {path}")
+    run(lambda: _doctor(upstream, timeout_s, as_json))
 
 
 async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:

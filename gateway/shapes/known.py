@@ -11,11 +11,13 @@ have are forgotten.
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
 
-from gateway.shapes.shape import ELEMENTS, MAX_PATHS, Shape
+from cache.json_paths import ELEMENTS
+from gateway.shapes.shape import MAX_PATHS, Shape
 
 Kind = Literal[
     "column_removed", "column_added", "path_removed", "path_added", "type_changed", "empty"
@@ -54,8 +56,6 @@ class Change(Difference):
 
     def to_dict(self) -> dict[str, Any]:
         """The change as JSON shows it, with the time as ISO 8601 writes it."""
-        from datetime import UTC, datetime
-
         said = asdict(self)
         time = datetime.fromtimestamp(said.pop("time"), UTC).isoformat(timespec="seconds")
         variant = orjson.loads(said.pop("variant"))

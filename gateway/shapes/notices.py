@@ -1,8 +1,7 @@
-"""Tells a webhook and a command of changes, one change at a time.
+"""Tells a command of changes, one change at a time.
 
 Nobody waits for that. A change that can't be told is counted, and the log says so at most once in
-`LOGGED_S`. The webhook's URL may hold a secret, so the log has its host alone; redirects are not
-followed. The command runs without a shell, in a session of its own, with no secret in its
+`LOGGED_S`. The command runs without a shell, in a session of its own, with no secret in its
 environment.
 """
 
@@ -11,26 +10,23 @@ import logging
 import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
-import aiohttp
 import anyio
 import orjson
 
-from adapters.connector import Connector
 from adapters.process import environment, kill, standard_input
-from gateway.settings import GatewaySettings
 from gateway.shapes.known import Change
 
 log = logging.getLogger("finport")
 
 QUEUED = 100
-"""Changes that may wait for one receiver."""
+"""Changes that may wait."""
 
-WEBHOOK_S, COMMAND_S = 5.0, 10.0
+COMMAND_S = 10.0
 """How long one change may take."""
 
 CLOSE_S = 1.0
@@ -40,15 +36,14 @@ LOGGED_S = 60.0
 
 
 class UndeliveredError(Exception):
-    """A receiver did not take a change; the text says why and holds no secret."""
+    """The command did not take a change; the text says why."""
 
 
-class Receiver:
-    """One receiver of changes and those that wait for it. Made by `Receiver.open`."""
+class Notices:
+    """The changes that wait for the command. Made by `Notices.open`."""
 
-    def __init__(self, name: str, send: Callable[[bytes], Awaitable[None]]) -> None:
-        self._name = name
-        self._send = send
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
         self._queue: asyncio.Queue[Change | None] = asyncio.Queue()  # bounded by `put`
         self._logged_at = -LOGGED_S
         self._untold = 0
@@ -57,32 +52,23 @@ class Receiver:
 
     @classmethod
     @asynccontextmanager
-    async def open(
-        cls, name: str, send: Callable[[bytes], Awaitable[None]]
-    ) -> AsyncIterator["Receiver"]:
-        """`send` delivers one change as JSON, or raises `UndeliveredError`."""
-        receiver = cls(name, send)
-        task = asyncio.create_task(receiver._tell())
+    async def open(cls, command: Sequence[str]) -> AsyncIterator["Notices"]:
+        """`command` is a program and its arguments; with none nothing is told."""
+        notices = cls(command)
         try:
-            yield receiver
+            async with working(notices._tell(), notices._queue, CLOSE_S):
+                yield notices
         finally:
-            receiver._queue.put_nowait(None)
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([task], timeout=CLOSE_S)
-                task.cancel()
-                await asyncio.wait([task])
-            left = sum(change is not None for change in receiver._rest())
-            if left:
-                receiver._lose("left_out", "the gateway has closed", left)
+            if (left := notices._queue.qsize() - 1) > 0:  # the last one is the end
+                notices._lose("left_out", "the gateway has closed", left)
 
     def put(self, change: Change) -> None:
+        if not self._command:
+            return
         if self._queue.qsize() >= QUEUED:
             self._lose("left_out", f"{QUEUED} changes wait already")
         else:
             self._queue.put_nowait(change)
-
-    def _rest(self) -> list[Change | None]:
-        return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
 
     async def _tell(self) -> None:
         while (change := await self._queue.get()) is not None:
@@ -101,71 +87,18 @@ class Receiver:
         self.outcomes[outcome] += changes
         self._untold += changes
         if time.monotonic() >= self._logged_at + LOGGED_S:
-            log.warning("%s missed changes (%d): %s", self._name, self._untold, why)
+            name = Path(self._command[0]).name
+            log.warning("the command %s missed changes (%d): %s", name, self._untold, why)
             self._logged_at, self._untold = time.monotonic(), 0
 
-
-@asynccontextmanager
-async def open_receivers(settings: GatewaySettings) -> AsyncIterator[dict[str, Receiver]]:
-    """The receivers that the settings name, as `webhook` and `command`."""
-    async with AsyncExitStack() as parts:
-        receivers = {}
-        if settings.shape_webhook is not None:
-            url = settings.shape_webhook.get_secret_value()
-            webhook = await parts.enter_async_context(_Webhook.open(url))
-            name = f"the webhook at {urlsplit(url).hostname}"
-            opened = Receiver.open(name, webhook.send)
-            receivers["webhook"] = await parts.enter_async_context(opened)
-        if settings.shape_command:
-            command = _Command(settings.shape_command)
-            name = f"the command {Path(settings.shape_command[0]).name}"
-            opened = Receiver.open(name, command.send)
-            receivers["command"] = await parts.enter_async_context(opened)
-        yield receivers
-
-
-class _Webhook:
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
-        self._url = url
-        self._session = session
-
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, url: str) -> AsyncIterator["_Webhook"]:
-        async with aiohttp.ClientSession(
-            connector=Connector(force_close=True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=WEBHOOK_S),
-            headers={"Content-Type": "application/json"},
-            auto_decompress=False,  # no body is read
-        ) as session:
-            yield cls(url, session)
-
-    async def send(self, change: bytes) -> None:
-        try:
-            async with self._session.post(
-                self._url, data=change, allow_redirects=False
-            ) as response:
-                status = response.status
-        except TimeoutError:
-            raise UndeliveredError(f"no answer within {WEBHOOK_S:g} s") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # its text may have the URL
-            raise UndeliveredError(type(error).__name__) from None
-        if not 200 <= status < 300:
-            raise UndeliveredError(f"it answered {status}")
-
-
-class _Command:
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = words
-
-    async def send(self, change: bytes) -> None:
+    async def _send(self, change: bytes) -> None:
+        quiet = subprocess.DEVNULL
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._words,
+                *self._command,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdout=quiet,
+                stderr=quiet,
                 env=environment(),
                 start_new_session=True,
             )
@@ -187,3 +120,21 @@ class _Command:
                     await process.wait()
         if process.returncode:
             raise UndeliveredError(f"it ended with {process.returncode}")
+
+
+@asynccontextmanager
+async def working(
+    work: Coroutine[Any, Any, None], queue: asyncio.Queue[Any], close_s: float
+) -> AsyncIterator[None]:
+    """Do `work`, which takes from `queue` until it gets None. It gets that when the context ends,
+    and is cancelled `close_s` later.
+    """
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        queue.put_nowait(None)
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task], timeout=close_s)
+            task.cancel()
+            await asyncio.wait([task])

@@ -7,16 +7,14 @@ arguments name. A null says that a path is there, and nothing of its type.
 A sample is read: at most `SAMPLED` rows, elements of an array and values of a `*`, evenly spaced.
 """
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from cache import Entry
-from cache.dates import date_of
+from cache.json_paths import DATA, ELEMENTS, JSON_TYPES, is_data_key
 
 MAX_DOCUMENT = 2**20
 """Bytes of the longest document that is read."""
@@ -38,20 +36,6 @@ MAX_ROW = 2**14
 
 MAX_NAME = 80
 """Characters of a name that are kept."""
-
-ELEMENTS, DATA = "[]", "*"
-"""The names of what all elements of an array share, and all keys that are data."""
-
-_TYPES: Mapping[type, str] = {
-    bool: "boolean",
-    int: "number",
-    float: "number",
-    str: "string",
-    dict: "object",
-    list: "array",
-}
-_DIGIT = re.compile(r"\d")
-_LONGEST_DATE = 40
 
 
 class TooLarge(Exception):
@@ -106,7 +90,7 @@ class _Reader:
         for line in _lines(data) if rows else ():
             for column, cell in orjson.loads(line).items():
                 if cell is not None and column in parts:
-                    parts[column].types.add(_TYPES[type(cell)])
+                    parts[column].types.add(JSON_TYPES[type(cell)])
         return shape
 
     def _add(self, shape: Shape, value: Any, depth: int) -> None:
@@ -115,7 +99,7 @@ class _Reader:
             raise TooLarge
         if value is None:
             return
-        shape.types.add(_TYPES[type(value)])
+        shape.types.add(JSON_TYPES[type(value)])
         if depth == MAX_DEPTH:
             self._is_cut = self._is_cut or bool(value)
             return
@@ -143,17 +127,9 @@ class _Reader:
         return part
 
     def _name(self, key: str) -> str:
-        if key.casefold() in self._named or _is_data(key):
+        if key.casefold() in self._named or is_data_key(key):
             return DATA
         return key if len(key) <= MAX_NAME else f"{key[: MAX_NAME - 1]}…"
-
-
-@lru_cache(4_096)
-def _is_data(key: str) -> bool:
-    """Whether a key is digits, a date or a time of day."""
-    if len(key) > _LONGEST_DATE or not _DIGIT.search(key):
-        return False
-    return key.isdecimal() or date_of(key, named=True) is not None
 
 
 def _sample(values: list[Any]) -> list[Any]:

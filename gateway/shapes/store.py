@@ -4,12 +4,9 @@ One row has what is known of one tool's answers to calls of one variant; a bound
 variants is kept, and of changes. The file holds paths and types, and no values of answers.
 """
 
-import os
 import sqlite3
-import stat
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +42,10 @@ _TABLES = (
         tool TEXT, variant TEXT, seen_at REAL NOT NULL, shapes BLOB NOT NULL,
         PRIMARY KEY (tool, variant)
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS change (
-        number INTEGER PRIMARY KEY, tool TEXT NOT NULL, variant TEXT NOT NULL, kind TEXT NOT NULL,
-        path TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL, upstream TEXT NOT NULL,
-        time REAL NOT NULL
+    """CREATE TABLE IF NOT EXISTS found (
+        number INTEGER PRIMARY KEY, tool TEXT NOT NULL, time REAL NOT NULL, change BLOB NOT NULL
     )""",
-    "CREATE INDEX IF NOT EXISTS change_tool ON change (tool, number)",
+    "CREATE INDEX IF NOT EXISTS found_tool ON found (tool, number)",
 )
 _READ = "SELECT seen_at, shapes FROM known WHERE tool = ? AND variant = ?"
 _WRITE = """
@@ -62,17 +57,13 @@ DELETE FROM known WHERE tool = ? AND variant NOT IN (
     SELECT variant FROM known WHERE tool = ? ORDER BY seen_at DESC LIMIT ?
 )
 """
-_NOTE = """
-INSERT INTO change (tool, variant, kind, path, before, after, upstream, time)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
+_NOTE = "INSERT INTO found (tool, time, change) VALUES (?, ?, ?)"
 _FORGET_CHANGES = """
-DELETE FROM change WHERE tool = ? AND number NOT IN (
-    SELECT number FROM change WHERE tool = ? ORDER BY number DESC LIMIT ?
+DELETE FROM found WHERE tool = ? AND number NOT IN (
+    SELECT number FROM found WHERE tool = ? ORDER BY number DESC LIMIT ?
 )
 """
-_CHANGES = "SELECT kind, path, before, after, tool, variant, upstream, time FROM change"
-_NEWEST_FIRST = " ORDER BY time DESC, number DESC LIMIT ?"
+_CHANGES = "SELECT change FROM found WHERE tool = ? ORDER BY time DESC, number DESC"
 
 
 class ShapeStore:
@@ -86,7 +77,7 @@ class ShapeStore:
         """Open or create the file. Raises `OSError` and `sqlite3.Error`."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise _unreadable(path, f"{WHY_NOT}; {ANEW}")
+            raise OSError(f"{path}: {WHY_NOT}; {ANEW}")
         until = time.monotonic() + LOCK_S
         while True:
             try:
@@ -105,14 +96,14 @@ class ShapeStore:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute("PRAGMA wal_autocheckpoint = 64")  # pages: keeps the WAL small
-            store = cls(database)
-            with store._transaction():
+            with database:
+                database.execute("BEGIN IMMEDIATE")
                 for table in _TABLES:
                     database.execute(table)
         except BaseException:
             database.close()
             raise
-        return store
+        return cls(database)
 
     def close(self) -> None:
         self._database.close()
@@ -127,7 +118,8 @@ class ShapeStore:
         """
         if (same := self._same(tool, variant, shape, at)) is not None:
             return same
-        with self._transaction():
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
             if (same := self._same(tool, variant, shape, at)) is not None:
                 return same
             row = self._database.execute(_READ, (tool, variant)).fetchone()
@@ -150,70 +142,36 @@ class ShapeStore:
         return [] if shapes == row[1] and found == [] else None
 
     def _note(self, tool: str, changes: list[Change]) -> None:
-        for c in changes[:CHANGES]:
-            types = (orjson.dumps(types).decode() for types in (c.before, c.after))
-            values = (c.tool, c.variant, c.kind, c.path, *types, c.upstream, c.time)
-            self._database.execute(_NOTE, values)
+        for change in changes[:CHANGES]:
+            self._database.execute(_NOTE, (tool, change.time, orjson.dumps(change)))
         if changes:
             self._database.execute(_FORGET_CHANGES, (tool, tool, CHANGES))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._database.execute("ROLLBACK")
-            raise
 
-
-def read_changes(path: Path, tool: str | None = None, most: int = 10_000) -> list[Change]:
-    """The changes in a file that others may be writing, the newest first. Raises `OSError`."""
-    if not _is_there(path):
-        return []
-    where, values = (" WHERE tool = ?", [tool]) if tool is not None else ("", [])
-    try:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S)) as database:
-            rows = database.execute(_CHANGES + where + _NEWEST_FIRST, [*values, most])
-            return [_change(*row) for row in rows]
-    except (sqlite3.Error, ValueError, TypeError) as error:
-        raise _unreadable(path, f"{error}; {ANEW}") from None
-
-
-def _is_there(path: Path) -> bool:
-    """Whether there is a file that SQLite may read; it would wait for the other end of a pipe.
-    Raises `OSError`.
+def read_changes(path: Path, tool: str) -> list[Change]:
+    """The changes of a tool in a file that others may be writing, the newest first; none if there
+    is no file. Raises `OSError`, `sqlite3.Error`, and `ValueError` for a row that is damaged.
     """
+    if not path.exists():
+        return []
+    if not path.is_file():  # SQLite would wait for the other end of a pipe
+        raise OSError(f"{path}: {WHY_NOT}; {ANEW}")
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S)) as database:
+        return [_change(*row) for row in database.execute(_CHANGES, [tool])]
+
+
+def _change(text: Any) -> Change:
+    """Raises `ValueError` for what `_note` does not write."""
     try:
-        found = path.stat()  # not opened: closing it would drop SQLite's locks of this process
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        why = f"{error.strerror}; let this user read the folder, or name another cache folder"
-        raise _unreadable(path, why) from None
-    if not stat.S_ISREG(found.st_mode):
-        raise _unreadable(path, f"{WHY_NOT}; {ANEW}")
-    if not os.access(path, os.R_OK):
-        raise _unreadable(path, "this user may not read it")
-    if not found.st_size:
-        raise _unreadable(path, f"it is empty; {ANEW}")
-    return True
-
-
-def _unreadable(path: Path, why: str) -> OSError:
-    return OSError(f"the file of shapes {path} can't be read: {why}")
-
-
-def _change(*row: Any) -> Change:
-    """Raises `ValueError` for a row that no process wrote, and `TypeError`."""
-    kind, path, before, after, tool, variant, upstream, at = row
-    had, has = (tuple(map(str, orjson.loads(types))) for types in (before, after))
-    if not is_time(at) or not isinstance(orjson.loads(variant), dict):
-        raise ValueError("a row of it is damaged")
-    return Change(kind, str(path), had, has, str(tool), variant, str(upstream), at)
+        said = orjson.loads(text)
+        types = {side: (*map(str, said[side]),) for side in ("before", "after")}
+        change = Change(**said | types)
+    except (KeyError, TypeError):
+        raise ValueError("a change is damaged") from None
+    if not is_time(change.time) or not isinstance(orjson.loads(change.variant), dict):
+        raise ValueError("a change is damaged")
+    return change
 
 
 def _learned(before: object, shape: Shape) -> tuple[bytes, list[Difference] | None]:

@@ -7,9 +7,10 @@ counted.
 import asyncio
 import logging
 import random
+import sqlite3
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -23,7 +24,7 @@ from cache import Entry
 from gateway.pipeline.bind import BoundCall
 from gateway.settings import GatewaySettings
 from gateway.shapes.known import Change
-from gateway.shapes.notices import Receiver, open_receivers
+from gateway.shapes.notices import Notices, working
 from gateway.shapes.shape import MAX_DOCUMENT, TooLarge, shape_of
 from gateway.shapes.store import CHANGES, ShapeStore, read_changes
 from manifests.common.daemon_threads import run_in
@@ -51,10 +52,10 @@ class Waiting(NamedTuple):
 class ShapeWatch:
     """The comparison of one event loop. Made by `ShapeWatch.open`."""
 
-    def __init__(self, settings: GatewaySettings, receivers: Mapping[str, Receiver]) -> None:
+    def __init__(self, settings: GatewaySettings, notices: Notices) -> None:
         self._share = settings.shape_share
         self._path = settings.shapes_path
-        self._receivers = receivers
+        self.notices = notices
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shapes")
         self._store: ShapeStore | None = None
         self._queue: asyncio.Queue[Waiting | None] = asyncio.Queue()  # bounded by `look`
@@ -72,24 +73,14 @@ class ShapeWatch:
     @asynccontextmanager
     async def open(cls, settings: GatewaySettings) -> AsyncIterator["ShapeWatch"]:
         """The file is opened with the first answer."""
-        async with open_receivers(settings) as receivers:
-            watch = cls(settings, receivers)
-            task = asyncio.create_task(watch._work())
+        async with Notices.open(settings.shape_command) as notices:
+            watch = cls(settings, notices)
             try:
-                yield watch
+                async with working(watch._work(), watch._queue, CLOSE_S):
+                    yield watch
             finally:
-                watch._queue.put_nowait(None)
-                with anyio.CancelScope(shield=True):
-                    await asyncio.wait([task], timeout=CLOSE_S)
-                    task.cancel()
-                    await asyncio.wait([task])
                 watch._thread.submit(watch._close)
                 watch._thread.shutdown(wait=False)
-
-    @property
-    def notices(self) -> dict[str, Counter[str]]:
-        """What became of changes, by receiver."""
-        return {name: receiver.outcomes for name, receiver in self._receivers.items()}
 
     def look(self, bound: BoundCall, entry: Entry) -> None:
         """Compare the answer later, if it is chosen."""
@@ -108,13 +99,13 @@ class ShapeWatch:
         """The changes in the answer of a tool that changed last, whichever process got it; none if
         they can't be read in time.
         """
-        read = partial(read_changes, self._path, tool, CHANGES)
+        read = partial(read_changes, self._path, tool)
         try:
             with anyio.fail_after(READ_S):
                 changes = await to_thread.run_sync(
                     read, limiter=self._reads, abandon_on_cancel=True
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, ValueError, sqlite3.Error) as error:  # TimeoutError is an OSError
             self._tell(f"changes could not be read: {error or type(error).__name__}")
             return []
         last = [c for c in changes if (c.time, c.variant) == (changes[0].time, changes[0].variant)]
@@ -138,8 +129,7 @@ class ShapeWatch:
             for change in changes or ():
                 self.changes[tool, change.kind] += 1
             for change in (changes or ())[:CHANGES]:
-                for receiver in self._receivers.values():
-                    receiver.put(change)
+                self.notices.put(change)
 
     def _compared(self, waiting: Waiting) -> list[Change] | None:
         bound, entry = waiting

@@ -80,9 +80,8 @@ _FAMILIES: dict[str, tuple[str, str]] = {
         "kind, or not compared (too_large, busy, failed).",
     ),
     "finport_shape_notices_total": (
-        "receiver outcome",
-        "Changes of shape that the webhook and the command were told of (sent), or not (failed, "
-        "left_out).",
+        "outcome",
+        "Changes of shape that the command was told of (sent), or not (failed, left_out).",
     ),
     "finport_redis_failures_total": (
         "kind",

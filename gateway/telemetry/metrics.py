@@ -276,9 +276,7 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
             ([outcome], [count]) for outcome, count in shapes.answers.items()
         ]
         counters["finport_shape_notices_total"] = [
-            ([receiver, outcome], [count])
-            for receiver, outcomes in shapes.notices.items()
-            for outcome, count in outcomes.items()
+            ([outcome], [count]) for outcome, count in shapes.notices.outcomes.items()
         ]
     store = answers.store
     if store is not None:

@@ -36,6 +36,24 @@ def finport_process(*arguments: str, cache: Path | None = None) -> subprocess.Co
     )
 
 
+def finbench_on_a_full_disk(room: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process whose files may have so many bytes."""
+    code = (
+        "import resource, signal;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}));"
+        f"{FINBENCH[-1]}"
+    )
+    return subprocess.run(
+        [sys.executable, "-B", "-c", code, *arguments],
+        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 @contextmanager
 def served(cache: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`finport serve` over simulated upstreams; its process, which the test may end, and URL."""

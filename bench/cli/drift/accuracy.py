@@ -82,13 +82,13 @@ def _measured(seed: int, out: Path | None) -> dict[str, Any]:
 
 
 def _show(measured: Mapping[str, Any]) -> None:
-    from bench.cli.drift.diff import table_of
+    from bench.cli.drift.output import table_of
     from bench.drift.planted.plants import STRENGTHS
     from bench.metrics.interval import percent
     from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=100)
-    table = table_of("kind", "planted", "recall", *STRENGTHS, "precision", "wrong")
+    table = table_of("kind", "planted", "recall", *STRENGTHS, "precision", "wrong", texts=1)
     for row in measured["kinds"]:
         shares = (percent(row["recall_by_strength"][name]) for name in STRENGTHS)
         table.add_row(

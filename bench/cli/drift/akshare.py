@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.drift.diff import check_free, fail, fail_on, table_of
+from bench.cli.drift.output import (
+    check_free,
+    fail,
+    fail_on,
+    show_counts,
+    show_findings,
+    table_of,
+    write,
+)
 from gateway.cli.options import OutPath, echo_json, read_settings
-from manifests.common.terminal import echo
+from gateway.cli.snapshot import tell_aside
 
 if TYPE_CHECKING:
     from bench.drift.releases import Release, Releases
-
-_SHOWN = 40
 
 
 def _dir_option(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -59,7 +65,7 @@ def akshare(
     try:
         content = _content(versions, count, cache)
     except KeyboardInterrupt:
-        echo("finbench: interrupted; the cache keeps what was fetched", err=True)
+        tell_aside("finbench: interrupted; the cache keeps what was fetched")
         sys.exit(130)
     if catalogue:
         content["findings"] = [f for f in content["findings"] if f["catalogued"]]
@@ -73,26 +79,22 @@ def akshare(
 
 def _content(versions: Sequence[str], count: int | None, cache: Path | None) -> dict[str, Any]:
     from bench.drift.history import history
-    from bench.drift.releases import Progress, Releases
+    from bench.drift.releases import Releases
     from bench.drift.wheel import WheelError
     from manifests import Catalog
 
     folder = cache or read_settings().cache_dir / "releases"
-
-    def tell(text: str) -> None:
-        echo(text, err=True)
-
-    releases = Releases(folder, tell)
+    releases = Releases(folder, tell_aside)
     got = _releases(releases, versions, count)
     tools = {m.binding.function for m in Catalog.load() if m.binding.source == "akshare"}
     try:
-        content = history(got, tools, Progress(tell, "reading", len(got)).next)
+        content = history(got, tools, tell_aside)
     except WheelError as error:
         text = f"{error}; without it in {folder} it is fetched again"
         raise click.ClickException(text) from error
     size = sum(release.wheel.stat().st_size for release in got)
     fetched = releases.fetched_bytes
-    echo(f"read {size / 2**20:.1f} MiB of wheels, {fetched / 2**20:.1f} MiB fetched", err=True)
+    tell_aside(f"read {size / 2**20:.1f} MiB of wheels, {fetched / 2**20:.1f} MiB fetched")
     return content
 
 
@@ -131,14 +133,11 @@ def _releases(releases: "Releases", versions: Sequence[str], count: int | None) 
 def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, force: bool) -> None:
     import orjson
 
+    from bench.drift.page import page
     from bench.drift.picture import picture
-    from manifests.common.files import output_file
 
-    texts: dict[Path, bytes] = {}
     if html is not None:
-        from bench.drift.page import page
-
-        texts[html] = page(content).encode()
+        write(html, page(content).encode(), force=force)
     if out is not None:
         # Documentation changes in every third function, and says nothing about calls.
         findings = [
@@ -146,20 +145,13 @@ def _write(content: Mapping[str, Any], html: Path | None, out: Path | None, forc
             for finding in content["findings"]
             if finding["catalogued"] and finding["check"] != "documentation_changed"
         ]
-        texts[out / "akshare.json"] = orjson.dumps(
-            {**content, "findings": findings}, option=orjson.OPT_APPEND_NEWLINE
-        )
-        texts[out / "akshare.svg"] = picture(content).encode()
-    for path, text in texts.items():
-        try:
-            with output_file(path, force=force) as file:
-                file.write(text)
-        except OSError as error:
-            raise click.ClickException(f"{error.filename or path}: {error.strerror}") from error
+        said = orjson.dumps({**content, "findings": findings}, option=orjson.OPT_APPEND_NEWLINE)
+        write(out / "akshare.json", said, force=force)
+        write(out / "akshare.svg", picture(content).encode(), force=force)
 
 
 def _show(content: Mapping[str, Any]) -> None:
-    from bench.drift.history import release_row
+    from bench.drift.history import grouped, release_row
     from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120)
@@ -179,12 +171,11 @@ def _show(content: Mapping[str, Any]) -> None:
     last = content["releases"][-1]
     if last["missing"]:
         console.print(f"missing in {last['version']}: {', '.join(last['missing'])}")
-    table = table_of("level", "check", "findings", "of the catalogue")
-    for kind in content["counts"]:
-        table.add_row(*(str(kind[name]) for name in ("level", "check", "findings", "catalogued")))
-    console.print(table)
+    show_counts(console, content["counts"], "of the catalogue", "catalogued")
     _show_survival(console, content)
-    _show_findings(console, content["findings"])
+    findings = content["findings"]
+    chosen = [f for f in findings if f["catalogued"] and f["level"] != "INFO"]
+    show_findings(console, grouped(chosen), len(findings) - len(chosen))
 
 
 def _show_survival(console: Any, content: Mapping[str, Any]) -> None:
@@ -202,20 +193,3 @@ def _show_survival(console: Any, content: Mapping[str, Any]) -> None:
             f"after {series['followed']:g} {content['unit']}; {len(series['ended'])} ended"
             f"{f', {back} of them came back' if (back := len(series['returned'])) else ''}"
         )
-
-
-def _show_findings(console: Any, findings: Sequence[Mapping[str, Any]]) -> None:
-    """What may break calls of the catalogue's tools, with the columns of a tool in one row."""
-    from bench.drift.history import grouped
-
-    chosen = [f for f in findings if f["catalogued"] and f["level"] != "INFO"]
-    rows = grouped(chosen)
-    table = table_of("level", "check", "tool", "what")
-    for row in rows[:_SHOWN]:
-        table.add_row(*row)
-    if rows:
-        console.print(table)
-    left = f"{len(rows) - _SHOWN} more rows and " if len(rows) > _SHOWN else ""
-    if left or len(findings) > len(chosen):
-        others = len(findings) - len(chosen)
-        console.print(f"and {left}{others} other findings; --json has them all")

@@ -4,11 +4,11 @@ import asyncio
 import logging
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -118,35 +118,31 @@ class Recording:
         if pace_s is None:
             pace_s = 0.0 if settings.upstream == "simulated" else PACE_S
         recorder: Recorder | None = None
-        complain = _Complaints(self.tell)
+        complaints = _Complaints(self.tell)
         try:
-            async with complain.logged(), Gateway.open(settings, catalog=catalog) as gateway:
-                recorder = gateway.answers.recorder
-                if recorder is not None:
+            with complaints.logged():
+                async with Gateway.open(settings, catalog=catalog) as gateway:
+                    recorder = cast("Recorder", gateway.answers.recorder)  # in mode `record`
                     _check_journal(recorder, {call.key for call in calls})
-                left = [
-                    call
-                    for call in calls
-                    if call.key not in reasons
-                    and not (recorder is not None and recorder.answered(call.key))
-                ]
-                if done := len(calls) - len(reasons) - len(left):
-                    is_are = "is" if done == 1 else "are"
-                    self.tell(f"{counted(done)} {is_are} recorded already")
-                probing = Probing(gateway, left, pace_s, self.tell, self.tell_s)
-                await probing.run()
-                self._check(probing, any_before=done > 0)
+                    wanted = [call for call in calls if call.key not in reasons]
+                    left = [call for call in wanted if not recorder.answered(call.key)]
+                    if done := len(wanted) - len(left):
+                        is_are = "is" if done == 1 else "are"
+                        self.tell(f"{counted(done)} {is_are} recorded already")
+                    probing = Probing(gateway, left, pace_s, self.tell, self.tell_s)
+                    await probing.run()
+                    self._check(probing, any_before=done > 0)
         except _Unfinished as unfinished:
             self.tell(f"finbench: no snapshot yet: {unfinished}")
             return 1
         except (SnapshotError, OSError) as error:
-            complain(str(error))
+            complaints.complain(str(error))
             return 1
         except asyncio.CancelledError:
             recorded = f" with {counted(recorder.calls)} recorded" if recorder is not None else ""
             self.tell(f"finbench: interrupted{recorded}; the same command goes on")
             raise
-        if recorder is None or recorder.summary is None:
+        if recorder.summary is None:
             self.tell("finbench: nothing was recorded")
             return 1
         self.show(recorder.summary, recorder.path)
@@ -180,36 +176,32 @@ def _check_journal(recorder: "Recorder", keys: set[str]) -> None:
     raise _Unfinished(f"{text}what it holds; to start anew, remove it or name another file")
 
 
-class _Complaints:
-    """Tells what goes wrong, each text once. All calls that wait for a full disk log the same."""
+class _Complaints(logging.Handler):
+    """Tells what goes wrong, also what the gateway logs while `logged` is open, each text once. All
+    calls that wait for a full disk log the same.
+    """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
         self._tell = tell
         self._told: set[str] = set()
 
-    def __call__(self, text: str) -> None:
+    def complain(self, text: str) -> None:
         if text not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(text)
             self._tell(f"finbench: {text}")
 
-    @asynccontextmanager
-    async def logged(self) -> AsyncIterator[None]:
-        """Tell also what the gateway logs while the context is open."""
-        log, handler = logging.getLogger("finport"), _Handler(self)
-        log.addHandler(handler)
+    def emit(self, record: logging.LogRecord) -> None:
+        self.complain(self.format(record))
+
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        log = logging.getLogger("finport")
+        log.addHandler(self)
         try:
             yield
         finally:
-            log.removeHandler(handler)
-
-
-class _Handler(logging.Handler):
-    def __init__(self, complain: _Complaints) -> None:
-        super().__init__(logging.WARNING)
-        self._complain = complain
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._complain(self.format(record))
+            log.removeHandler(self)
 
 
 def _left(probing: "Probing") -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.drift.diff import tell_unused, with_rules
+from bench.cli.drift.diff import rules_in, with_rules
 from bench.cli.drift.record import TELL_S, Recording, pace, which_calls, which_tools
 from gateway.cli.options import OutPath, exit_code_of, sigterm_interrupts, simulation
 from gateway.cli.snapshot import counted
@@ -83,13 +83,12 @@ def watch(
     before. Calls that a host refuses are missing in a snapshot; the next one asks them again.
     """
     from bench.drift.schedule import Schedule
-    from bench.drift.snapshots.rules import Rules, RulesError
+    from bench.drift.snapshots.rules import RulesError
 
     try:
-        rules = Rules.read(rules_file) if rules_file else Rules()
+        rules = rules_in(rules_file, (), _tell)
     except RulesError as error:
         raise click.ClickException(str(error)) from error
-    tell_unused(rules, (), _tell)
     tell_s = TELL_S if sys.stderr.isatty() else _TELL_S
     recording = Recording(tools, calls, pace_s, simulated, True, _show, _tell, tell_s, _stamp)
     with _locked(keep):

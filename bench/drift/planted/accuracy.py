@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from bench.drift.finding import Finding
-from bench.drift.planted.plants import CHECK_OF, PLANTS, STRENGTHS, Planted, can_have, plant
+from bench.drift.planted.plants import PLANTS, STRENGTHS, Planted, plant
 from bench.drift.planted.world import Answer, Simulated, simulate
 from cache import Entry, Recorder, Row
 from manifests import Catalog, Manifest
@@ -54,8 +54,8 @@ def make(
     tools, rest = free[:untouched], free[untouched:]
     planted = []
     # the kinds that few tools can have choose first
-    for kind in sorted(PLANTS, key=lambda name: sum(can_have(tool, name) for tool in rest)):
-        chosen = [tool for tool in rest if can_have(tool, kind)][:each]
+    for kind in sorted(PLANTS, key=lambda name: sum(map(PLANTS[name].fits, rest))):
+        chosen = [*filter(PLANTS[kind].fits, rest)][:each]
         for place, tool in enumerate(chosen):
             planted.append(plant(tool, kind, place % len(STRENGTHS)))
         tools += chosen
@@ -114,10 +114,10 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
             wrong[finding.check] += 1
             surprises.append({**finding.to_json(), "planted": item.kind if item else None})
     rows: list[dict[str, Any]] = []
-    for kind in PLANTS:
+    for kind, drift in PLANTS.items():
         items = [item for item in world.planted if item.kind == kind]
         hits = [item for item in items if item.tool in found[kind]]
-        check = CHECK_OF.get(kind, kind)
+        check = drift.check or kind
         of, hit = (Counter(item.strength for item in some) for some in (items, hits))
         by_strength = {strength: _share(hit[strength], of[strength]) for strength in STRENGTHS}
         rows.append(
@@ -146,9 +146,8 @@ def measure(world: World, findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def _is_meant(finding: Finding, item: Planted) -> bool:
-    if finding.check != item.check:
-        return False
-    return item.columns is None or finding.column in item.columns
+    is_there = item.columns is None or finding.column in item.columns
+    return finding.check == item.check and is_there
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -1,11 +1,11 @@
 """Plants drift of one kind, at one of three strengths, in the later answers of a simulated tool."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from bench.drift.planted.world import START, Answer, Simulated, copied
+from bench.drift.planted.world import START, Answer, Role, Simulated, copied
 
 STRENGTHS: Final = ("weak", "medium", "strong")
 
@@ -23,7 +23,7 @@ class Planted:
     columns: frozenset[str] | None = None
 
 
-Plant = Callable[[Simulated, int], frozenset[str] | None]
+Columns = frozenset[str]
 
 
 def _each(tool: Simulated, strength: int) -> list[Answer]:
@@ -57,7 +57,7 @@ def _empty(tool: Simulated, strength: int) -> None:
             answer.value = [] if answer.columns is not None else {}
 
 
-def _some(tool: Simulated, strength: int, *roles: Any) -> list[str]:
+def _some(tool: Simulated, strength: int, *roles: Role) -> list[str]:
     names = tool.named(*roles)
     return tool.luck.sample(names, min(strength + 1, len(names)))
 
@@ -68,20 +68,20 @@ def _rebuilt(tool: Simulated, change: Callable[[dict[str, Any]], dict[str, Any]]
         answer.columns = [*answer.value[0]] if answer.value else answer.columns
 
 
-def _column_removed(tool: Simulated, strength: int) -> frozenset[str]:
+def _column_removed(tool: Simulated, strength: int) -> Columns:
     gone = {*_some(tool, strength, "price", "amount", "percent", "category", "text", "count")}
     _rebuilt(tool, lambda row: {name: cell for name, cell in row.items() if name not in gone})
     return frozenset(gone)
 
 
-def _column_added(tool: Simulated, strength: int) -> frozenset[str]:
+def _column_added(tool: Simulated, strength: int) -> Columns:
     luck = tool.luck
     new = [f"新增{n}" for n in range(strength + 1)]
     _rebuilt(tool, lambda row: row | {name: round(luck.gauss(0, 1e3), 3) for name in new})
     return frozenset(new)
 
 
-def _column_renamed(tool: Simulated, strength: int) -> frozenset[str]:
+def _column_renamed(tool: Simulated, strength: int) -> Columns:
     """Strong: a similar name. Medium: another name. Weak: another name, in another place."""
     [old] = _some(tool, 0, "price", "amount")
     new = f"{old}_new" if strength == 2 else "renamed"
@@ -95,25 +95,20 @@ def _column_renamed(tool: Simulated, strength: int) -> frozenset[str]:
     return frozenset([old])
 
 
-def _leaves(value: Any, prefix: str = "") -> list[tuple[str, Mapping[str, Any], str]]:
+def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
     """The paths of a document's fields, with the object that holds each and its key."""
-    found = []
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            path = f"{prefix}.{key}" if prefix else key
-            if isinstance(inner, dict) and key not in ("rates", "history"):
-                found += _leaves(inner, path)
-            elif isinstance(inner, list):
-                found += _leaves(inner, f"{path}[]")
-            elif isinstance(inner, dict):
-                for bar in inner.values():
-                    found += _leaves(bar, f"{path}.*") if isinstance(bar, dict) else []
-            else:
-                found.append((path, value, key))
-    elif isinstance(value, list):
-        for item in value:
-            found += _leaves(item, prefix)
-    return found
+    for key, inner in value.items():
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(inner, list):
+            for item in inner:
+                yield from _leaves(item, f"{path}[]")
+        elif not isinstance(inner, dict):
+            yield path, value, key
+        elif key not in ("rates", "history"):
+            yield from _leaves(inner, path)
+        else:
+            for bar in inner.values():
+                yield from _leaves(bar, f"{path}.*") if isinstance(bar, dict) else ()
 
 
 def _chosen_paths(tool: Simulated, count: int, *, numeric: bool = False) -> list[str]:
@@ -130,12 +125,12 @@ def _change_paths(
     tool: Simulated, paths: list[str], change: Callable[[dict[str, Any], str], None]
 ) -> None:
     for answer in tool.after:
-        for path, holder, key in _leaves(answer.value):
+        for path, holder, key in [*_leaves(answer.value)]:
             if path in paths:
-                change(holder, key)  # type: ignore[arg-type]
+                change(holder, key)
 
 
-def _path_removed(tool: Simulated, strength: int) -> frozenset[str] | None:
+def _path_removed(tool: Simulated, strength: int) -> Columns:
     if strength == 2:  # the first object or array as a whole
         name = next((n for n, v in tool.after[0].value.items() if isinstance(v, dict | list)), "")
         if name:
@@ -147,7 +142,7 @@ def _path_removed(tool: Simulated, strength: int) -> frozenset[str] | None:
     return _and_parents(paths)
 
 
-def _path_added(tool: Simulated, strength: int) -> frozenset[str] | None:
+def _path_added(tool: Simulated, strength: int) -> Columns:
     luck = tool.luck
     if strength == 2:
         for answer in tool.after:
@@ -158,22 +153,24 @@ def _path_added(tool: Simulated, strength: int) -> frozenset[str] | None:
     return _and_parents([f"{path}X" for path in paths])
 
 
-def _and_parents(paths: list[str]) -> frozenset[str]:
+def _and_parents(paths: list[str]) -> Columns:
     return frozenset(p for path in paths for p in (path, path.rpartition(".")[0]) if p)
 
 
-def _type_changed(tool: Simulated, strength: int) -> frozenset[str]:
+def _values(
+    tool: Simulated,
+    change: Callable[[Any], Any],
+    share: float,
+    *roles: Role,
+    numeric: bool = True,
+) -> Columns:
+    """Change a share of the values in one column with one of these roles; of a document, all at one
+    path.
+    """
     if tool.kind == "document":
-        paths = _chosen_paths(tool, 1, numeric=True)
-        _change_paths(tool, paths, lambda holder, key: holder.__setitem__(key, str(holder[key])))
+        paths = _chosen_paths(tool, 1, numeric=numeric)
+        _change_paths(tool, paths, lambda holder, key: holder.update({key: change(holder[key])}))
         return frozenset(paths)
-    share = (0.2, 0.5, 1.0)[strength]
-    return _in_column(tool, str, share, "price", "amount", "percent")
-
-
-def _in_column(
-    tool: Simulated, change: Callable[[Any], Any], share: float, *roles: Any
-) -> frozenset[str]:
     [name] = _some(tool, 0, *roles)
     for answer in tool.after:
         for row in answer.value:
@@ -182,26 +179,22 @@ def _in_column(
     return frozenset([name])
 
 
-def _null_share(tool: Simulated, strength: int) -> frozenset[str]:
-    if tool.kind == "document":
-        paths = _chosen_paths(tool, 1)
-        _change_paths(tool, paths, lambda holder, key: holder.__setitem__(key, None))
-        return frozenset(paths)
-    share = (0.25, 0.5, 1.0)[strength]
-    return _in_column(tool, lambda _: None, share, "price", "amount", "percent", "text")
+def _type_changed(tool: Simulated, strength: int) -> Columns:
+    return _values(tool, str, (0.2, 0.5, 1.0)[strength], "price", "amount", "percent")
 
 
-def _unit_changed(tool: Simulated, strength: int) -> frozenset[str]:
+def _null_share(tool: Simulated, strength: int) -> Columns:
+    roles: tuple[Role, ...] = ("price", "amount", "percent", "text")
+    return _values(tool, lambda _: None, (0.25, 0.5, 1.0)[strength], *roles, numeric=False)
+
+
+def _unit_changed(tool: Simulated, strength: int) -> Columns:
     power = (2, 3, 4)[strength] * tool.luck.choice((1, -1))
 
     def scaled(cell: Any) -> Any:
         return cell * 10**power if power > 0 else cell / 10**-power
 
-    if tool.kind == "document":
-        paths = _chosen_paths(tool, 1, numeric=True)
-        _change_paths(tool, paths, lambda holder, key: holder.__setitem__(key, scaled(holder[key])))
-        return frozenset(paths)
-    return _in_column(tool, scaled, 1.0, "price", "amount", "percent")
+    return _values(tool, scaled, 1.0, "price", "amount", "percent")
 
 
 def _row_count(tool: Simulated, strength: int) -> None:
@@ -214,23 +207,22 @@ def _row_count(tool: Simulated, strength: int) -> None:
             del rows[int(len(rows) * share) :]
 
 
-def _distribution(tool: Simulated, strength: int) -> frozenset[str]:
+def _distribution(tool: Simulated, strength: int) -> Columns:
     """A part of the values comes from a wider law with another centre."""
-    share = (0.4, 0.7, 1.0)[strength]
-    luck = tool.luck
+    share, luck = (0.4, 0.7, 1.0)[strength], tool.luck
     [name] = _some(tool, 0, "price", "amount")
-    [column] = [c for c in tool.columns if c.name == name]
+    level = tool.column(name).level * 3
     for answer in tool.after:
         for row in answer.value:
             if row[name] is not None and luck.random() < share:
-                row[name] = round(column.level * 3 * luck.lognormvariate(0, 1.4), 2)
+                row[name] = round(level * luck.lognormvariate(0, 1.4), 2)
     return frozenset([name])
 
 
-def _categories(tool: Simulated, strength: int) -> frozenset[str]:
+def _categories(tool: Simulated, strength: int) -> Columns:
     [name] = _some(tool, 0, "category")
-    [column] = [c for c in tool.columns if c.name == name]
-    other = {word: f"{word}类" for word in column.words[: (1, 2, len(column.words))[strength]]}
+    words = tool.column(name).words
+    other = {word: f"{word}类" for word in words[: (1, 2, len(words))[strength]]}
     for answer in tool.after:
         for row in answer.value:
             row[name] = other.get(row[name], row[name])
@@ -256,13 +248,13 @@ def _gap(tool: Simulated, strength: int) -> None:
         answer.value = [row for n, row in enumerate(answer.value) if n not in gone]
 
 
-def _restated(tool: Simulated, strength: int) -> frozenset[str]:
-    share = (0.05, 0.3, 1.0)[strength]
+def _restated(tool: Simulated, strength: int) -> Columns:
     factor = tool.luck.choice((0.97, 1.02, 1.1, 0.5))
-    return _in_column(tool, lambda cell: round(cell * factor, 2), share, "price", "amount")
+    share = (0.05, 0.3, 1.0)[strength]
+    return _values(tool, lambda cell: round(cell * factor, 2), share, "price", "amount")
 
 
-def _dates_moved(tool: Simulated, strength: int) -> frozenset[str]:
+def _dates_moved(tool: Simulated, strength: int) -> Columns:
     """To the next day of one call, to the next working day, to the next day."""
     date = tool.date or ""
     for answer in tool.after[: None if strength else 1]:
@@ -274,12 +266,12 @@ def _dates_moved(tool: Simulated, strength: int) -> frozenset[str]:
     return frozenset([date])
 
 
-def _placeholder(tool: Simulated, strength: int) -> frozenset[str]:
+def _placeholder(tool: Simulated, strength: int) -> Columns:
     value = tool.luck.choice((0, -1))
-    return _in_column(tool, lambda _: value, (0.2, 1 / 3, 0.7)[strength], "price", "amount")
+    return _values(tool, lambda _: value, (0.2, 1 / 3, 0.7)[strength], "price", "amount")
 
 
-def _permuted(tool: Simulated, strength: int) -> frozenset[str]:
+def _permuted(tool: Simulated, strength: int) -> Columns:
     """A third of the prices, or all, belong to other codes; the strongest are those of before."""
     name = tool.luck.choice(tool.prices())
     for before, after in zip(tool.before, tool.after, strict=True):
@@ -297,29 +289,29 @@ def _permuted(tool: Simulated, strength: int) -> frozenset[str]:
     return frozenset([name])
 
 
-def _price_not_positive(tool: Simulated, strength: int) -> frozenset[str]:
+def _price_not_positive(tool: Simulated, strength: int) -> Columns:
     name = tool.luck.choice(("price", "open"))
     for answer in _each(tool, strength):
         answer.value[name] = (0, -1, -answer.value[name])[strength]
     return frozenset([name])
 
 
-def _with_values(name: str, text: str) -> Plant:
+def _with_values(name: str, text: str) -> Callable[[Simulated, int], Columns]:
     """Another text, and values multiplied as for another currency or instrument."""
 
-    def planted(tool: Simulated, strength: int) -> frozenset[str]:
+    def planted(tool: Simulated, strength: int) -> Columns:
         for answer in _each(tool, strength):
             factor = tool.luck.choice((0.14, 0.92, 7.1))
             answer.value[name] = text
             for _, holder, key in _leaves(answer.value):
                 if isinstance(cell := holder[key], int | float):
-                    holder[key] = round(cell * factor, 2)  # type: ignore[index]
+                    holder[key] = round(cell * factor, 2)
         return frozenset([name])
 
     return planted
 
 
-def _time_back(tool: Simulated, strength: int) -> frozenset[str]:
+def _time_back(tool: Simulated, strength: int) -> Columns:
     name = "asOf" if "asOf" in tool.after[0].value else "date"
     for answer in tool.after:
         answer.value[name] = ("2024-06-28", "2019-01-02", "1970-01-01")[strength]
@@ -345,91 +337,92 @@ def _latency(tool: Simulated, strength: int) -> None:
         answer.latency_ms *= (4, 8, 20)[strength]
 
 
-PLANTS: Final[Mapping[str, Plant]] = {
-    "availability": _availability,
-    "error_code": _error_code,
-    "empty": _empty,
-    "column_removed": _column_removed,
-    "column_added": _column_added,
-    "column_renamed": _column_renamed,
-    "path_removed": _path_removed,
-    "path_added": _path_added,
-    "type_changed": _type_changed,
-    "null_share": _null_share,
-    "row_count": _row_count,
-    "unit_changed": _unit_changed,
-    "distribution": _distribution,
-    "categories": _categories,
-    "stale": _stale,
-    "gap": _gap,
-    "restated": _restated,
-    "order": _order,
-    "latency": _latency,
-    "dates_moved": _dates_moved,
-    "placeholder": _placeholder,
-    "permuted": _permuted,
-    "price_not_positive": _price_not_positive,
-    "currency_changed": _with_values("currency", "CNY"),
-    "symbol_changed": _with_values("symbol", "OTHER"),
-    "time_back": _time_back,
+Fits = Callable[[Simulated], bool]
+
+
+def _of(*kinds: str, roles: tuple[Role, ...] = ()) -> Fits:
+    """Tools of these kinds, which have a column with one of these roles."""
+    return lambda tool: tool.kind in kinds and bool(not roles or tool.named(*roles))
+
+
+def _document_with(*names: str) -> Fits:
+    """Documents with one of these fields."""
+    return lambda tool: tool.kind == "document" and not tool.after[0].value.keys().isdisjoint(names)
+
+
+def _has_numbers(tool: Simulated) -> bool:
+    if tool.kind == "document":
+        return bool(_chosen_paths(tool, 1, numeric=True))
+    return bool(tool.named("price", "amount"))
+
+
+def _has_codes(tool: Simulated) -> bool:
+    return _of("cross")(tool) and "代码" in tool.after[0].value[0] and bool(tool.prices())
+
+
+_TABLES: Final = ("series", "cross", "events")
+_VALUES: Final[tuple[Role, ...]] = ("price", "amount")
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How drift of a kind is planted at a strength, and in which tools. `check` finds it, if it has
+    another name than the kind. What `plant` returns are the `columns` of `Planted`.
+    """
+
+    plant: Callable[[Simulated, int], Columns | None]
+    fits: Fits = lambda _: True
+    check: str | None = None
+
+
+PLANTS: Final[Mapping[str, Drift]] = {
+    "availability": Drift(_availability),
+    "error_code": Drift(_error_code),
+    "empty": Drift(_empty),
+    "column_removed": Drift(_column_removed, _of(*_TABLES)),
+    "column_added": Drift(_column_added, _of(*_TABLES)),
+    "column_renamed": Drift(_column_renamed, _of("cross", "series", roles=_VALUES)),
+    "path_removed": Drift(_path_removed, _of("document")),
+    "path_added": Drift(_path_added, _of("document")),
+    "type_changed": Drift(_type_changed, _has_numbers),
+    "null_share": Drift(
+        _null_share,
+        lambda tool: (
+            tool.kind == "document" or _of(*_TABLES, roles=(*_VALUES, "percent", "text"))(tool)
+        ),
+    ),
+    "row_count": Drift(
+        _row_count, lambda tool: _of("cross", "events")(tool) or _document_with("data")(tool)
+    ),
+    "unit_changed": Drift(_unit_changed, _has_numbers),
+    "distribution": Drift(_distribution, _of("cross", roles=_VALUES)),
+    "categories": Drift(_categories, _of(*_TABLES, roles=("category",))),
+    "stale": Drift(
+        _stale,
+        lambda tool: (
+            _of("series", "events")(tool) and tool.manifest.timeliness in ("realtime", "daily")
+        ),
+    ),
+    "gap": Drift(_gap, _of("series")),
+    "restated": Drift(_restated, _of("series", roles=_VALUES)),
+    "order": Drift(_order, _of("series")),
+    "latency": Drift(_latency),
+    "dates_moved": Drift(_dates_moved, _of("series", roles=_VALUES), "restated"),
+    "placeholder": Drift(_placeholder, _of("cross", "series", roles=_VALUES), "invalid"),
+    "permuted": Drift(_permuted, _has_codes),
+    "price_not_positive": Drift(_price_not_positive, _document_with("asOf"), "invalid"),
+    "currency_changed": Drift(
+        _with_values("currency", "CNY"), _document_with("asOf"), "unit_changed"
+    ),
+    "symbol_changed": Drift(
+        _with_values("symbol", "OTHER"), _document_with("asOf"), "identity_changed"
+    ),
+    "time_back": Drift(_time_back, _document_with("asOf", "date"), "stale"),
 }
-
-CHECK_OF: Final[Mapping[str, str]] = {
-    "dates_moved": "restated",
-    "placeholder": "invalid",
-    "price_not_positive": "invalid",
-    "currency_changed": "unit_changed",
-    "symbol_changed": "identity_changed",
-    "time_back": "stale",
-}
-"""The check that finds a kind of drift, if it has another name."""
-
-
-def can_have(tool: Simulated, kind: str) -> bool:
-    """Whether drift of that kind can be planted in a tool."""
-    is_table = tool.kind != "document"
-    document = None if is_table else tool.after[0].value
-    match kind:
-        case "column_removed" | "column_added":
-            return is_table
-        case "column_renamed" | "distribution":
-            kinds = ("cross",) if kind == "distribution" else ("cross", "series")
-            return tool.kind in kinds and bool(tool.named("price", "amount"))
-        case "path_removed" | "path_added":
-            return not is_table
-        case "type_changed" | "unit_changed":
-            if document is not None:
-                return bool(_chosen_paths(tool, 1, numeric=True))
-            return bool(tool.named("price", "amount"))
-        case "null_share":
-            return not is_table or bool(tool.named("price", "amount", "percent", "text"))
-        case "row_count":
-            return tool.kind in ("cross", "events") or (document is not None and "data" in document)
-        case "categories":
-            return is_table and bool(tool.named("category"))
-        case "stale":
-            return tool.kind in ("series", "events") and tool.manifest.timeliness in (
-                "realtime",
-                "daily",
-            )
-        case "gap" | "order":
-            return tool.kind == "series"
-        case "restated" | "dates_moved":
-            return tool.kind == "series" and bool(tool.named("price", "amount"))
-        case "placeholder":
-            return tool.kind in ("cross", "series") and bool(tool.named("price", "amount"))
-        case "permuted":
-            has_code = tool.kind == "cross" and "代码" in tool.after[0].value[0]
-            return has_code and bool(tool.prices())
-        case "price_not_positive" | "currency_changed" | "symbol_changed":
-            return document is not None and "asOf" in document
-        case "time_back":
-            return document is not None and not document.keys().isdisjoint(("asOf", "date"))
-    return True
 
 
 def plant(tool: Simulated, kind: str, strength: int) -> Planted:
     """Plant drift in the later answers of `tool`."""
-    columns = PLANTS[kind](tool, strength)
-    check = CHECK_OF.get(kind, kind)
-    return Planted(tool.manifest.name, kind, check, STRENGTHS[strength], columns)
+    drift = PLANTS[kind]
+    columns = drift.plant(tool, strength)
+    return Planted(tool.manifest.name, kind, drift.check or kind, STRENGTHS[strength], columns)

@@ -6,7 +6,7 @@ from a generator that is seeded by the tool's name.
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import exp
@@ -20,6 +20,8 @@ START: Final = datetime(2026, 6, 30, 9, tzinfo=UTC)
 
 APART_DAYS: Final = 14
 """Days between the two recordings of a tool."""
+
+DAYS: Final = (START, START + timedelta(days=APART_DAYS))
 
 PROBES: Final = 3
 
@@ -76,6 +78,9 @@ class Simulated:
         """The names of the columns with one of these roles."""
         return [column.name for column in self.columns if column.role in roles]
 
+    def column(self, name: str) -> Column:
+        return next(column for column in self.columns if column.name == name)
+
     def prices(self) -> list[str]:
         """The names of the columns that say that they are prices."""
         return [name for name in self.named("price") if _PRICE.search(name)]
@@ -86,27 +91,20 @@ def simulate(manifest: Manifest, seed: int) -> Simulated:
     luck = random.Random(f"{seed} {manifest.name}")  # noqa: S311 - simulation
     kind = _kind_of(manifest, luck)
     tool = Simulated(manifest, kind, luck)
-    makers: dict[Kind, Callable[[Simulated, int], tuple[Any, Any]]] = {
-        "series": _series,
-        "cross": _cross,
-        "events": _events,
-        "document": _document,
-    }
     if kind != "document":
         _set_columns(tool)
     base_ms = luck.uniform(60, 400)
     for probe in range(PROBES):
-        values = [copied(value) for value in makers[kind](tool, probe)]
+        values = [copied(value) for value in _MAKERS[kind](tool, probe)]
         for name in tool.named("rank"):
             for value in values:
                 for place, row in enumerate(value):
                     row[name] = place + 1
-        for side, value in enumerate(values):
+        for value, day, answers in zip(values, DAYS, (tool.before, tool.after), strict=True):
             columns = None if kind == "document" else [*value[0]] if value else []
-            at = START + timedelta(days=side * APART_DAYS, seconds=luck.uniform(0, 3600))
+            at = day + timedelta(seconds=luck.uniform(0, 3600))
             latency_ms = base_ms * luck.lognormvariate(0, 0.2)
-            answer = Answer(value, columns, "ok", latency_ms, at.timestamp())
-            (tool.after if side else tool.before).append(answer)
+            answers.append(Answer(value, columns, "ok", latency_ms, at.timestamp()))
     return tool
 
 
@@ -194,7 +192,7 @@ def _weekdays(last: datetime, count: int) -> list[str]:
 def _series(tool: Simulated, _: int) -> tuple[Any, Any]:
     """A window of days that rolls on, or a history that grows; the newest day is provisional."""
     luck, rows = tool.luck, tool.luck.choice((60, 120, 250))
-    later = _weekdays(START + timedelta(days=APART_DAYS), rows + 10)
+    later = _weekdays(DAYS[1], rows + 10)
     today = START.date().isoformat()
     paths = {column.name: _walk(column.level, len(later), luck) for column in tool.columns}
     date = tool.date or "日期"
@@ -244,8 +242,8 @@ def _events(tool: Simulated, _: int) -> tuple[Any, Any]:
     """The latest events, several a day, newest first; most of them are others two weeks later."""
     luck, rows = tool.luck, tool.luck.choice((40, 80))
     tables = []
-    for side in (0, 1):
-        day = START + timedelta(days=side * APART_DAYS)
+    for last in DAYS:
+        day = last
         table: list[dict[str, Any]] = []
         while len(table) < rows:
             for _ in range(luck.randint(1, 4)):
@@ -273,8 +271,7 @@ def _quote(luck: random.Random, probe: int) -> tuple[Any, Any]:
     price, volume = exp(luck.uniform(2, 5)), luck.randrange(10**5, 10**8)
     symbol = f"SIM{probe}"
     made = []
-    for side in (0, 1):
-        day = START + timedelta(days=side * APART_DAYS)
+    for day in DAYS:
         last = _moved(price, luck)
         is_open = luck.random() < 0.8
         made.append(
@@ -300,8 +297,7 @@ def _quote(luck: random.Random, probe: int) -> tuple[Any, Any]:
 
 def _news(luck: random.Random, _: int) -> tuple[Any, Any]:
     made = []
-    for side in (0, 1):
-        day = START + timedelta(days=side * APART_DAYS)
+    for side, day in enumerate(DAYS):
         items = []
         for place in range(25):
             item: dict[str, Any] = {
@@ -337,7 +333,7 @@ def _statements(luck: random.Random, probe: int) -> tuple[Any, Any]:
 
 
 def _chart(luck: random.Random, probe: int) -> tuple[Any, Any]:
-    days = _weekdays(START + timedelta(days=APART_DAYS), 90)
+    days = _weekdays(DAYS[1], 90)
     path = _walk(exp(luck.uniform(2, 5)), 90, luck)
     bars = {
         day: {
@@ -358,10 +354,17 @@ def _rates(luck: random.Random, _: int) -> tuple[Any, Any]:
     codes = ["EUR", "GBP", "JPY", "CNY", "CHF", "CAD", "AUD", "SEK", "NOK", "HKD", "SGD"]
     rates = {code: exp(luck.uniform(-1, 5)) for code in codes}
     made = []
-    for side in (0, 1):
-        day = START + timedelta(days=side * APART_DAYS)
+    for day in DAYS:
         moved = {code: _moved(rate, luck, 0.01, 5) for code, rate in rates.items()}
         made.append(
             {"base": "USD", "date": day.date().isoformat(), "rates": moved, "success": True}
         )
     return made[0], made[1]
+
+
+_MAKERS: Final[Mapping[Kind, Callable[[Simulated, int], tuple[Any, Any]]]] = {
+    "series": _series,
+    "cross": _cross,
+    "events": _events,
+    "document": _document,
+}

@@ -1,23 +1,28 @@
-"""Compares two snapshots tool by tool, in several processes where there is much to read."""
+"""Compares two snapshots tool by tool, in several processes where there is much to read; of a
+series of snapshots each with the next.
+"""
 
 import os
 import signal
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from statistics import median
 from typing import Any, Final, NamedTuple
 
-from bench.drift.finding import LEVELS, Finding
+from bench.drift.finding import LEVELS, Finding, Level
+from bench.drift.snapshots.pool import DAY_S
 from bench.drift.snapshots.report import CHECKS
 from bench.drift.snapshots.rules import Rules
-from bench.drift.snapshots.statistics import middle, significant
+from bench.drift.snapshots.statistics import significant
 from bench.drift.snapshots.tool import SLOWER, SLOWER_MS, ToolResult, compare_tool
+from bench.drift.survival import followed
 from cache import Snapshot, SnapshotError
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
@@ -31,10 +36,11 @@ ALONE_BYTES: Final = 4 * 2**20
 LEAST_TOOLS: Final = 3
 """Tools of a host from which a finding is about the host."""
 
-COUNTS: Final = (
+_COUNTS: Final = (
     *("in_both", "same", "changed", "only_before", "only_after", "not_measured", "in_part"),
 )
-"""What is counted of calls; `ToolResult` says what each means."""
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 Tell = Callable[[int, int], None]
 
@@ -47,18 +53,16 @@ class Tool(NamedTuple):
     timeliness: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Comparison:
-    """Two snapshots compared. `answered_before` and `answered_after` are the tools that answered
-    a call there.
-    """
+    """Two snapshots compared: findings, counts of calls, and the tools that answered a call."""
 
     before: Snapshot
     after: Snapshot
     findings: list[Finding]
-    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTS, 0)))
-    answered_before: set[str] = field(default_factory=set)
-    answered_after: set[str] = field(default_factory=set)
+    counts: Counter[str]
+    answered_before: frozenset[str]
+    answered_after: frozenset[str]
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as `--json` prints it."""
@@ -102,27 +106,31 @@ def compare(
     """Compare the calls that both snapshots hold. `tell` hears how many tools are done, and of how
     many. Raises `SnapshotError`.
     """
-    with ExitStack() as parts:
-        first, second = (parts.enter_context(Snapshot(path)) for path in (before, after))
+    with Snapshot(before) as first, Snapshot(after) as second:
         names = sorted(first.summary.tools.keys() | second.summary.tools.keys())
         tools = [_about_tool(name, catalog) for name in names if not rules.leaves_out(name)]
         results = []
         alone = first.bytes + second.bytes < ALONE_BYTES or (os.cpu_count() or 1) == 1
-        found = _alone(first, second, tools) if alone else _shared(before, after, tools)
+        found = (
+            (compare_tool(first, second, *tool) for tool in tools)
+            if alone
+            else _shared(before, after, tools)
+        )
         for done, result in enumerate(found, 1):
             results.append(result)
             if tell is not None:
                 tell(done, len(tools))
-        findings = rules.applied(_findings(results))
-        comparison = Comparison(first, second, findings)
+    counts = Counter(dict.fromkeys(_COUNTS, 0))
     for result in results:
-        for name in COUNTS:
-            comparison.counts[name] += getattr(result, name)
-        if result.answered_before:
-            comparison.answered_before.add(result.report.tool)
-        if result.answered_after:
-            comparison.answered_after.add(result.report.tool)
-    return comparison
+        counts.update(result.counts)
+    return Comparison(
+        first,
+        second,
+        rules.applied(_findings(results)),
+        counts,
+        frozenset(result.report.tool for result in results if result.answered_before),
+        frozenset(result.report.tool for result in results if result.answered_after),
+    )
 
 
 def _about_tool(name: str, catalog: Catalog) -> Tool:
@@ -130,11 +138,6 @@ def _about_tool(name: str, catalog: Catalog) -> Tool:
     if manifest is None:
         return Tool(name, None, "static")
     return Tool(name, host_of(manifest), manifest.timeliness)
-
-
-def _alone(before: Snapshot, after: Snapshot, tools: Iterable[Tool]) -> Iterator[ToolResult]:
-    for tool in tools:
-        yield compare_tool(before, after, *tool)
 
 
 def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolResult]:
@@ -149,12 +152,12 @@ def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolRe
         initargs=(before, after),
     ) as pool:
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            # A process that is half started would end in a traceback.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
             try:
-                with _sigterm_later():
-                    results = pool.map(_compare_opened, tools, chunksize=4)  # starts the processes
+                results = pool.map(_compare_opened, tools, chunksize=4)  # starts the processes
             finally:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             yield from results
         except BrokenProcessPool:
             why = "a process that compared them was ended, perhaps for lack of memory"
@@ -166,30 +169,13 @@ def _shared(before: Path, after: Path, tools: Sequence[Tool]) -> Iterator[ToolRe
             raise
 
 
-@contextmanager
-def _sigterm_later() -> Iterator[None]:
-    """Let a handled SIGTERM wait for the end of the context. A process that is half started would
-    end in a traceback. Were it blocked, as Ctrl-C is, it could not end the processes.
-    """
-    before, told = signal.getsignal(signal.SIGTERM), list[int]()
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if told:
-            signal.raise_signal(signal.SIGTERM)
-
-
 _opened: list[Snapshot] = []
 
 
 def _open(before: Path, after: Path) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _opened[:] = [Snapshot(before), Snapshot(after)]
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def _end_with_parent() -> None:
@@ -228,18 +214,94 @@ def _of_hosts(results: Iterable[ToolResult]) -> Iterator[Finding]:
             tool.answered_after for tool in tools
         ):
             text = f"all {len(tools)} tools of {host} that answered fail now"
-            yield Finding(None, "availability", "ERR", text, host=host, before="ok", after="failed")
+            yield Finding(None, "availability", "ERR", text, host, None, "ok", "failed")
             continue
         pairs = [pair for tool in tools for pair in tool.latencies]
         slower = sum(b >= SLOWER * a for a, b in pairs)
         if len(pairs) < LEAST_TOOLS or slower < 0.8 * len(pairs):
             continue
-        old, new = middle([a for a, _ in pairs]), middle([b for _, b in pairs])
+        old, new = median(a for a, _ in pairs), median(b for _, b in pairs)
         if new >= SLOWER * old and new - old >= SLOWER_MS:
             text = f"calls to {host} took {old:,.0f} ms and take {new:,.0f} ms"
-            yield Finding(
-                *(None, "latency", "WARN", text),
-                host=host,
-                before=round(old, 1),
-                after=round(new, 1),
-            )
+            sides = round(old, 1), round(new, 1)
+            yield Finding(None, "latency", "WARN", text, host, None, *sides)
+
+
+def series(
+    paths: Sequence[Path], rules: Rules, catalog: Catalog, tell: Tell | None = None
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Compare the first of at least two snapshots with the last, and each with the next. More than
+    two are taken in the order in which they were recorded.
+
+    Returns the content as `--json` prints it, and the findings between the first and the last.
+    Raises `SnapshotError`.
+    """
+    if len(paths) > 2:
+        paths = sorted(paths, key=_recorded_at)
+    steps = [compare(a, b, rules, catalog, tell) for a, b in pairwise(paths)]
+    whole = steps[0] if len(steps) == 1 else compare(paths[0], paths[-1], rules, catalog, tell)
+    content = whole.to_json()
+    content["hosts"] = _by_host(whole.findings)
+    content["series"] = [*_series(steps)]
+    content["survival"] = _survival(steps)
+    return content, whole.findings
+
+
+def _recorded_at(path: Path) -> float:
+    with Snapshot(path) as snapshot:
+        return snapshot.summary.recorded_from
+
+
+def _series(steps: Sequence[Comparison]) -> Iterator[dict[str, Any]]:
+    """For each snapshot how many tools answered in it, and what changed since the one before."""
+    first = steps[0]
+    yield _row(first.before, first.before, first.answered_before, None)
+    for step in steps:
+        counts = Counter(finding.level for finding in step.findings)
+        found = {level: counts[level] for level in LEVELS}
+        yield _row(first.before, step.after, step.answered_after, found)
+
+
+def _row(
+    first: Snapshot, snapshot: Snapshot, answered: Set[str], found: Mapping[Level, int] | None
+) -> dict[str, Any]:
+    said = about(snapshot)
+    return {
+        **{name: said[name] for name in ("file", "id", "recorded_from")},
+        "days": _days(first, snapshot),
+        "calls": said["calls"],
+        "answered": len(answered),
+        "findings": found,
+    }
+
+
+def _days(first: Snapshot, snapshot: Snapshot) -> float:
+    return round((snapshot.summary.recorded_from - first.summary.recorded_from) / DAY_S, 2)
+
+
+def _survival(steps: Sequence[Comparison]) -> dict[str, Any]:
+    """How long the tools that answered in the first snapshot do so. A snapshot that did not ask a
+    tool says nothing about it, so the tool counts as it did before.
+    """
+    first = steps[0]
+    there = [first.answered_before]
+    for step in steps:
+        there.append(step.answered_after | there[-1] - step.after.summary.tools.keys())
+    times = [0.0, *(_days(first.before, step.after) for step in steps)]
+    return followed(first.answered_before, times, there, what="tools")
+
+
+def _by_host(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """How many findings of each level there are by host, and about how many tools."""
+    tools: defaultdict[str, set[str]] = defaultdict(set)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for finding in findings:
+        host = finding.host or "unknown"
+        counts[host][finding.level] += 1
+        if finding.tool is not None:
+            tools[host].add(finding.tool)
+    rows = [
+        {"host": host, "tools": len(tools[host]), **{level: count[level] for level in LEVELS}}
+        for host, count in counts.items()
+    ]
+    return sorted(rows, key=lambda row: tuple(-int(str(row[level])) for level in LEVELS))

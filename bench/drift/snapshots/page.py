@@ -5,19 +5,17 @@ No text of an answer becomes markup in it, and none controls the direction of wr
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 from markupsafe import Markup
 
 from bench.drift.finding import LEVELS, Finding, Level
-from bench.drift.page import style_and_template
-from bench.drift.picture import Curves
-from bench.drift.picture import drawing as curves_drawing
-from bench.drift.snapshots.drawings import drawing, timeline
+from bench.drift.page import rendered
+from bench.drift.picture import curves
+from bench.drift.snapshots.drawings import SIDES, drawing, timeline
 from bench.drift.snapshots.report import CHECKS
-from bench.html import environment, policy
-from manifests.common.terminal import plain
 
 MOST_TOOLS: Final = 400
 """Rows of the heat map."""
@@ -29,42 +27,30 @@ MAX_VALUE: Final = 200
 
 def page(content: Mapping[str, Any], findings: Sequence[Finding]) -> str:
     """The page of the content of `series`. `findings` are those of the content, the worst first."""
-    css, template = style_and_template("snapshots.html.j2")
     several = len(content["series"]) > 2
-    upstreams = {*content["before"]["upstreams"], *content["after"]["upstreams"]}
     listed = [*_listed(findings)]
     there = {finding.check for finding in findings}
     checks = [check for check in CHECKS if check in there]
-    text = (
-        environment()
-        .from_string(template)
-        .render(
-            policy=policy(css),
-            css=css,
-            content=content,
-            simulated="simulated" in upstreams,
-            title=f"{_day(content['before'])} to {_day(content['after'])}",
-            numbers=[*_numbers(content)],
-            checks=(
-                checks := [check for check in CHECKS if any(f.check == check for f in findings)]
-            ),
-            rows=(rows := _heat(findings, checks, {item["id"] for item in listed})),
-            rows_left=max(len({_name(f) for f in findings}) - len(rows), 0),
-            counts=[
-                [row["check"], row["level"], f"{row['findings']:,}"] for row in content["counts"]
-            ],
-            findings=listed,
-            left=len(findings) - len(listed),
-            hosts=[
-                [row["host"], row["tools"], *(row[level] for level in LEVELS)]
-                for row in content["hosts"]
-            ],
-            series=[*_series(content)],
-            timeline=Markup(timeline(content["series"])) if several else None,  # noqa: S704 - ours
-            curve=Markup(_curve(content)) if several else None,  # noqa: S704 - ours
-        )
+    rows = _heat(findings, checks, {item["id"] for item in listed})
+    return rendered(
+        "snapshots.html.j2",
+        simulated=any("simulated" in content[side]["upstreams"] for side in SIDES),
+        title=f"{_day(content['before'])} to {_day(content['after'])}",
+        numbers=[*_numbers(content)],
+        checks=checks,
+        rows=rows,
+        rows_left=len({_name(finding) for finding in findings}) - len(rows),
+        counts=[[row["check"], row["level"], f"{row['findings']:,}"] for row in content["counts"]],
+        findings=listed,
+        left=len(findings) - len(listed),
+        hosts=[
+            [row["host"], row["tools"], *(row[level] for level in LEVELS)]
+            for row in content["hosts"]
+        ],
+        series=[*_series(content)],
+        timeline=Markup(timeline(content["series"])) if several else None,  # noqa: S704 - ours
+        curve=Markup(_curve(content)) if several else None,  # noqa: S704 - ours
     )
-    return plain(text)
 
 
 def _day(about: Mapping[str, Any]) -> str:
@@ -94,23 +80,18 @@ def _heat(
     tools: dict[str, dict[str, list[Finding]]] = {}
     for finding in findings:
         tools.setdefault(_name(finding), {}).setdefault(finding.check, []).append(finding)
-    rows = []
-    for name, found in [*tools.items()][:MOST_TOOLS]:
-        cells: list[dict[str, Any] | None] = []
-        for check in checks:
-            some = found.get(check)
-            cells.append(
-                {
-                    "level": some[0].level,
-                    "count": len(some),
-                    "id": some[0].id if some[0].id in listed else None,
-                    "check": check,
-                }
-                if some
-                else None
-            )
-        rows.append({"name": name, "cells": cells})
-    return rows
+
+    def cell(some: Sequence[Finding]) -> dict[str, Any] | None:
+        if not some:
+            return None
+        first = some[0]
+        at = first.id if first.id in listed else None
+        return {"level": first.level, "count": len(some), "id": at, "check": first.check}
+
+    return [
+        {"name": name, "cells": [cell(found.get(check, ())) for check in checks]}
+        for name, found in islice(tools.items(), MOST_TOOLS)
+    ]
 
 
 def _listed(findings: Sequence[Finding]) -> Iterator[dict[str, Any]]:
@@ -126,7 +107,6 @@ def _listed(findings: Sequence[Finding]) -> Iterator[dict[str, Any]]:
             "check": finding.check,
             "name": _name(finding),
             "text": _cut(finding.text, 2 * MAX_VALUE),
-            "host": finding.host,
             "before": _value(finding.before),
             "after": _value(finding.after),
             "picture": picture,
@@ -152,13 +132,11 @@ def _series(content: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def _curve(content: Mapping[str, Any]) -> str:
-    curves = Curves(
+    return curves(
         "Tools that answered in the first snapshot and still do",
         "days since the first snapshot; a mark for each snapshot",
-        {"catalogue": content["survival"]},
-        {"catalogue": "answer"},
+        {"answer": ("catalogue", content["survival"])},
         "tools",
         [row["days"] for row in content["series"]],
         "days",
     )
-    return curves_drawing(curves)

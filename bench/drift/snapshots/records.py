@@ -21,6 +21,7 @@ import orjson
 
 from cache import Entry
 from cache.dates import date_of, is_time_name, span_of
+from cache.json_paths import DATA, JSON_TYPES, holds_data
 
 MISSING: Final = type("Missing", (), {"__repr__": lambda _: "missing"})()
 """Stands in a column where a record does not have the field at all."""
@@ -44,7 +45,7 @@ class _Own(str):
     __slots__ = ()
 
 
-KEY: Final = _Own("*")
+KEY: Final = _Own(DATA)
 _ESCAPES: Final = str.maketrans({".": "\ufdd0", "[": "\ufdd1", "*": "\ufdd2"})
 _SHOWN: Final = str.maketrans({"\ufdd0": ".", "\ufdd1": "[", "\ufdd2": "*", "\ufdd3": ""})
 _EMPTY: Final = "\ufdd3"
@@ -54,12 +55,9 @@ _VALUE: Final = _Own("")
 _HUGE: Final = 1e300
 _SAMPLE: Final = 200
 _LONGEST_DATE: Final = 64
-_DATA_KEY = re.compile(r"\d+(?:[-/.:T ]\d+)*Z?")
-_CODE_KEY = re.compile(r"[A-Z0-9][A-Z0-9.=^-]{1,11}")
 _COUNTER = re.compile(
     r"(?i)(?:^|[_. ])(?:id|key|index|idx|no|num|number|position|rank|row)$|序号$|排名$|名次$|编号$"
 )
-_CODES = 5
 _CODE = re.compile("0[0-9]")  # as in 000001
 _BEGINS_NUMBER = frozenset("0123456789+-.,")
 _DIGITS, _LETTERS = re.compile("[0-9]+"), re.compile("[A-Za-z]+")
@@ -189,7 +187,7 @@ def _form(cell: Any) -> str | None:
     if is_null(cell):
         return None
     if type(cell) is not str:
-        return _JSON.get(type(cell), "object")
+        return JSON_TYPES.get(type(cell), "object")
     if len(cell) <= 40:
         if number(cell) is not None and not _CODE.match(cell):
             is_day = len(cell) == 8 and cell[:2] in ("19", "20") and cell.isdecimal()
@@ -197,15 +195,6 @@ def _form(cell: Any) -> str | None:
         if date_of(cell, named=False) is not None:
             return f"date {_LETTERS.sub('a', _DIGITS.sub('9', cell))}"
     return "text"
-
-
-_JSON: Final[Mapping[type, str]] = {
-    bool: "boolean",
-    int: "number",
-    float: "number",
-    dict: "object",
-    list: "array",
-}
 
 
 class _Reader:
@@ -246,7 +235,7 @@ class _Reader:
             return
         if dict in kinds:
             objects = [cell for cell in cells if type(cell) is dict]
-            if all(_holds_data(cell) for cell in objects):
+            if all(holds_data(cell) for cell in objects):
                 keyed = [
                     {KEY: key, **(value if type(value) is dict else {_VALUE: value})}
                     for cell in objects
@@ -291,16 +280,6 @@ def inner(name: str) -> str:
 def _presence(cells: Sequence[Any], kind: type) -> list[Any]:
     """Cells that say only that an array or an object is there; an empty one holds no value."""
     return [(True if cell else None) if type(cell) is kind else MISSING for cell in cells]
-
-
-def _holds_data(value: Mapping[str, Any]) -> bool:
-    """Whether the keys of an object are data, not names of fields."""
-    if not value:
-        return False
-    if all(map(_DATA_KEY.fullmatch, value)):
-        return True
-    codes = len(value) >= _CODES and all(map(_CODE_KEY.fullmatch, value))
-    return codes and len({*map(type, value.values())}) == 1
 
 
 def _counts(name: str, cells: Sequence[Any]) -> bool:

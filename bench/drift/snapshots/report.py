@@ -74,39 +74,12 @@ class Report:
         *,
         level: Level | None = None,
         evidence: Mapping[str, Any] | None = None,
+        chance: float | None = None,
     ) -> None:
-        """Add a finding, unless the tool has one as bad of the same check and column."""
-        found = self._finding(check, column, before, after, text, level, evidence)
-        known = self.findings.get((check, found.path))
-        if known is None or not reaches(known.level, found.level):
-            self.findings[check, found.path] = found
-
-    def add_tested(
-        self,
-        chance: float,
-        column: str,
-        before: Any,
-        after: Any,
-        text: str,
-        *,
-        level: Level | None = None,
-        evidence: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Add a change of a distribution that chance alone would make with that probability."""
-        found = self._finding("distribution", column, before, after, text, level, evidence)
-        self.tested.append((chance, found))
-
-    def _finding(
-        self,
-        check: str,
-        column: str | None,
-        before: Any,
-        after: Any,
-        text: str,
-        level: Level | None,
-        evidence: Mapping[str, Any] | None,
-    ) -> Finding:
-        return Finding(
+        """Add a finding, unless the tool has one as bad of the same check and column. If `chance`
+        is given, chance alone would make the change with that probability.
+        """
+        found = Finding(
             tool=self.tool,
             host=self.host,
             check=check,
@@ -118,3 +91,9 @@ class Report:
             text=cut(text, MAX_TEXT),
             evidence=evidence,
         )
+        if chance is not None:
+            self.tested.append((chance, found))
+            return
+        known = self.findings.get((check, found.path))
+        if known is None or not reaches(known.level, found.level):
+            self.findings[check, found.path] = found

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from statistics import median
 from typing import Any, Final
 
 from rapidfuzz.fuzz import ratio
@@ -21,7 +22,7 @@ from bench.drift.snapshots.records import (
     spaced,
 )
 from bench.drift.snapshots.report import Report
-from bench.drift.snapshots.statistics import kolmogorov_smirnov, middle, rank_correlation
+from bench.drift.snapshots.statistics import kolmogorov_smirnov, rank_correlation
 
 _CHANCE: Final = 1e-3
 """A field is gone, not only optional, if chance explains its absence no better than this."""
@@ -284,7 +285,7 @@ def _alike(before: _Column, after: _Column) -> tuple[float, str]:
             if x is not None and y is not None
         ]
         if len(numeric) >= 5 and rank_correlation(numeric) >= 0.8:
-            factor = middle([y / x for x, y in numeric if x] or [0.0])
+            factor = median([y / x for x, y in numeric if x] or [0.0])
             if 0.8 <= factor <= 1.25:
                 return 0.9, "the values are nearly the same"
     return _alike_apart(before, after)

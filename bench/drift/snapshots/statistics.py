@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import comb, exp, log, sqrt
-from statistics import NormalDist, median
+from statistics import NormalDist
 from typing import Final
 
 BINS: Final = 10
@@ -108,8 +108,3 @@ def is_even(values: Sequence[float]) -> bool:
     """Whether nearly all different values are as far apart, as ranks are."""
     gaps = Counter(round(b - a, 9) for a, b in pairwise(sorted({*values})))
     return bool(gaps) and max(gaps.values()) >= 0.8 * gaps.total()
-
-
-def middle(values: Sequence[float]) -> float:
-    """The median."""
-    return median(values)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import median
 from typing import Final, NamedTuple
 
 from bench.drift.snapshots.pool import DAY_S, Pair
 from bench.drift.snapshots.records import Records, said
 from bench.drift.snapshots.report import Report
-from bench.drift.snapshots.statistics import middle
 
 LATE_DAYS: Final[Mapping[str, float]] = {
     "realtime": 11,
@@ -104,7 +104,7 @@ def check_rows(place: str, sizes: Sequence[Sizes], report: Report) -> bool:
         for before, after, grown in sizes
         if before and max(before, after) >= _LEAST_ROWS
     ]
-    if not ratios or _FEWER < (typical := middle(ratios)) < _MORE:
+    if not ratios or _FEWER < (typical := median(ratios)) < _MORE:
         return False
     before, after, _ = max(sizes, key=max)
     if not any(ratios):

@@ -1,7 +1,9 @@
 """Compares the recorded calls of one tool in two snapshots."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 import orjson
@@ -17,7 +19,6 @@ from bench.drift.snapshots.shape_checks import (
     check_row_order,
     check_type,
 )
-from bench.drift.snapshots.statistics import middle
 from bench.drift.snapshots.time_checks import (
     LATE_DAYS,
     Sizes,
@@ -58,22 +59,15 @@ SLOWER, SLOWER_MS, LEAST_TIMED = 2.0, 100.0, 3
 
 @dataclass
 class ToolResult:
-    """What the comparison of one tool found, and what it counted. `latencies` holds the
-    milliseconds of each call that was answered in both snapshots. `in_part` counts answers of more
-    fields or records than are read.
+    """What the comparison of one tool found, what it counted of calls, whether a call was answered
+    before and after, and the milliseconds of each call that was answered in both snapshots.
     """
 
     report: Report
-    same: int = 0
-    changed: int = 0
-    only_before: int = 0
-    only_after: int = 0
-    not_measured: int = 0
-    in_both: int = 0
-    in_part: int = 0
-    answered_before: bool = False
-    answered_after: bool = False
-    latencies: list[tuple[float, float]] = field(default_factory=list)
+    counts: Counter[str]
+    answered_before: bool
+    answered_after: bool
+    latencies: list[tuple[float, float]]
 
 
 def compare_tool(
@@ -83,36 +77,40 @@ def compare_tool(
 
     Raises `SnapshotError` for a row that can't be read.
     """
-    result = ToolResult(Report(tool, host))
-    heads = {_arguments(head): head for head in before.heads(tool)}
-    others = {_arguments(head): head for head in after.heads(tool)}
-    result.only_before = len(heads.keys() - others.keys())
-    result.only_after = len(others.keys() - heads.keys())
+    report = Report(tool, host)
+    heads, others = ({_arguments(head): head for head in s.heads(tool)} for s in (before, after))
     calls = [(head, others[key]) for key, head in heads.items() if key in others]
     measured = [call for call in calls if not {call[0].status, call[1].status} & NOT_OF_THE_TOOL]
-    result.in_both = len(calls)
-    result.not_measured = len(calls) - len(measured)
-    result.answered_before = any(head.status == OK for head in heads.values())
-    result.answered_after = any(head.status == OK for head in others.values())
     answered = [(a, b) for a, b in measured if a.status == b.status == OK]
-    _check_status(measured, result.report)
-    result.latencies = [(a.latency_ms, b.latency_ms) for a, b in answered]
-    _check_latency(result.latencies, result.report)
     changed = [(a, b) for a, b in answered if not _is_same(a, b)]
-    result.changed, result.same = len(changed), len(answered) - len(changed)
-    _Answers(before, after, timeliness, result).check(answered, changed)
-    return result
+    latencies = [(a.latency_ms, b.latency_ms) for a, b in answered]
+    _check_status(measured, report)
+    _check_latency(latencies, report)
+    answers = _Answers(before, after, timeliness, report)
+    counts = {
+        "in_both": len(calls),
+        "same": len(answered) - len(changed),
+        "changed": len(changed),
+        "only_before": len(heads.keys() - others.keys()),
+        "only_after": len(others.keys() - heads.keys()),
+        "not_measured": len(calls) - len(measured),
+        "in_part": answers.check(answered, changed),
+    }
+    return ToolResult(
+        report,
+        Counter(counts),
+        any(head.status == OK for head in heads.values()),
+        any(head.status == OK for head in others.values()),
+        latencies,
+    )
 
 
 class _Answers:
     """Compares the answers themselves."""
 
-    def __init__(
-        self, before: Snapshot, after: Snapshot, timeliness: str, result: ToolResult
-    ) -> None:
+    def __init__(self, before: Snapshot, after: Snapshot, timeliness: str, report: Report) -> None:
         self._before, self._after = before, after
-        self._timeliness = timeliness
-        self._result, self._report = result, result.report
+        self._timeliness, self._report = timeliness, report
         self._emptied: list[int] = []
         """How many records each answer had that has no values any more."""
         self._were_empty = 0
@@ -121,7 +119,8 @@ class _Answers:
         self,
         answered: Sequence[tuple[RowHead, RowHead]],
         changed: Sequence[tuple[RowHead, RowHead]],
-    ) -> None:
+    ) -> int:
+        """Returns how many answers have more fields or records than are read."""
         step = max(-(-len(changed) // MOST_COMPARED), 1)
         pool, is_table = Pool(), True
         gaps: set[str] = set()
@@ -150,16 +149,8 @@ class _Answers:
                 sizes.setdefault(pair.before.place, []).append(sizes_of(pair))
         if self._emptied:
             looked_at = len(answered) if step == 1 else len(changed[::step])
-            part = _part(len(self._emptied), looked_at - self._were_empty)
-            text = f"the answer has no values any more{part}"
-            level: Level | None = "WARN" if part else None
-            self._report.add("empty", None, self._emptied[0], 0, text, level=level)
-        late = LATE_DAYS.get(self._timeliness)
-        for a, b in answered:  # a date that stands still is in an answer that is the same
-            if late and _is_same(a, b) and b.recorded_at - a.recorded_at > DAY_S:
-                places = read(self._entry(self._before, a))
-                self._check_stale(a, b, places, places)
-                break
+            self._add_emptied(looked_at - self._were_empty)
+        self._check_still(answered)
         resized = {
             place
             for place, chosen in sizes.items()
@@ -167,13 +158,26 @@ class _Answers:
         }
         if not pool.calls:
             check_bare_columns(without_rows, self._report)
-        self._result.in_part = len(pool.in_part)
-        if pool.calls:
-            if not pool.in_part:
-                (check_columns if is_table else check_paths)(pool, self._report)
-            for each in pool.fields.values():
-                if each.calls_before and each.calls_after and each.before and each.after:
-                    _check_values(each, each.place in resized, self._report)
+        elif not pool.in_part:
+            (check_columns if is_table else check_paths)(pool, self._report)
+        for each in pool.fields.values():
+            if each.calls_before and each.calls_after and each.before and each.after:
+                _check_values(each, each.place in resized, self._report)
+        return len(pool.in_part)
+
+    def _add_emptied(self, whole: int) -> None:
+        part = _part(len(self._emptied), whole)
+        text = f"the answer has no values any more{part}"
+        level: Level | None = "WARN" if part else None
+        self._report.add("empty", None, self._emptied[0], 0, text, level=level)
+
+    def _check_still(self, answered: Sequence[tuple[RowHead, RowHead]]) -> None:
+        """Whether a date stands still in an answer that is the same."""
+        for a, b in answered if self._timeliness in LATE_DAYS else ():
+            if _is_same(a, b) and b.recorded_at - a.recorded_at > DAY_S:
+                places = read(self._entry(self._before, a))
+                self._check_stale(a, b, places, places)
+                return
 
     def _entry(self, snapshot: Snapshot, head: RowHead) -> Entry:
         row = snapshot.get(head.key.hex())
@@ -263,7 +267,7 @@ def _check_latency(pairs: Sequence[tuple[float, float]], report: Report) -> None
     if len(pairs) < LEAST_TIMED:
         return
     before, after = [a for a, _ in pairs], [b for _, b in pairs]
-    old, new = middle(before), middle(after)
+    old, new = median(before), median(after)
     if new >= SLOWER * old and new - old >= SLOWER_MS and min(after) >= 1.5 * max(before):
         text = f"calls took {old:,.0f} ms and take {new:,.0f} ms"
         report.add("latency", None, round(old, 1), round(new, 1), text)

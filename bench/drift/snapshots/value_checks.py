@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import exp, log, log10
+from statistics import median
 from typing import Any, Final
 
 from bench.drift.finding import Level
 from bench.drift.snapshots.alignment import is_identity
-from bench.drift.snapshots.evidence import counts, histogram, series
+from bench.drift.snapshots.drawings import counts, histogram, series
 from bench.drift.snapshots.pool import FieldPool
 from bench.drift.snapshots.records import (
     is_null,
@@ -26,7 +27,6 @@ from bench.drift.snapshots.statistics import (
     fisher,
     is_even,
     kolmogorov_smirnov,
-    middle,
     psi,
     psi_by_chance,
     quantile,
@@ -281,11 +281,12 @@ def check_distribution(field: FieldPool, report: Report) -> None:
     if chance > 0.05 or index - psi_by_chance(len(before), len(still)) < PSI_MODERATE:
         return
     figures = f"PSI {index:.2f}, Kolmogorov-Smirnov {distance:.2f}"
-    report.add_tested(
-        *(chance, field.path, _typical(field.before), _typical(field.after)),
+    report.add(
+        *("distribution", field.path, _typical(field.before), _typical(field.after)),
         f"{said(field.path)}: another distribution ({figures})",
         level="INFO" if index < PSI_LARGE else None,
         evidence=histogram(before, after),
+        chance=chance,
     )
 
 
@@ -341,7 +342,7 @@ def _shuffled(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[float, float]]:
     if not values or len(values) < _SAME_SET * len(pairs):
         return []
     moves = [_decades(x, y) * log(10) for x, y in values]
-    centre = middle(moves)
+    centre = median(moves)
     far = [value for value, move in zip(values, moves, strict=True) if abs(move - centre) > _MOVED]
     if len(far) < max(_LEAST_PERMUTED, _LEAST_SHUFFLED * len(pairs)):
         return []
@@ -359,7 +360,7 @@ def _power_of_pairs(pairs: Sequence[tuple[Any, Any]]) -> int | None:
             shifts.append(_decades(abs(x), abs(y)))
     if not shifts:
         return None
-    power = round(centre := middle(shifts))
+    power = round(centre := median(shifts))
     if turned:  # changes of a day, say: only all of them together say something
         is_shift = min(shifts) >= _ALL_BEYOND or max(shifts) <= -_ALL_BEYOND
         return power if len(shifts) >= _LEAST_TURNED and is_shift and abs(power) >= 2 else None
@@ -385,7 +386,7 @@ def _power_apart(before: Sequence[Any], after: Sequence[Any], least: int) -> int
         shifts = [_decades(*(quantile(side, p) for side in sizes)) for p in places]
     if len(shifts) < 2:
         return None
-    power = round(centre := middle(shifts))
+    power = round(centre := median(shifts))
     spread = max(abs(shift - centre) for shift in shifts)
     is_shift = abs(centre - power) <= _NEAR and spread <= 1.5 * _NEAR
     return power if abs(power) >= 2 and is_shift else None
@@ -409,8 +410,8 @@ def _moved_together(pairs: Sequence[tuple[Any, Any]]) -> bool:
     if len(values) < 5 or len(values) < len(pairs) / 2:
         return False
     moves = [_decades(x, y) * log(10) for x, y in values]
-    centre = middle(moves)
-    spread = middle([abs(move - centre) for move in moves])
+    centre = median(moves)
+    spread = median([abs(move - centre) for move in moves])
     return abs(centre) <= _MOVED and spread <= 0.1 and rank_correlation(values) >= 0.8
 
 
@@ -418,7 +419,7 @@ def _without_movement(before: Sequence[float], after: Sequence[float]) -> list[f
     """The sorted values after, without what moved them all: a factor of positive ones; of others,
     such as the changes of a day, a sum and how far they spread. A large movement is none.
     """
-    old, new = middle(before), middle(after)
+    old, new = median(before), median(after)
     if before[0] > 0 and after[0] > 0:
         move = _decades(old, new) * log(10)
         return [x / exp(move) for x in after] if abs(move) <= _MOVED else list(after)
@@ -456,7 +457,7 @@ def _decimals(value: Any) -> int:
 
 def _typical(cells: Sequence[Any]) -> float | None:
     values = sorted(x for x in numbers(cells) if x is not None)
-    return float(f"{middle(values):.6g}") if values else None
+    return float(f"{median(values):.6g}") if values else None
 
 
 def _evidence(field: FieldPool, place: int = 0) -> Mapping[str, Any] | None:

@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.commands import FINBENCH, finbench
+from tests.support.commands import FINBENCH, finbench, finbench_on_a_full_disk
 from tests.support.wheels import list_of, make_wheel, package_index, wheel_name
 
 OURS = ("stock_zh_a_hist", "index_detail_cni", "bond_zh_us_rate")
@@ -21,11 +20,7 @@ DATES = {"1.16.9": "2026-01-01", "1.16.10": "2026-01-31", "1.17.0": "2026-03-02"
 HOSTILE = "<script>alert(1)</script>\u202egpj"
 
 
-@pytest.fixture(autouse=True)
-def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nothing listens there
-    monkeypatch.setenv("PIP_RETRIES", "0")
+pytestmark = pytest.mark.usefixtures("no_index")
 
 
 @pytest.fixture
@@ -107,16 +102,10 @@ def test_the_terminal_names_what_is_missing_and_the_progress_is_on_stderr(cache:
 
 def test_fail_on_decides_the_exit_code(cache: Path) -> None:
     assert drift(cache, "1.16.9", "1.17.0", "--fail-on", "ERR").returncode == 1
-    make_wheel(
-        cache,
-        "1.16.10",
-        {"__init__.py": "from akshare.a import f, g", "a.py": "def f(a=1): ...\ndef g(): ...\n"},
-    )
-    make_wheel(
-        cache,
-        "1.17.0",
-        {"__init__.py": "from akshare.a import f, g", "a.py": "def f(a=2): ...\ndef g(): ...\n"},
-    )
+    for default, version in enumerate(("1.16.10", "1.17.0"), 1):
+        code = f"def f(a={default}): ...\ndef g(): ...\n"
+        modules = {"__init__.py": "from akshare.a import f, g", "a.py": code}
+        make_wheel(cache, version, modules)
     (cache / "releases.json").write_bytes(list_of(cache, DATES))
     assert drift(cache, "1.16.10", "1.17.0", "--fail-on", "ERR").returncode == 0
     failed = drift(cache, "1.16.10", "1.17.0", "--fail-on", "WARN")
@@ -130,9 +119,8 @@ def test_the_page_is_self_contained_and_holds_no_markup_of_others(
 ) -> None:
     page = tmp_path / "drift.html"
     assert drift(cache, *DATES, "--html", str(page)).returncode == 0
-    text = unescape(page.read_text())
-    assert "default-src 'none'; style-src 'sha256-" in text
     text = page.read_text()
+    assert "default-src 'none'; style-src 'sha256-" in unescape(text)
     assert not re.search(r"<script|\b(src|href)=\"(?!#)|url\(|@import", text)
     assert "&lt;script&gt;" in text
     assert "\u202e" not in text
@@ -214,22 +202,9 @@ def test_ctrl_c_keeps_what_was_fetched(
 def test_a_cache_on_a_full_disk_is_named(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = (
-        "import resource, signal;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100));"
-        "from bench.cli.main import main; main()"
-    )
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     folder = tmp_path / "empty"
     words = ["drift", "akshare", "1.16.9", "1.17.0", "--cache", str(folder)]
     with package_index(cache, list_of(cache, DATES)) as (url, _):
         monkeypatch.setenv("PIP_INDEX_URL", url)
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", code, *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = finbench_on_a_full_disk(100, *words)
     assert (done.returncode, done.stderr) == (1, f"Error: {folder}: File too large\n")

@@ -8,7 +8,7 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from gateway.errors import ErrorCode
 from tests.support.answers import DAY_S, START, document, error, snapshot, table
 from tests.support.commands import FINBENCH, finbench
 from tests.support.installed import AXE, CHROMIUM
+from tests.support.processes import children, is_running
 from tests.support.waiting import PATIENCE_S, block_until
 
 HOST = "chinabond.com.cn"
@@ -32,6 +33,9 @@ ALSO = ("futures_hog_core", "futures_hog_cost", "futures_hog_supply")
 EVIL = "</title><img src=x onerror='document.title=1'>|[a](https://b.example)@me\n"
 EVIL += "# `x`\x1b[2J\u202e{{7}}"
 ARGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+Sides = Callable[[list[Row], list[Row]], tuple[Path, Path]]
 
 
 def diff(*words: object) -> subprocess.CompletedProcess[str]:
@@ -50,7 +54,7 @@ def told(made: dict[str, Any]) -> list[tuple[str, str, str | None]]:
 
 
 @pytest.fixture
-def sides(tmp_path: Path) -> Callable[[list[Row], list[Row]], tuple[Path, Path]]:
+def sides(tmp_path: Path) -> Sides:
     """Makes two snapshots."""
 
     def make(before: list[Row], after: list[Row]) -> tuple[Path, Path]:
@@ -70,9 +74,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return snapshot(folder / "a", before), snapshot(folder / "b", after)
 
 
-def test_what_all_tools_of_a_host_have_in_common_is_one_finding_more(
-    sides: Callable[[list[Row], list[Row]], tuple[Path, Path]],
-) -> None:
+def test_what_all_tools_of_a_host_have_in_common_is_one_finding_more(sides: Sides) -> None:
     before = [document(tool, {"a": 1}) for tool in (*OF_HOST, *ALSO)]
     after = [error(tool, ErrorCode.UPSTREAM_ERROR) for tool in OF_HOST]
     after += [document(tool, {"a": 1}, ms=500.0) for tool in ALSO]
@@ -89,9 +91,7 @@ def test_what_all_tools_of_a_host_have_in_common_is_one_finding_more(
     assert made["hosts"][0] == {"host": HOST, "tools": 3, "ERR": 4, "WARN": 0, "INFO": 0}
 
 
-def test_a_host_of_which_some_tools_answer_is_no_finding(
-    sides: Callable[[list[Row], list[Row]], tuple[Path, Path]],
-) -> None:
+def test_a_host_of_which_some_tools_answer_is_no_finding(sides: Sides) -> None:
     before = [document(tool, {"a": 1}) for tool in (*OF_HOST, *ALSO)]
     after = [error(tool, ErrorCode.UPSTREAM_ERROR) for tool in OF_HOST[1:]]
     after += [document(tool, {"a": 1}, ms=500.0 if tool == ALSO[0] else 120.0) for tool in ALSO]
@@ -222,15 +222,8 @@ def test_long_and_hostile_texts_are_cut_and_shown_as_text(
     done = diff(*hostile, "--markdown", path, "--html", tmp_path / "drift.html", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["findings"]
-    assert {f["tool"] for f in found} == {
-        EVIL,
-        "W" * 300,
-        "restated",
-        "edge",
-        "ids",
-        "kinds",
-        "huge",
-    }
+    tools = {EVIL, "W" * 300, "restated", "edge", "ids", "kinds", "huge"}
+    assert {f["tool"] for f in found} == tools
     assert len(done.stdout) < 50_000
     shown = diff(*hostile).stdout
     text = path.read_text()
@@ -326,9 +319,7 @@ def test_snapshots_that_cannot_be_compared(pair: tuple[Path, Path], tmp_path: Pa
         assert diff(*words).returncode == 2
 
 
-def test_an_answer_that_is_read_in_part_is_said(
-    sides: Callable[[list[Row], list[Row]], tuple[Path, Path]],
-) -> None:
+def test_an_answer_that_is_read_in_part_is_said(sides: Sides) -> None:
     wide = {f"key_{n}": n for n in range(12_000)}
     before = [document("wide", wide), table("table", [wide] * 3)]
     after = [document("wide", {"new": 0, **wide}), table("table", [{"new": 0, **wide}] * 3)]
@@ -339,9 +330,7 @@ def test_an_answer_that_is_read_in_part_is_said(
     assert "compared in part: 2 answers" in " ".join(diff(*paths).stdout.split())
 
 
-def test_columns_of_a_table_of_thousands_are_compared(
-    sides: Callable[[list[Row], list[Row]], tuple[Path, Path]],
-) -> None:
+def test_columns_of_a_table_of_thousands_are_compared(sides: Sides) -> None:
     wide = {f"key_{n}": f"text {n}" for n in range(3_000)}
     rows: list[dict[str, Any]] = [{**wide, "price": 1.5 + n} for n in range(20)]
     others = [{"new": 0, **row, "price": row["price"] * 1e4} for row in rows]
@@ -371,55 +360,6 @@ def test_a_file_that_cannot_be_looked_at_is_named(pair: tuple[Path, Path], optio
     assert (done.returncode, done.stderr) == (1, f"Error: {name}: File name too long\n")
 
 
-def processes_of(parent: int) -> set[int]:
-    return {*map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())}
-
-
-def is_running(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="one processor has one process")
-@pytest.mark.parametrize("to_all", [False, True], ids=["parent", "terminal"])
-def test_ctrl_c_ends_all_processes_of_a_large_comparison(large: Path, to_all: bool) -> None:
-    command = [*FINBENCH, "drift", "diff", str(large), str(large)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        block_until(lambda: len(processes_of(process.pid)) >= 3)  # one of them tracks resources
-        started = processes_of(process.pid)
-        if to_all:
-            os.killpg(process.pid, signal.SIGINT)
-        else:
-            process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert said == "finbench: interrupted; nothing was written\n"
-    block_until(lambda: not any(map(is_running, started)))
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="one processor has one process")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_no_process_of_a_large_comparison_outlives_it(large: Path, how: signal.Signals) -> None:
-    command = [*FINBENCH, "drift", "diff", str(large), str(large)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        block_until(lambda: len(processes_of(process.pid)) >= 3)
-        started = processes_of(process.pid)
-        process.send_signal(how)
-        _, said = process.communicate(timeout=PATIENCE_S)  # until nobody holds standard error
-    finally:
-        process.kill()
-    if how == signal.SIGTERM:
-        told = "finbench: interrupted; nothing was written\n"
-        assert (process.returncode, said) == (143, told)
-    block_until(lambda: not any(map(is_running, started)))
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A snapshot of 9 MB, so that two are read by several processes."""
@@ -428,19 +368,54 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return snapshot(tmp_path_factory.mktemp("large") / "a", rows)
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="one processor has one process")
-def test_a_process_that_is_ended_from_outside_ends_the_comparison(large: Path) -> None:
+@pytest.fixture
+def comparing(large: Path) -> Iterator[subprocess.Popen[str]]:
+    """A comparison by several processes, which has begun."""
+    if (os.cpu_count() or 1) == 1:
+        pytest.skip("one processor has one process")
     command = [*FINBENCH, "drift", "diff", str(large), str(large)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        block_until(lambda: len(processes_of(process.pid)) >= 3)
-        for child in processes_of(process.pid):
-            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-                os.kill(child, signal.SIGKILL)
-        _, said = process.communicate(timeout=PATIENCE_S)
+        block_until(lambda: len(children(process.pid)) >= 3)  # one of them tracks resources
+        yield process
     finally:
         process.kill()
-    assert process.returncode == 1
+
+
+INTERRUPTED = "finbench: interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize(
+    ("send", "how", "ended"),
+    [
+        (os.kill, signal.SIGINT, (130, INTERRUPTED)),
+        (os.killpg, signal.SIGINT, (130, INTERRUPTED)),
+        (os.kill, signal.SIGTERM, (143, INTERRUPTED)),
+        (os.kill, signal.SIGKILL, None),
+    ],
+    ids=["ctrl-c", "ctrl-c on a terminal", "term", "kill"],
+)
+def test_no_process_of_a_large_comparison_outlives_it(
+    comparing: subprocess.Popen[str],
+    send: Callable[[int, int], None],
+    how: int,
+    ended: tuple[int, str] | None,
+) -> None:
+    started = children(comparing.pid)
+    send(comparing.pid, how)
+    _, said = comparing.communicate(timeout=PATIENCE_S)  # until nobody holds standard error
+    assert ended in (None, (comparing.returncode, said))
+    block_until(lambda: not any(map(is_running, started)))
+
+
+def test_a_process_that_is_ended_from_outside_ends_the_comparison(
+    comparing: subprocess.Popen[str],
+) -> None:
+    for child in children(comparing.pid):
+        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+            os.kill(child, signal.SIGKILL)
+    _, said = comparing.communicate(timeout=PATIENCE_S)
+    assert comparing.returncode == 1
     assert "a process that compared them was ended, perhaps for lack of memory" in said
 
 

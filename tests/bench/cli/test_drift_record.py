@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from cache import Snapshot, merge
 from manifests import Catalog
-from tests.support.commands import FINBENCH, finbench
+from tests.support.commands import FINBENCH, finbench, finbench_on_a_full_disk
 from tests.support.waiting import block_until
 
 ALPHA, YAHOO = "seeking-alpha.p.rapidapi.com", "yh-finance8.p.rapidapi.com"
@@ -127,21 +126,12 @@ def test_an_interrupted_recording_goes_on(tools: str, tmp_path: Path, how: signa
     goes_on(tools, tmp_path)
 
 
-def test_a_killed_recording_goes_on(tools: str, tmp_path: Path) -> None:
+def test_a_killed_recording_goes_on_and_its_journal_is_not_closed_with_other_calls(
+    tools: str, tmp_path: Path
+) -> None:
     command = [*FINBENCH, "drift", "record", "--out", "s.snapshot", "--tools", tools, *SIMULATED]
     environment = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
-    slowly = ["--simulated-latency-s", "0.3"]
-    with subprocess.Popen([*command, *slowly], env=environment) as process:
-        block_until(lambda: grown(tmp_path / "s.snapshot.journal"))
-        process.kill()
-    goes_on(tools, tmp_path)
-
-
-def test_a_journal_of_other_calls_is_not_closed(tools: str, tmp_path: Path) -> None:
-    command = [*FINBENCH, "drift", "record", "--out", "s.snapshot", "--tools", tools, *SIMULATED]
-    environment = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
-    slowly = ["--simulated-latency-s", "0.3"]
-    with subprocess.Popen([*command, *slowly], env=environment) as process:
+    with subprocess.Popen([*command, "--simulated-latency-s", "0.3"], env=environment) as process:
         block_until(lambda: grown(tmp_path / "s.snapshot.journal"))
         process.kill()
     refused = record("--tools", "get_coin", *SIMULATED)
@@ -276,21 +266,8 @@ def test_without_a_network_there_is_no_snapshot(
 def test_a_full_disk_ends_the_recording_and_keeps_what_it_has(tmp_path: Path) -> None:
     lines = (json.dumps({"tool": "get_coin", "arguments": {"uuid": f"c{n}"}}) for n in range(2_000))
     (tmp_path / "calls.jsonl").write_text("\n".join(lines))
-    code = (
-        "import resource, signal;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000));"
-        "from bench.cli.main import main; main()"
-    )
     words = ["drift", "record", "--out", "s.snapshot", "--calls", "calls.jsonl", *SIMULATED]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = finbench_on_a_full_disk(400_000, *words)
     assert done.returncode == 1
     said = "finbench: s.snapshot.journal: File too large; what was recorded before is in it\n"
     assert done.stderr.count(said) == 1

@@ -104,9 +104,8 @@ def test_exactly_the_episodes_whose_calls_changed_are_named(
         same = EPISODES - len(expected)
         shares = way["reproducibility"]
         assert (shares["episodes"]["same"], shares["episodes"]["of"]) == (same, EPISODES)
-        assert (
-            shares["episodes"]["interval"][0] < same / EPISODES < shares["episodes"]["interval"][1]
-        )
+        low, high = shares["episodes"]["interval"]
+        assert low < same / EPISODES < high
         assert shares["calls"]["share"] == round((len(calls) - changed) / len(calls), 6)
         assert shares["outcomes"]["share"] == 1
         assert {m["difference"] for m in way["metrics"].values() if m["tasks"]} == {0}
@@ -147,14 +146,8 @@ def test_errors_change_outcomes_as_a_comparison_of_the_runs_says(
     abouts = [json.loads(Path("kept", side, "run.json").read_text()) for side in "ab"]
     assert [about["limits"]["output_tokens"] for about in abouts] == [100, 100]
     with Snapshot(folder / "a.snap") as a, Snapshot(broken) as b:
-        assert (
-            [about["snapshot"] for about in abouts]
-            == [a.id, b.id]
-            == [
-                result["a"]["id"],
-                result["b"]["id"],
-            ]
-        )
+        ids = [result[side]["id"] for side in "ab"]
+        assert [about["snapshot"] for about in abouts] == [a.id, b.id] == ids
 
 
 def test_calls_that_a_snapshot_lacks_are_no_drift(
@@ -291,19 +284,8 @@ def test_other_tasks_than_the_runs_are_refused(folder: Path, tmp_path: Path) -> 
     done = impact(folder / "run", folder / "a.snap", folder / "a.snap", "--dataset", str(own))
     assert done.returncode == 2
     assert "name the file of the run's tasks with --dataset" in " ".join(done.stderr.split())
-    run = finbench(
-        "run",
-        "mine",
-        "--dataset",
-        str(own),
-        "--mode",
-        "offline",
-        "--out",
-        "mine",
-        "--snapshot",
-        str(folder / "a.snap"),
-        "--json",
-    )
+    offline = ("--mode", "offline", "--snapshot", str(folder / "a.snap"))
+    run = finbench("run", "mine", "--dataset", str(own), *offline, "--out", "mine", "--json")
     assert run.returncode == 0, run.stderr
     missing = impact(Path("mine"), folder / "a.snap", folder / "a.snap")
     assert missing.returncode == 2

@@ -1,5 +1,6 @@
 """What is found between two releases, for each kind of change."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +75,20 @@ def annotated(*values: str) -> str:
     return "from typing import Literal\n" + function(f"kind: Literal{list(values)} = 'a'")
 
 
-def test_values_that_the_code_looks_up(between: Any) -> None:
-    changes = between(looked_up("a", "b"), looked_up("a", "c"))
-    assert changes == [("ERR", "values_changed", "kind", ["a", "b"], ["a", "c"])]
-    changes = between(looked_up("a", "b"), looked_up("a", "b", "c"))
-    assert changes == [("INFO", "values_changed", "kind", ["a", "b"], ["a", "b", "c"])]
-    assert between(looked_up("a", "b"), looked_up("b", "a")) == []
-
-
-def test_values_of_an_annotation(between: Any) -> None:
-    changes = between(annotated("a", "b"), annotated("a"))
-    assert changes == [("ERR", "values_changed", "kind", ["a", "b"], ["a"])]
+@pytest.mark.parametrize(
+    ("stated", "old", "new", "level"),
+    [
+        (looked_up, "ab", "ac", "ERR"),
+        (looked_up, "ab", "abc", "INFO"),
+        (looked_up, "ab", "ba", None),
+        (annotated, "ab", "a", "ERR"),
+    ],
+)
+def test_values_that_the_code_states(
+    between: Any, stated: Callable[..., str], old: str, new: str, level: str | None
+) -> None:
+    expected = [(level, "values_changed", "kind", [*old], [*new])] if level else []
+    assert between(stated(*old), stated(*new)) == expected
 
 
 def test_values_of_the_documentation(between: Any) -> None:

@@ -13,20 +13,14 @@ UNREACHED = r"the package index http://127\.0\.0\.1:9/simple can't be reached: C
 DATES = {"1.0.9": "2026-01-01", "1.0.10": "2026-01-11", "1.1.0": "2026-02-01"}
 
 
+pytestmark = pytest.mark.usefixtures("no_index")
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Path:
     for version in DATES:
         one_module(tmp_path / "served", version, "def quote(): ...\n", "quote")
     return tmp_path / "served"
-
-
-@pytest.fixture(autouse=True)
-def _pip_knows_no_other_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nothing listens there
-    monkeypatch.setenv("PIP_RETRIES", "0")
 
 
 def silent(_: str) -> None:

@@ -11,8 +11,13 @@ DAY_S = 86_400.0
 NOON = 1_795_348_800.0  # 2026-11-22 12:00 UTC
 
 
-def schedule(folder: Path, time: Stepping) -> Schedule:
-    return Schedule(folder, DAY_S, time.clock)
+def schedule(folder: Path, time: Stepping, every_s: float = DAY_S) -> Schedule:
+    return Schedule(folder, every_s, time.clock)
+
+
+@pytest.fixture
+def time() -> Stepping:
+    return Stepping(NOON)
 
 
 def recorded(schedule: Schedule) -> str:
@@ -27,8 +32,7 @@ def interrupted(schedule: Schedule) -> Path:
     return path
 
 
-def test_times_stay_the_same_across_restarts(tmp_path: Path) -> None:
-    time = Stepping(NOON)
+def test_times_stay_the_same_across_restarts(tmp_path: Path, time: Stepping) -> None:
     first = schedule(tmp_path, time)
     assert first.wait_s() == 0
     assert recorded(first) == "2026-11-22T120000Z.snapshot"
@@ -42,8 +46,9 @@ def test_times_stay_the_same_across_restarts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step_s", [-10 * DAY_S, -3_600.0])
-def test_a_clock_that_is_set_back_changes_no_period(tmp_path: Path, step_s: float) -> None:
-    time = Stepping(NOON)
+def test_a_clock_that_is_set_back_changes_no_period(
+    tmp_path: Path, time: Stepping, step_s: float
+) -> None:
     one = schedule(tmp_path, time)
     recorded(one)
     time.go_on(3_600)
@@ -55,8 +60,9 @@ def test_a_clock_that_is_set_back_changes_no_period(tmp_path: Path, step_s: floa
     assert one.wait_s() == pytest.approx(DAY_S)
 
 
-def test_a_restart_after_the_clock_was_set_back_waits_a_period_at_most(tmp_path: Path) -> None:
-    time = Stepping(NOON)
+def test_a_restart_after_the_clock_was_set_back_waits_a_period_at_most(
+    tmp_path: Path, time: Stepping
+) -> None:
     recorded(schedule(tmp_path, time))
     time.step(-10 * DAY_S)
     again = schedule(tmp_path, time)
@@ -66,9 +72,8 @@ def test_a_restart_after_the_clock_was_set_back_waits_a_period_at_most(tmp_path:
     assert recorded(again) == "2026-11-13T120000Z.snapshot"
 
 
-def test_a_name_is_never_used_twice(tmp_path: Path) -> None:
-    time = Stepping(NOON)
-    one = Schedule(tmp_path, 1.0, time.clock)
+def test_a_name_is_never_used_twice(tmp_path: Path, time: Stepping) -> None:
+    one = schedule(tmp_path, time, 1.0)
     recorded(one)
     time.go_on(1.0)
     time.step(-1.0)
@@ -78,9 +83,8 @@ def test_a_name_is_never_used_twice(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_recording_goes_on_unless_it_failed_or_is_not_the_newest(
-    tmp_path: Path,
+    tmp_path: Path, time: Stepping
 ) -> None:
-    time = Stepping(NOON)
     path = interrupted(schedule(tmp_path, time))
     time.go_on(3 * DAY_S)
     again = schedule(tmp_path, time)
@@ -93,17 +97,18 @@ def test_an_interrupted_recording_goes_on_unless_it_failed_or_is_not_the_newest(
     assert schedule(tmp_path, time).unfinished() is None
 
 
-def test_a_recording_that_left_no_file_is_not_tried_again_before_its_time(tmp_path: Path) -> None:
-    time = Stepping(NOON)
+def test_a_recording_that_left_no_file_is_not_tried_again_before_its_time(
+    tmp_path: Path, time: Stepping
+) -> None:
     one = schedule(tmp_path, time)
     one.failed(one.start())
     assert one.wait_s() == DAY_S
 
 
-def test_foreign_files_are_not_looked_at(tmp_path: Path) -> None:
+def test_foreign_files_are_not_looked_at(tmp_path: Path, time: Stepping) -> None:
     for name in ("notes.snapshot", "2026-13-40T000000Z.snapshot", "2026-11-22T1Z.snapshot"):
         (tmp_path / name).touch()
         (tmp_path / f"{name}.journal").touch()
     (tmp_path / "2026-11-30T000000Z.old.snapshot").touch()
-    one = schedule(tmp_path, Stepping(NOON))
+    one = schedule(tmp_path, time)
     assert (one.snapshots(), one.unfinished(), one.wait_s()) == ([], None, 0)

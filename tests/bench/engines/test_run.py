@@ -26,7 +26,7 @@ from tests.support.waiting import block_until
 
 SECRETS = {
     "FINPORT_RAPIDAPI_KEYS": "rapid-5e5b1c-key",
-    "FINPORT_SHAPE_WEBHOOK": "https://hooks.test/T0/9e1d77",
+    "FINPORT_METRICS_KEY": "metrics-9e1d77-key",
     "FINBENCH_MODEL_KEY": "model-77ab02-key",
 }
 """Secrets of the nodes."""

@@ -223,7 +223,7 @@ def test_rules_add_up_gateways(tmp_path: Path) -> None:
     shutil.copy(DEPLOYMENT / "prometheus-rules.yml", tmp_path)
     config = tmp_path / "prometheus.yml"
     config.write_text(substituted(config.name, {KEY_FILE: str(key)}))
-    assert "5 rules found" in checked("promtool", "check", "config", str(config))
+    assert "6 rules found" in checked("promtool", "check", "config", str(config))
 
     def row(name: str, instance: str, values: str, **labels: str) -> dict[str, str]:
         said = {"job": "finport", "instance": instance, **labels}

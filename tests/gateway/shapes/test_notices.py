@@ -1,21 +1,16 @@
-"""Who is told of a change: a webhook and a command, also ones that fail or hang."""
+"""The command that is told of changes, also one that fails or hangs."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import web
 
 from gateway import GatewaySettings
 from gateway.settings import SettingsError
 from gateway.shapes import notices
 from manifests import Catalog
+from tests.support.processes import is_running
 from tests.support.shapes import Compared, open_compared
-from tests.support.upstreams import upstream
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.anyio
@@ -23,95 +18,11 @@ pytestmark = pytest.mark.anyio
 SECRET = "planted-secret-0451"  # noqa: S105 - no real one
 
 
-class Hook:
-    """A webhook that keeps what it is sent and answers as it is told; 0 is no answer."""
-
-    def __init__(self, status: int = 204) -> None:
-        self.status = status
-        self.headers: dict[str, str] = {}
-        self.told: list[dict[str, Any]] = []
-        self.released = asyncio.Event()
-
-    async def handle(self, request: web.Request) -> web.Response:
-        self.told.append(await request.json())
-        self.told[-1]["path_of_url"] = request.path
-        if not self.status:
-            await self.released.wait()
-        return web.Response(status=self.status or 204, headers=self.headers)
-
-
-@asynccontextmanager
-async def hooked(
-    catalog: Catalog, folder: Path, hook: Hook, **settings: Any
-) -> AsyncIterator[Compared]:
-    async with upstream(hook.handle) as url:
-        webhook = f"{url}/{SECRET}?token={SECRET}"
-        async with open_compared(catalog, folder, shape_webhook=webhook, **settings) as compared:
-            yield compared
-        hook.released.set()
-
-
 async def change(compared: Compared, times: int = 1) -> None:
     """So many changes."""
     await compared.answer({"a": 1})
     for n in range(times):
         await compared.answer({"a": 1, f"b{n}x": True})
-
-
-async def test_a_webhook_gets_each_change_as_json(catalog: Catalog, tmp_path: Path) -> None:
-    hook = Hook()
-    async with hooked(catalog, tmp_path, hook) as compared:
-        await change(compared)
-        await until(lambda: compared.watch.notices["webhook"]["sent"])
-    (told,) = hook.told
-    assert told.pop("time")[10] == "T"
-    assert told == {
-        "tool": "get_coin",
-        "kind": "path_added",
-        "path": "b0x",
-        "before": [],
-        "after": ["boolean"],
-        "upstream": "live",
-        "variant": {},
-        "path_of_url": f"/{SECRET}",
-    }
-
-
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [(500, "it answered 500"), (302, "it answered 302"), (0, "no answer within 0.2 s")],
-)
-async def test_a_webhook_that_fails_delays_nothing_and_keeps_its_secret(
-    status: int,
-    why: str,
-    catalog: Catalog,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    caplog.set_level("DEBUG")
-    monkeypatch.setattr(notices, "WEBHOOK_S", 0.2)
-    hook = Hook(status)
-    hook.headers = {"Location": "/elsewhere"}
-    async with hooked(catalog, tmp_path, hook) as compared:
-        await change(compared, times=3)
-        await until(lambda: compared.watch.notices["webhook"] == {"failed": 3})
-    assert [told["path_of_url"] for told in hook.told] == [f"/{SECRET}"] * 3
-    assert caplog.text.count("the webhook at 127.0.0.1 missed changes") == 1
-    assert why in caplog.text
-    ours = [r.getMessage() for r in caplog.records if r.name != "aiohttp.access"]
-    assert SECRET not in str(ours)
-
-
-async def test_a_webhook_that_refuses_is_told_by_its_host(
-    catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    url = f"http://user:{SECRET}@127.0.0.1:9/{SECRET}"
-    async with open_compared(catalog, tmp_path, shape_webhook=url) as compared:
-        await change(compared)
-        await until(lambda: compared.watch.notices["webhook"]["failed"])
-    assert "the webhook at 127.0.0.1 missed changes (1): ClientConnector" in caplog.text
-    assert SECRET not in caplog.text
 
 
 async def test_changes_that_wait_are_bounded_and_end_with_the_gateway(
@@ -123,17 +34,17 @@ async def test_changes_that_wait_are_bounded_and_end_with_the_gateway(
     monkeypatch.setattr(notices, "QUEUED", 3)
     monkeypatch.setattr(notices, "CLOSE_S", 0.1)
     monkeypatch.setattr(notices, "LOGGED_S", 0.0)
-    hook = Hook(0)
-    async with hooked(catalog, tmp_path, hook) as compared:
+    command = ("sh", "-c", 'echo >> "$0"; exec sleep 1000', str(tmp_path / "told"))
+    async with open_compared(catalog, tmp_path, shape_command=command) as compared:
         await change(compared)
-        await until(lambda: hook.told)
+        await until((tmp_path / "told").exists)
         await compared.answer({f"c{n}x": 1 for n in range(5)} | {"a": 1})
-        outcomes = compared.watch.notices["webhook"]
+        outcomes = compared.watch.notices.outcomes
         assert outcomes == {"left_out": 2}
     assert outcomes == {"left_out": 5, "failed": 1}
     assert "missed changes (1): 3 changes wait already" in caplog.text
     assert "the gateway has closed" in caplog.text
-    assert len(hook.told) == 1
+    assert (tmp_path / "told").read_text() == "\n"
 
 
 async def test_a_command_gets_each_change_and_no_secret(
@@ -144,8 +55,18 @@ async def test_a_command_gets_each_change_and_no_secret(
     command = ("sh", "-c", 'cat >> "$0"; env >> "$0.env"', str(tmp_path / "out;x"))
     async with open_compared(catalog, tmp_path, shape_command=command) as compared:
         await change(compared, times=2)
-        await until(lambda: compared.watch.notices["command"] == {"sent": 2})
+        await until(lambda: compared.watch.notices.outcomes == {"sent": 2})
     told = [json.loads(line) for line in (tmp_path / "out;x").read_text().splitlines()]
+    assert told[0].pop("time")[10] == "T"
+    assert told[0] == {
+        "tool": "get_coin",
+        "kind": "path_added",
+        "path": "b0x",
+        "before": [],
+        "after": ["boolean"],
+        "upstream": "live",
+        "variant": {},
+    }
     assert [each["path"] for each in told] == ["b0x", "b1x"]
     assert "PATH=" in (tmp_path / "out;x.env").read_text()
     assert SECRET not in (tmp_path / "out;x.env").read_text()
@@ -165,7 +86,7 @@ async def test_a_command_that_fails_is_told(
 ) -> None:
     async with open_compared(catalog, tmp_path, shape_command=words) as compared:
         await change(compared)
-        await until(lambda: compared.watch.notices["command"]["failed"])
+        await until(lambda: compared.watch.notices.outcomes["failed"])
     assert why in caplog.text
     assert "planted" not in caplog.text
 
@@ -186,31 +107,17 @@ async def test_a_command_that_hangs_is_killed_with_its_children(
         await change(compared)
         await until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
         if not at_the_end:
-            await until(lambda: compared.watch.notices["command"]["failed"])
-    assert compared.watch.notices["command"] == {"failed": 1}
+            await until(lambda: compared.watch.notices.outcomes["failed"])
+    assert compared.watch.notices.outcomes == {"failed": 1}
     why = "the gateway has closed" if at_the_end else "it did not end within 0.3 s"
     assert why in caplog.text
     for pid in map(int, pids.read_text().split()):
         await until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
 
 
-def is_running(pid: int) -> bool:
-    """Whether the process is there and not merely waits for its parent to notice its end."""
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("shape_webhook", f"ftp://host/{SECRET}"),
-        ("shape_webhook", f"https:///{SECRET}"),
-        ("shape_webhook", f"http://[{SECRET}"),
-        ("shape_webhook", f"http://host:99999/{SECRET}"),
-        ("shape_webhook", f"http://host/{SECRET}\n"),
         ("shape_command", f"echo '{SECRET}"),
         ("shape_command", "''"),
         ("shape_share", "1.5"),
@@ -229,10 +136,8 @@ def test_what_cannot_be_told_is_refused_without_its_value(
 def test_the_settings_are_read_from_variables_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FINPORT_SHAPE_WEBHOOK", "")
     monkeypatch.setenv("FINPORT_SHAPE_COMMAND", "mail -s 'a b' me")
     settings = GatewaySettings.read()
-    assert settings.shape_webhook is None
     assert settings.shape_command == ("mail", "-s", "a b", "me")
     monkeypatch.delenv("FINPORT_SHAPE_COMMAND")
     (tmp_path / "own.toml").write_text('shape_command = ["mail", "a b"]\n')

@@ -144,17 +144,23 @@ def test_a_type_that_was_seen_is_known() -> None:
     assert found == [Difference("type_changed", "a", ("number",), ("string",))]
 
 
-def test_what_is_too_large_is_said() -> None:
+@pytest.mark.parametrize(
+    "large",
+    [
+        {"a": "x" * MAX_DOCUMENT},
+        {f"a{n}x": n for n in range(MAX_PATHS + 1)},
+        [{f"a{n}x": n for n in range(MAX_PATHS + 1)}],
+        [[[0] * 50] * 50] * 50,
+        [[]] * MAX_MARKS,
+    ],
+    ids=["bytes", "paths", "columns", "values", "marks"],
+)
+def test_what_is_too_large_is_said(large: Any) -> None:
     with pytest.raises(TooLarge):
-        shape({"a": "x" * MAX_DOCUMENT})
-    with pytest.raises(TooLarge):
-        shape({f"a{n}x": n for n in range(MAX_PATHS + 1)})
-    with pytest.raises(TooLarge):
-        shape([{f"a{n}x": n for n in range(MAX_PATHS + 1)}])
-    with pytest.raises(TooLarge):
-        shape([[[0] * 50] * 50] * 50)
-    with pytest.raises(TooLarge):
-        shape([[]] * MAX_MARKS)
+        shape(large)
+
+
+def test_paths_of_data_are_few() -> None:
     assert len(paths([{f"2024-01-{n:02}": 1} for n in range(1, 31)] * 1_000)) == 2
 
 

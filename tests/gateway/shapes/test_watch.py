@@ -6,7 +6,9 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -20,7 +22,6 @@ from gateway.telemetry.exposition import TEXT
 from gateway.telemetry.metrics import CallMetrics, Metrics
 from gateway.telemetry.vitals import Vitals
 from manifests import Catalog
-from tests.support.commands import finport
 from tests.support.shapes import ANEW, open_compared
 from tests.support.waiting import until
 
@@ -111,7 +112,7 @@ async def test_what_is_known_outlives_the_gateway_and_is_shared(
             assert await second.changes() == ["path_removed b: number > "]
         url = first.url
         path = first.gateway.settings.shapes_path
-    assert [c.path for c in read_changes(path)] == ["b"]
+    assert [c.path for c in read_changes(path, "get_coin")] == ["b"]
     async with open_compared(catalog, tmp_path, url) as other_upstream_now_gone:
         assert other_upstream_now_gone.gateway.settings.shapes_path == path
         assert await other_upstream_now_gone.changes() == ["path_removed b: number > "]
@@ -211,28 +212,24 @@ async def test_of_one_answer_so_many_changes_are_told_and_no_more(
         await compared.answer({"a": 1, **{f"w{n}x": n for n in range(400)}})
         await compared.answer({"a": 1, "b": 1})
         assert compared.kinds == {"path_added": 401}
-        notices = compared.watch.notices["command"]
+        notices = compared.watch.notices.outcomes
         await until(lambda: notices.total() == CHANGES + 1)
         assert notices["left_out"] == 0
 
 
-@pytest.mark.parametrize("content", [b"no database" * 1_000, None])
+@pytest.mark.parametrize(
+    "make", [Path.mkdir, os.mkfifo, lambda path: path.write_bytes(b"no database" * 1_000)]
+)
 async def test_a_file_that_is_damaged_or_cannot_be_written_fails_no_call(
-    content: bytes | None, catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make: Callable[[Path], None], catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_compared(catalog, tmp_path) as compared:
-        path = compared.gateway.settings.shapes_path
-        if content is None:
-            path.mkdir()
-        else:
-            path.write_bytes(content)
+        make(compared.gateway.settings.shapes_path)
         for n in range(3):
             await compared.answer({f"a{n}": 1})
         assert compared.watch.answers == {"failed": 3}
         assert await compared.changes() == []
         assert caplog.text.count("could not be compared") == 1
-    done = finport("doctor", "--drift", cache=path.parent.parent)
-    assert done.returncode in (0, 1)
 
 
 async def test_a_damaged_row_counts_as_none(catalog: Catalog, tmp_path: Path) -> None:
@@ -247,9 +244,7 @@ async def test_a_damaged_row_counts_as_none(catalog: Catalog, tmp_path: Path) ->
         assert compared.watch.answers["first"] == 7
 
 
-async def test_hostile_names_stay_text(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hostile_names_stay_text(catalog: Catalog, tmp_path: Path) -> None:
     long = "x" * 10_000
     async with open_compared(catalog, tmp_path) as compared:
         await compared.answer({EVIL: 1, long: {long: {long: 1}}})
@@ -261,16 +256,9 @@ async def test_hostile_names_stay_text(
         ):
             page = await response.text()
         changes = await compared.watch.last_changes("get_coin")
-        settings = compared.gateway.settings
     assert "path removed" in page
     assert not [mark for mark in ("<b>", "\x1b", "\u202e") if mark in page]
     assert max(len(change.path) for change in changes) <= 300
-    monkeypatch.setenv("FINPORT_RAPIDAPI_BASE_URL", settings.rapidapi_base_url or "")
-    for options in ([], ["--json"]):
-        done = finport("doctor", "--drift", *options, cache=settings.cache_dir)
-        assert done.returncode == 0
-        assert "path_removed" in done.stdout
-        assert not [mark for mark in ("\x1b", "\u202e") if mark in done.stdout]
 
 
 def test_the_file_is_bounded(tmp_path: Path) -> None:
@@ -285,69 +273,23 @@ def test_the_file_is_bounded(tmp_path: Path) -> None:
         again.parts[f"c{n}"] = Shape({"number"})
         assert len(store.learn("t", '{"n":73}', again, "live", 101.0 + n) or []) == 1
     store.close()
-    kept = read_changes(tmp_path / "s.sqlite")
+    kept = read_changes(tmp_path / "s.sqlite", "t")
     assert [change.path for change in kept] == [f"c{n}" for n in reversed(range(10, CHANGES + 10))]
 
 
-def test_the_doctor_lists_changes(tmp_path: Path) -> None:
-    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
-    assert (done.returncode, "no change is recorded" in done.stdout) == (0, True)
-    assert not any(tmp_path.iterdir()), "a doctor changes nothing"
-    path = tmp_path / "simulated-0" / "shapes.sqlite"
-    store = ShapeStore.open(path)
-    for tool, at in (("one", 10.0), ("two", 20.0)):
-        store.learn(tool, "{}", Shape({"table"}, {"a": Shape({"number"})}), "simulated", at)
-        other = Shape({"table"}, {"a": Shape({"string"})})
-        store.learn(tool, "{}", other, "simulated", at + 1)
-    store.close()
-    done = finport("doctor", "--drift", "--upstream", "simulated", "--json", cache=tmp_path)
-    assert json.loads(done.stdout) == [
-        {
-            "tool": tool,
-            "kind": "type_changed",
-            "path": "a",
-            "before": ["number"],
-            "after": ["string"],
-            "upstream": "simulated",
-            "variant": {},
-            "time": f"1970-01-01T00:00:{second}+00:00",
-        }
-        for tool, second in (("two", 21), ("one", 11))
-    ]
-    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
-    lines = done.stdout.splitlines()
-    assert [line.split()[:5] for line in lines[1:]] == [
-        [tool, "type_changed", "a", "number", "string"] for tool in ("two", "one")
-    ]
-    for column, damaged in (("before", "[1"), ("variant", "[]"), ("time", 1e300), ("time", "x")):
-        with closing(sqlite3.connect(path)) as database:
-            [kept] = database.execute(f"SELECT {column} FROM change LIMIT 1").fetchone()  # noqa: S608
-            database.execute(f"UPDATE change SET {column} = ?", (damaged,))  # noqa: S608
-            database.commit()
-            done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
-            assert (done.returncode, "can't be read" in done.stderr) == (1, True), column
-            database.execute(f"UPDATE change SET {column} = ?", (kept,))  # noqa: S608
-            database.commit()
-    path.write_bytes(b"no database" * 1_000)
-    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
-    assert (done.returncode, "can't be read" in done.stderr) == (1, True)
-
-
 @pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (os.mkfifo, "it is not a regular file"),
-        (Path.mkdir, "it is not a regular file"),
-        (Path.touch, "it is empty"),
-    ],
+    "damage", [{"before": 1}, {"variant": "[]"}, {"time": 1e300}, {"time": "x"}]
 )
-def test_the_doctor_says_what_is_wrong_with_the_file(
-    make: Callable[[Path], None], why: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "simulated-0" / "shapes.sqlite"
-    path.parent.mkdir()
-    make(path)
-    done = finport("doctor", "--drift", "--upstream", "simulated", cache=tmp_path)
-    advice = "to start anew, remove it while the gateway does not run"
-    said = f"Error: the file of shapes {path} can't be read: {why}; {advice}\n"
-    assert (done.returncode, done.stderr) == (1, said)
+def test_a_damaged_change_is_not_read(damage: dict[str, Any], tmp_path: Path) -> None:
+    store = ShapeStore.open(tmp_path / "s.sqlite")
+    for type_ in ("number", "string"):
+        store.learn("t", "{}", Shape({"table"}, {"a": Shape({type_})}), "live", 10.0)
+    store.close()
+    [change] = read_changes(tmp_path / "s.sqlite", "t")
+    assert change.to_dict()["time"] == "1970-01-01T00:00:10+00:00"
+    with closing(sqlite3.connect(tmp_path / "s.sqlite")) as database:
+        text = json.dumps(asdict(change) | damage)
+        database.execute("UPDATE found SET change = ?", (text,))
+        database.commit()
+    with pytest.raises(ValueError, match="damaged"):
+        read_changes(tmp_path / "s.sqlite", "t")

@@ -90,6 +90,12 @@ def each(rows: list[dict[str, Any]], change: Callable[[dict[str, Any]], Any]) ->
     return [{**row, **change(row)} for row in rows]
 
 
+def put(
+    rows: list[dict[str, Any]], name: str, cell: Any, where: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    return [{**row, name: cell} if where(row) else row for row in rows]
+
+
 def without(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [{key: cell for key, cell in row.items() if key != name} for row in rows]
 
@@ -159,7 +165,22 @@ def changes(centre: float, seed: str = "a", spread: float = 1.8) -> list[dict[st
     ]
 
 
-CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
+Case = tuple[list[Answer], list[Answer], list[Found]]
+
+
+def tables(before: list[dict[str, Any]], after: list[dict[str, Any]], *found: Found) -> Case:
+    return [table(before)], [table(after)], [*found]
+
+
+def documents(before: Any, after: Any, *found: Found) -> Case:
+    return [document(before)], [document(after)], [*found]
+
+
+def errors(before: ErrorCode, after: ErrorCode, *found: Found) -> Case:
+    return [error(before)], [error(after)], [*found]
+
+
+CASES: dict[str, Case] = {
     # availability, error_code
     "fails": (
         [document(PRICE)],
@@ -176,18 +197,16 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [document(PRICE)],
         [("INFO", "availability", None, "upstream_error", "ok")],
     ),
-    "fails otherwise": (
-        [error(UP)],
-        [error(ErrorCode.TIMEOUT)],
-        [("WARN", "error_code", None, "upstream_error", "timeout")],
+    "fails otherwise": errors(
+        UP, ErrorCode.TIMEOUT, ("WARN", "error_code", None, "upstream_error", "timeout")
     ),
-    "fails as before": ([error(UP)], [error(UP)], []),
+    "fails as before": errors(UP, UP),
     "our quota": ([document(PRICE)], [error(ErrorCode.QUOTA_EXHAUSTED)], []),
-    "our settings": ([error(ErrorCode.NOT_CONFIGURED)], [error(UP)], []),
+    "our settings": errors(ErrorCode.NOT_CONFIGURED, UP),
     "our gateway": ([document(PRICE)], [error(ErrorCode.OVERLOADED)], []),
     # empty
     "no rows": ([table(history())], [table([], ["date"])], [("ERR", "empty", None, 60, 0)]),
-    "an empty list": ([table(history())], [table([])], [("ERR", "empty", None, 60, 0)]),
+    "an empty list": tables(history(), [], ("ERR", "empty", None, 60, 0)),
     "an empty list in an older snapshot": (
         [table(history())],
         [document([])],
@@ -199,25 +218,19 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
         [("INFO", "empty", None, 0, 1)],
     ),
     "an empty list as another version wrote it": ([document([])], [table([])], []),
-    "a list in a document has no records": (
-        [document({"status": "ok", "data": history()})],
-        [document({"status": "ok", "data": []})],
-        [("ERR", "empty", "data[]", 60, 0)],
+    "a list in a document has no records": documents(
+        {"status": "ok", "data": history()},
+        {"status": "ok", "data": []},
+        ("ERR", "empty", "data[]", 60, 0),
     ),
-    "a document holds nothing but an empty list": (
-        [document({"data": [1]})],
-        [document({"data": []})],
-        [("ERR", "empty", None, 2, 0)],
+    "a document holds nothing but an empty list": documents(
+        {"data": [1]}, {"data": []}, ("ERR", "empty", None, 2, 0)
     ),
-    "a short list in a document is empty": (
-        [document({"status": "ok", "news": [{"title": "a"}]})],
-        [document({"status": "ok", "news": []})],
-        [],
+    "a short list in a document is empty": documents(
+        {"status": "ok", "news": [{"title": "a"}]}, {"status": "ok", "news": []}
     ),
-    "no values": (
-        [document(PRICE)],
-        [document({"symbol": "", "price": None, "more": {}})],
-        [("ERR", "empty", None, 1, 0)],
+    "no values": documents(
+        PRICE, {"symbol": "", "price": None, "more": {}}, ("ERR", "empty", None, 1, 0)
     ),
     "empty by code": (
         [table(market())],
@@ -241,244 +254,180 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     ),
     "a table without rows loses all columns": ([table([], ["a"])], [table([])], []),
     "always empty": ([table([], ["a"])], [table([], ["a", "b"])], []),
-    "far too deep to read": (
-        [document(PRICE)],
-        [document({"a": {"a": json.loads('{"a":' * 200 + "1" + "}" * 200)}})],
-        [
-            ("ERR", "path_removed", "more", "more", None),
-            ("ERR", "path_removed", "price", "price", None),
-            ("ERR", "path_removed", "symbol", "symbol", None),
-            ("INFO", "path_added", "a", None, "a"),
-        ],
+    "far too deep to read": documents(
+        PRICE,
+        {"a": {"a": json.loads('{"a":' * 200 + "1" + "}" * 200)}},
+        ("ERR", "path_removed", "more", "more", None),
+        ("ERR", "path_removed", "price", "price", None),
+        ("ERR", "path_removed", "symbol", "symbol", None),
+        ("INFO", "path_added", "a", None, "a"),
     ),
     # columns
-    "a column goes": (
-        [table(market())],
-        [table(without(market(seed="b"), "industry"))],
-        [("ERR", "column_removed", "industry", "industry", None)],
+    "a column goes": tables(
+        market(),
+        without(market(seed="b"), "industry"),
+        ("ERR", "column_removed", "industry", "industry", None),
     ),
-    "a column comes": (
-        [table(without(market(), "industry"))],
-        [table(market(seed="b"))],
-        [("INFO", "column_added", "industry", None, "industry")],
+    "a column comes": tables(
+        without(market(), "industry"),
+        market(seed="b"),
+        ("INFO", "column_added", "industry", None, "industry"),
     ),
     "a column without values stays": (
         [table(each(market(), lambda _: {"note": None}))],
         [table(market(seed="b"), ["code", "price", "industry", "note"])],
         [],
     ),
-    "another name, the same values": (
-        [table(history())],
-        [table(renamed(history(), "close", "收盘"))],
-        [("ERR", "column_renamed", "close", "close", "收盘")],
+    "another name, the same values": tables(
+        history(),
+        renamed(history(), "close", "收盘"),
+        ("ERR", "column_renamed", "close", "close", "收盘"),
     ),
-    "a similar name, values that moved": (
-        [table(market())],
-        [table(renamed(market(seed="b"), "price", "lastPrice"))],
-        [("ERR", "column_renamed", "price", "price", "lastPrice")],
+    "a similar name, values that moved": tables(
+        market(),
+        renamed(market(seed="b"), "price", "lastPrice"),
+        ("ERR", "column_renamed", "price", "price", "lastPrice"),
     ),
-    "another name and other values": (
-        [table(market())],
-        [table(each(without(market(), "price"), lambda _: {"remark": "none so far"}))],
-        [
-            ("ERR", "column_removed", "price", "price", None),
-            ("INFO", "column_added", "remark", None, "remark"),
-        ],
+    "another name and other values": tables(
+        market(),
+        each(without(market(), "price"), lambda _: {"remark": "none so far"}),
+        ("ERR", "column_removed", "price", "price", None),
+        ("INFO", "column_added", "remark", None, "remark"),
     ),
     # paths
-    "a path goes": (
-        [document(PRICE)],
-        [document({"symbol": "A", "price": 1.6, "more": {"bid": 1.5}})],
-        [("ERR", "path_removed", "more.ask", "more.ask", None)],
+    "a path goes": documents(
+        PRICE,
+        {"symbol": "A", "price": 1.6, "more": {"bid": 1.5}},
+        ("ERR", "path_removed", "more.ask", "more.ask", None),
     ),
-    "an object goes": (
-        [document(PRICE)],
-        [document({"symbol": "A", "price": 1.6})],
-        [("ERR", "path_removed", "more", "more", None)],
+    "an object goes": documents(
+        PRICE, {"symbol": "A", "price": 1.6}, ("ERR", "path_removed", "more", "more", None)
     ),
-    "an optional path goes": (
-        [document(reports(40, 0.5))],
-        [document(reports(40, 0.0, "b"))],
-        [("WARN", "path_removed", "data[].image", "data[].image", None)],
+    "an optional path goes": documents(
+        reports(40, 0.5),
+        reports(40, 0.0, "b"),
+        ("WARN", "path_removed", "data[].image", "data[].image", None),
     ),
-    "an optional path is rare": (
-        [document(reports(10, 0.3))],
-        [document(reports(10, 0.0, "b"))],
-        [],
-    ),
-    "a path comes": (
-        [document({"symbol": "A", "price": 1.6})],
-        [document(PRICE)],
-        [("INFO", "path_added", "more", None, "more")],
+    "an optional path is rare": documents(reports(10, 0.3), reports(10, 0.0, "b")),
+    "a path comes": documents(
+        {"symbol": "A", "price": 1.6}, PRICE, ("INFO", "path_added", "more", None, "more")
     ),
     # type_changed
-    "numbers as texts": (
-        [table(market())],
-        [table(each(market(seed="b"), lambda row: {"price": str(row["price"])}))],
-        [("ERR", "type_changed", "price", "number", "number as text")],
+    "numbers as texts": tables(
+        market(),
+        each(market(seed="b"), lambda row: {"price": str(row["price"])}),
+        ("ERR", "type_changed", "price", "number", "number as text"),
     ),
-    "some numbers as texts": (
-        [table(market())],
-        [
-            table(
-                each(
-                    market(),
-                    lambda row: {"price": "?" if row["code"] < "600012" else row["price"]},
-                )
-            )
-        ],
-        [("WARN", "type_changed", "price", "number", "text")],
+    "some numbers as texts": tables(
+        market(),
+        put(market(), "price", "?", lambda row: row["code"] < "600012"),
+        ("WARN", "type_changed", "price", "number", "text"),
     ),
-    "dates are written otherwise": (
-        [table(history())],
-        [table(each(history(), lambda row: {"date": row["date"].replace("-", "/")}))],
-        [("ERR", "type_changed", "date", "date 9-9-9", "date 9/9/9")],
+    "dates are written otherwise": tables(
+        history(),
+        each(history(), lambda row: {"date": row["date"].replace("-", "/")}),
+        ("ERR", "type_changed", "date", "date 9-9-9", "date 9/9/9"),
     ),
     "a table becomes a document": (
         [table(market())],
         [document(market())],
         [("ERR", "type_changed", None, "a table", "a document")],
     ),
-    "whole and decimal numbers": (
-        [document({"price": 2})],
-        [document({"price": 2.1})],
-        [],
-    ),
+    "whole and decimal numbers": documents({"price": 2}, {"price": 2.1}),
     # null_share
-    "all are missing": (
-        [table(history())],
-        [table(each(history(), lambda _: {"close": None}))],
-        [("ERR", "null_share", "close", 0.0, 1.0)],
+    "all are missing": tables(
+        history(),
+        each(history(), lambda _: {"close": None}),
+        ("ERR", "null_share", "close", 0.0, 1.0),
     ),
-    "a third is missing": (
-        [table(market())],
-        [
-            table(
-                each(
-                    market(), lambda row: {"price": row["price"] if row["code"] > "600019" else ""}
-                )
-            )
-        ],
-        [("WARN", "null_share", "price", 0.0, 0.3333)],
+    "a third is missing": tables(
+        market(),
+        put(market(), "price", "", lambda row: row["code"] <= "600019"),
+        ("WARN", "null_share", "price", 0.0, 0.3333),
     ),
-    "fewer are missing": (
-        [table(each(market(), lambda row: {"price": None if row["code"] < "600030" else 1.5}))],
-        [table(each(market(), lambda _: {"price": 1.5}))],
-        [("INFO", "null_share", "price", 0.5, 0.0)],
+    "fewer are missing": tables(
+        each(market(), lambda row: {"price": None if row["code"] < "600030" else 1.5}),
+        each(market(), lambda _: {"price": 1.5}),
+        ("INFO", "null_share", "price", 0.5, 0.0),
     ),
-    "one is missing": (
-        [table(market())],
-        [
-            table(
-                each(
-                    market(), lambda row: {"price": row["price"] if row["code"] > "600000" else ""}
-                )
-            )
-        ],
-        [],
+    "one is missing": tables(
+        market(),
+        put(market(), "price", "", lambda row: row["code"] <= "600000"),
     ),
     # row_count
-    "fewer rows": (
-        [table(market(60))],
-        [table(market(30, seed="b"))],
-        [("WARN", "row_count", None, 60, 30)],
+    "fewer rows": tables(market(60), market(30, seed="b"), ("WARN", "row_count", None, 60, 30)),
+    "more records of a document": documents(
+        {"data": market(20)}, {"data": market(60)}, ("WARN", "row_count", "data[]", 20, 60)
     ),
-    "more records of a document": (
-        [document({"data": market(20)})],
-        [document({"data": market(60)})],
-        [("WARN", "row_count", "data[]", 20, 60)],
-    ),
-    "some fewer rows": ([table(market(60))], [table(market(50, seed="b"))], []),
-    "a history grew": ([table(history(60))], [table(history(120, 60))], []),
+    "some fewer rows": tables(market(60), market(50, seed="b")),
+    "a history grew": tables(history(60), history(120, 60)),
     # unit_changed
-    "another unit": (
-        [table(market())],
-        [table(each(market(seed="b"), lambda row: {"price": row["price"] * 1e4}))],
-        [("ERR", "unit_changed", "price", ..., ...)],
+    "another unit": tables(
+        market(),
+        each(market(seed="b"), lambda row: {"price": row["price"] * 1e4}),
+        ("ERR", "unit_changed", "price", ..., ...),
     ),
-    "another unit of one value": (
-        [document({"price": 12.5})],
-        [document({"price": 1262})],
-        [("WARN", "unit_changed", "price", 12.5, 1262.0)],
+    "another unit of one value": documents(
+        {"price": 12.5}, {"price": 1262}, ("WARN", "unit_changed", "price", 12.5, 1262.0)
     ),
-    "another unit of new dates alone": (
-        [table(history(60))],
-        [table([*history(60), *history(10, 10, times=1_000)])],
-        [("ERR", "unit_changed", "close", ..., ...)],
+    "another unit of new dates alone": tables(
+        history(60),
+        [*history(60), *history(10, 10, times=1_000)],
+        ("ERR", "unit_changed", "close", ..., ...),
     ),
-    "percent becomes a fraction on a day on which all fell": (
-        [table(changes(0.2))],
-        [table([{**row, "chg": row["chg"] / 100} for row in changes(-3.0, "b")])],
-        [("ERR", "unit_changed", "chg", ..., ...)],
+    "percent becomes a fraction on a day on which all fell": tables(
+        changes(0.2),
+        [{**row, "chg": row["chg"] / 100} for row in changes(-3.0, "b")],
+        ("ERR", "unit_changed", "chg", ..., ...),
     ),
-    "a day on which all fell and moved more": (
-        [table(changes(0.2))],
-        [table(changes(-3.0, "b", 2.6))],
-        [],
+    "a day on which all fell and moved more": tables(changes(0.2), changes(-3.0, "b", 2.6)),
+    "another currency": documents(
+        QUOTE,
+        QUOTE | {"currency": "CNY", "price": 88.1, "bid": 88.0},
+        ("ERR", "unit_changed", "currency", "USD", "CNY"),
     ),
-    "another currency": (
-        [document(QUOTE)],
-        [document(QUOTE | {"currency": "CNY", "price": 88.1, "bid": 88.0})],
-        [("ERR", "unit_changed", "currency", "USD", "CNY")],
+    "another unit in words, of some records": tables(
+        each(market(), lambda _: {"unit": "kg"}),
+        each(market(), lambda row: {"unit": "lb" if row["code"] < "600010" else "kg"}),
+        ("WARN", "unit_changed", "unit", "kg", "lb"),
     ),
-    "another unit in words, of some records": (
-        [table(each(market(), lambda _: {"unit": "kg"}))],
-        [
-            table(
-                each(market(), lambda row: {"unit": "lb" if row["code"] < "600010" else "kg"}),
-            )
-        ],
-        [("WARN", "unit_changed", "unit", "kg", "lb")],
+    "a split by ten": tables(
+        history(),
+        each(history(), lambda row: {"close": round(row["close"] / 10, 4)}),
+        ("WARN", "restated", "close", CLOSE, SPLIT),
     ),
-    "a split by ten": (
-        [table(history())],
-        [table(each(history(), lambda row: {"close": round(row["close"] / 10, 4)}))],
-        [("WARN", "restated", "close", CLOSE, SPLIT)],
-    ),
-    "one value jumped": (
-        [table(market())],
-        [
-            table(
-                each(
-                    market(),
-                    lambda row: {"price": row["price"] * (1e4 if row["code"] == "600007" else 1)},
-                )
-            )
-        ],
-        [],
+    "one value jumped": tables(
+        market(),
+        each(
+            market(),
+            lambda row: {"price": row["price"] * (1e4 if row["code"] == "600007" else 1)},
+        ),
     ),
     # distribution
-    "another distribution": (
-        [table(without(market(200), "industry"))],
+    "another distribution": tables(
+        without(market(200), "industry"),
         [
-            table(
-                [
-                    {
-                        "code": f"{600_000 + n}",
-                        "price": round(luck(f"x{n}").lognormvariate(4, 2), 2),
-                    }
-                    for n in range(200)
-                ]
-            )
+            {
+                "code": f"{600_000 + n}",
+                "price": round(luck(f"x{n}").lognormvariate(4, 2), 2),
+            }
+            for n in range(200)
         ],
-        [("WARN", "distribution", "price", ..., ...)],
+        ("WARN", "distribution", "price", ..., ...),
     ),
-    "all prices moved": ([table(market(200))], [table(market(200, 1.15, "b"))], []),
-    "other stocks of the same kind": (
-        [table(without(market(200), "code"))],
-        [table(without(market(400), "code")[200:])],
-        [],
+    "all prices moved": tables(market(200), market(200, 1.15, "b")),
+    "other stocks of the same kind": tables(
+        without(market(200), "code"), without(market(400), "code")[200:]
     ),
-    "numbers of news rise": (
-        [document([{"id": n, "score": 1} for n in range(100, 140)])],
-        [document([{"id": n, "score": 1} for n in range(900, 940)])],
-        [],
+    "numbers of news rise": documents(
+        [{"id": n, "score": 1} for n in range(100, 140)],
+        [{"id": n, "score": 1} for n in range(900, 940)],
     ),
     # identity_changed
-    "another symbol": (
-        [document(QUOTE)],
-        [document(QUOTE | {"symbol": "B", "price": 88.1, "bid": 88.0})],
-        [("WARN", "identity_changed", "symbol", "A", "B")],
+    "another symbol": documents(
+        QUOTE,
+        QUOTE | {"symbol": "B", "price": 88.1, "bid": 88.0},
+        ("WARN", "identity_changed", "symbol", "A", "B"),
     ),
     "a list of one record that was asked for": (
         [document({"data": [QUOTE]}, probe="A")],
@@ -488,256 +437,162 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
             ("WARN", "invalid", "data[].price", 12.5, 0),
         ],
     ),
-    "a list of the newest record": (
-        [document({"data": [QUOTE]})],
-        [document({"data": [QUOTE | {"symbol": "B", "price": 88.1}]})],
-        [],
+    "a list of the newest record": documents(
+        {"data": [QUOTE]}, {"data": [QUOTE | {"symbol": "B", "price": 88.1}]}
     ),
     # invalid
-    "a third is 0": (
-        [table(market())],
-        [
-            table(
-                each(
-                    market(seed="b"),
-                    lambda row: {"price": row["price"] if row["code"] > "600019" else 0},
-                )
-            )
-        ],
-        [("WARN", "invalid", "price", 0.0, 0.3333)],
+    "a third is 0": tables(
+        market(),
+        put(market(seed="b"), "price", 0, lambda row: row["code"] <= "600019"),
+        ("WARN", "invalid", "price", 0.0, 0.3333),
     ),
-    "a third of the past is -1": (
-        [table(history())],
-        [
-            table(
-                each(
-                    history(),
-                    lambda row: {"close": row["close"] if row["date"] > days(60)[19] else -1},
-                )
-            )
-        ],
-        [("WARN", "invalid", "close", 0.0, ...)],
+    "a third of the past is -1": tables(
+        history(),
+        put(history(), "close", -1, lambda row: row["date"] <= days(60)[19]),
+        ("WARN", "invalid", "close", 0.0, ...),
     ),
-    "new dates are -999": (
-        [table(history())],
-        [table([*history(), *each(history(10, 10), lambda _: {"volume": -999})])],
-        [("WARN", "invalid", "volume", 0.0, 1.0)],
+    "new dates are -999": tables(
+        history(),
+        [*history(), *each(history(10, 10), lambda _: {"volume": -999})],
+        ("WARN", "invalid", "volume", 0.0, 1.0),
     ),
-    "some are 0, as some were": (
-        [table(each(market(), lambda row: {"lots": int(row["code"]) % 7}))],
-        [table(each(market(seed="b"), lambda row: {"lots": int(row["code"]) % 3}))],
-        [],
+    "some are 0, as some were": tables(
+        each(market(), lambda row: {"lots": int(row["code"]) % 7}),
+        each(market(seed="b"), lambda row: {"lots": int(row["code"]) % 3}),
     ),
-    "two prices are 0": (
-        [table(market())],
-        [
-            table(
-                each(
-                    market(seed="b"),
-                    lambda row: {"price": row["price"] if row["code"] > "600001" else 0},
-                )
-            )
-        ],
-        [],
+    "two prices are 0": tables(
+        market(),
+        put(market(seed="b"), "price", 0, lambda row: row["code"] <= "600001"),
     ),
-    "a price below 0": (
-        [document(QUOTE)],
-        [document(QUOTE | {"price": -12.5})],
-        [("WARN", "invalid", "price", 12.5, -12.5)],
+    "a price below 0": documents(
+        QUOTE, QUOTE | {"price": -12.5}, ("WARN", "invalid", "price", 12.5, -12.5)
     ),
-    "nobody bids": ([document(QUOTE)], [document(QUOTE | {"bid": 0})], []),
+    "nobody bids": documents(QUOTE, QUOTE | {"bid": 0}),
     # permuted
-    "values of other codes": (
-        [table(each(market(), lambda row: {"size": int(row["price"] * 1e6)}))],
-        [table(shuffled(each(market(), lambda row: {"size": int(row["price"] * 1e6)}), "size"))],
-        [("WARN", "permuted", "size", ..., ...)],
+    "values of other codes": tables(
+        each(market(), lambda row: {"size": int(row["price"] * 1e6)}),
+        shuffled(each(market(), lambda row: {"size": int(row["price"] * 1e6)}), "size"),
+        ("WARN", "permuted", "size", ..., ...),
     ),
-    "codes of other values": (
-        [table(without(market(), "industry"))],
-        [table(shuffled(without(market(), "industry"), "code"))],
-        [("WARN", "permuted", "price", ..., ...)],
+    "codes of other values": tables(
+        without(market(), "industry"),
+        shuffled(without(market(), "industry"), "code"),
+        ("WARN", "permuted", "price", ..., ...),
     ),
-    "a third of the prices moved, and of other codes": (
-        [table(market(90))],
-        [table(shuffled(market(90, 1.1, "b"), "price", 1 / 3))],
-        [("WARN", "permuted", "price", ..., ...)],
+    "a third of the prices moved, and of other codes": tables(
+        market(90),
+        shuffled(market(90, 1.1, "b"), "price", 1 / 3),
+        ("WARN", "permuted", "price", ..., ...),
     ),
-    "ranks of other codes": (
-        [table(ranked(market(), "place"))],
-        [table(shuffled(ranked(market(seed="b"), "place"), "place"))],
-        [],
+    "ranks of other codes": tables(
+        ranked(market(), "place"), shuffled(ranked(market(seed="b"), "place"), "place")
     ),
-    "names at other places of a list": (
-        [table([{"id": n, "name": f"name {n}", "size": 7**n} for n in range(1, 20)])],
-        [table([{"id": n, "name": f"name {20 - n}", "size": 7 ** (20 - n)} for n in range(1, 20)])],
-        [],
+    "names at other places of a list": tables(
+        [{"id": n, "name": f"name {n}", "size": 7**n} for n in range(1, 20)],
+        [{"id": n, "name": f"name {20 - n}", "size": 7 ** (20 - n)} for n in range(1, 20)],
     ),
     # categories
-    "other words": (
-        [table(market(200))],
-        [
-            table(
-                each(market(200), lambda row: {"industry": row["industry"].replace("bank", "Bank")})
-            )
-        ],
-        [("WARN", "categories", "industry", ..., ...)],
+    "other words": tables(
+        market(200),
+        each(market(200), lambda row: {"industry": row["industry"].replace("bank", "Bank")}),
+        ("WARN", "categories", "industry", ..., ...),
     ),
-    "a word more": (
-        [table(market(200))],
-        [
-            table(
-                each(
-                    market(200),
-                    lambda row: {"industry": "gas" if row["code"] < "600040" else row["industry"]},
-                )
-            )
-        ],
-        [("INFO", "categories", "industry", ..., ...)],
+    "a word more": tables(
+        market(200),
+        put(market(200), "industry", "gas", lambda row: row["code"] < "600040"),
+        ("INFO", "categories", "industry", ..., ...),
     ),
-    "a rare word by chance": (
-        [table(market(100))],
-        [
-            table(
-                each(
-                    market(100),
-                    lambda row: {"industry": "gas" if row["code"] < "600003" else row["industry"]},
-                )
-            )
-        ],
-        [],
+    "a rare word by chance": tables(
+        market(100),
+        put(market(100), "industry", "gas", lambda row: row["code"] < "600003"),
     ),
     # gap
-    "dates are missing": (
-        [table(history(60))],
-        [table([row for row in history(60) if row["date"] not in days(60)[20:23]])],
-        [("WARN", "gap", "date", 60, 57)],
+    "dates are missing": tables(
+        history(60),
+        [row for row in history(60) if row["date"] not in days(60)[20:23]],
+        ("WARN", "gap", "date", 60, 57),
     ),
-    "a window rolled on": ([table(history(60))], [table(history(60, 10))], []),
-    "the newest date is not there yet": ([table(history(60))], [table(history(60)[:-1])], []),
+    "a window rolled on": tables(history(60), history(60, 10)),
+    "the newest date is not there yet": tables(history(60), history(60)[:-1]),
     # restated
-    "a past value": (
-        [table(history())],
-        [
-            table(
-                each(
-                    history(), lambda row: {"close": 9.99 if row["date"] == FIRST else row["close"]}
-                )
-            )
-        ],
-        [("WARN", "restated", "close", CLOSE, 9.99)],
+    "a past value": tables(
+        history(),
+        put(history(), "close", 9.99, lambda row: row["date"] == FIRST),
+        ("WARN", "restated", "close", CLOSE, 9.99),
     ),
-    "a past value among many": (
-        [table(history(200))],
-        [
-            table(
-                each(
-                    history(200),
-                    lambda row: {"close": 9.99 if row["date"] == FIRST else row["close"]},
-                )
-            )
-        ],
-        [("INFO", "restated", "close", CLOSE, 9.99)],
+    "a past value among many": tables(
+        history(200),
+        put(history(200), "close", 9.99, lambda row: row["date"] == FIRST),
+        ("INFO", "restated", "close", CLOSE, 9.99),
     ),
-    "a past value of one of several a day": (
-        [table(events())],
-        [table(each(events(), lambda row: {"price": 1.0 if row["n"] == 3 else row["price"]}))],
-        [("WARN", "restated", "price", ..., 1.0)],
+    "a past value of one of several a day": tables(
+        events(),
+        put(events(), "price", 1.0, lambda row: row["n"] == 3),
+        ("WARN", "restated", "price", ..., 1.0),
     ),
-    "a word of one day stands on another event": (
-        [table(events())],
-        [table(each(events("b", 10), lambda row: {"name": row["name"] if row["n"] else "a30"}))],
-        [],
+    "a word of one day stands on another event": tables(
+        events(), each(events("b", 10), lambda row: {"name": row["name"] if row["n"] else "a30"})
     ),
-    "the newest value is provisional": (
-        [table(history())],
-        [
-            table(
-                each(
-                    history(), lambda row: {"close": 9.99 if row["date"] == LAST else row["close"]}
-                )
-            )
-        ],
-        [],
+    "the newest value is provisional": tables(
+        history(),
+        put(history(), "close", 9.99, lambda row: row["date"] == LAST),
     ),
-    "rounded": (
-        [table(history())],
-        [table(each(history(), lambda row: {"close": round(row["close"], 1)}))],
-        [],
+    "rounded": tables(history(), each(history(), lambda row: {"close": round(row["close"], 1)})),
+    "dates moved by a day": tables(
+        history(), moved(history(), 1), ("WARN", "restated", "date", FIRST, days(60, 1)[0])
     ),
-    "dates moved by a day": (
-        [table(history())],
-        [table(moved(history(), 1))],
-        [("WARN", "restated", "date", FIRST, days(60, 1)[0])],
+    "dates of three days moved by a day": tables(
+        without(history(3), "volume"),
+        moved(without(history(3), "volume"), 1),
+        ("WARN", "restated", "close", ..., ...),
     ),
-    "dates of three days moved by a day": (
-        [table(without(history(3), "volume"))],
-        [table(moved(without(history(3), "volume"), 1))],
-        [("WARN", "restated", "close", ..., ...)],
+    "dates of weeks moved by a day, and one value": tables(
+        history(120)[::7],
+        moved([*history(120)[::7][:-1], {**history()[-1], "close": 1.5}], -1),
+        ("WARN", "restated", "date", ..., ...),
     ),
-    "dates of weeks moved by a day, and one value": (
-        [table(history(120)[::7])],
-        [table(moved([*history(120)[::7][:-1], {**history()[-1], "close": 1.5}], -1))],
-        [("WARN", "restated", "date", ..., ...)],
+    "dates of a chart moved by a day": documents(
+        {"history": {row["date"]: {"close": row["close"]} for row in history()}},
+        {"history": {row["date"]: {"close": row["close"]} for row in moved(history(), -1)}},
+        ("WARN", "restated", "history.*.*", FIRST, days(60, -1)[0]),
     ),
-    "dates of a chart moved by a day": (
-        [document({"history": {row["date"]: {"close": row["close"]} for row in history()}})],
-        [
-            document(
-                {"history": {row["date"]: {"close": row["close"]} for row in moved(history(), -1)}}
-            )
-        ],
-        [("WARN", "restated", "history.*.*", FIRST, days(60, -1)[0])],
+    "first days moved by a day": tables(
+        listed(),
+        moved(listed(), -1, "listed"),
+        ("WARN", "restated", "listed", "2020-01-01", "2019-12-31"),
     ),
-    "first days moved by a day": (
-        [table(listed())],
-        [table(moved(listed(), -1, "listed"))],
-        [("WARN", "restated", "listed", "2020-01-01", "2019-12-31")],
+    "days to come moved with today": documents(
+        [{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 40))],
+        [{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 41))],
     ),
-    "days to come moved with today": (
-        [document([{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 40))])],
-        [document([{"due": d, "rate": luck(f"{n}").random()} for n, d in enumerate(days(20, 41))])],
-        [],
+    "one in ten first days is another": tables(listed(), moved(listed(), 1, "listed", 54)),
+    "numbers of rows in a window that rolled on": tables(
+        ranked(history()), ranked(history(65, 10))
     ),
-    "one in ten first days is another": (
-        [table(listed())],
-        [table(moved(listed(), 1, "listed", 54))],
-        [],
-    ),
-    "numbers of rows in a window that rolled on": (
-        [table(ranked(history()))],
-        [table(ranked(history(65, 10)))],
-        [],
-    ),
-    "bars of a chart by date": (
-        [document({"history": {row["date"]: {"close": row["close"]} for row in history()}})],
-        [
-            document(
-                {
-                    "history": {
-                        row["date"]: {"close": row["close"] * 1.5}
-                        for row in history(70, 10)
-                        if row["date"] != days(60)[5]
-                    }
-                }
-            )
-        ],
-        [("WARN", "gap", "history.*.*", 60, 59), ("WARN", "restated", "history.*.close", ..., ...)],
+    "bars of a chart by date": documents(
+        {"history": {row["date"]: {"close": row["close"]} for row in history()}},
+        {
+            "history": {
+                row["date"]: {"close": row["close"] * 1.5}
+                for row in history(70, 10)
+                if row["date"] != days(60)[5]
+            }
+        },
+        ("WARN", "gap", "history.*.*", 60, 59),
+        ("WARN", "restated", "history.*.close", ..., ...),
     ),
     # order
-    "newest first": (
-        [table(history())],
-        [table(history()[::-1])],
-        [("WARN", "order", "date", "oldest first", "newest first")],
+    "newest first": tables(
+        history(), history()[::-1], ("WARN", "order", "date", "oldest first", "newest first")
     ),
-    "columns in another order": (
-        [table(market())],
-        [table([dict(reversed(row.items())) for row in market()])],
-        [("INFO", "order", None, ["code", "price", "industry"], ["industry", "price", "code"])],
+    "columns in another order": tables(
+        market(),
+        [dict(reversed(row.items())) for row in market()],
+        ("INFO", "order", None, ["code", "price", "industry"], ["industry", "price", "code"]),
     ),
-    "a ranking": (
-        [table(sorted(market(), key=lambda row: row["price"]))],
-        [table(sorted(market(seed="b"), key=lambda row: row["price"]))],
-        [],
+    "a ranking": tables(
+        sorted(market(), key=lambda row: row["price"]),
+        sorted(market(seed="b"), key=lambda row: row["price"]),
     ),
     # latency
     "slow": (
@@ -763,59 +618,44 @@ CASES: dict[str, tuple[list[Answer], list[Answer], list[Found]]] = {
     ),
     DAILY[1]: ([table(history())], [table(history(60, 28), at=LATER)], []),
     DAILY[2]: ([table(history(60, -60))], [table(history(60, -60), at=LATER)], []),
-    "a quote of another year": (
-        [document(QUOTE)],
-        [document(QUOTE | {"asOf": "2019-01-02"})],
-        [("WARN", "stale", "asOf", "2026-06-29", "2019-01-02")],
+    "a quote of another year": documents(
+        QUOTE, QUOTE | {"asOf": "2019-01-02"}, ("WARN", "stale", "asOf", "2026-06-29", "2019-01-02")
     ),
-    "a history of another year": (
-        [table(history())],
-        [table(history(60, -900))],
-        [("WARN", "stale", "date", LAST, days(60, -900)[-1])],
+    "a history of another year": tables(
+        history(), history(60, -900), ("WARN", "stale", "date", LAST, days(60, -900)[-1])
     ),
-    "a quote of the day before": (
-        [document(QUOTE)],
-        [document(QUOTE | {"asOf": "2026-06-28"})],
-        [],
-    ),
+    "a quote of the day before": documents(QUOTE, QUOTE | {"asOf": "2026-06-28"}),
     # names with marks of a path, and without a letter
-    "a path with a dot": (
-        [document({"Meta Data": {"1. Information": "a", "2. Symbol": "b"}})],
-        [document({"Meta Data": {"1. Information": "a"}})],
-        [("ERR", "path_removed", "Meta Data.2. Symbol", "Meta Data.2. Symbol", None)],
+    "a path with a dot": documents(
+        {"Meta Data": {"1. Information": "a", "2. Symbol": "b"}},
+        {"Meta Data": {"1. Information": "a"}},
+        ("ERR", "path_removed", "Meta Data.2. Symbol", "Meta Data.2. Symbol", None),
     ),
-    "columns with dots": (
-        [table(each(market(), lambda row: {"1. x": row["code"], "v. a": 1, "v. b": 2, "c[]": 3}))],
-        [table(market(seed="b"))],
-        [
-            ("ERR", "column_removed", "1. x", "1. x", None),
-            ("ERR", "column_removed", "c[]", "c[]", None),
-            ("ERR", "column_removed", "v. a", "v. a", None),
-            ("ERR", "column_removed", "v. b", "v. b", None),
-        ],
+    "columns with dots": tables(
+        each(market(), lambda row: {"1. x": row["code"], "v. a": 1, "v. b": 2, "c[]": 3}),
+        market(seed="b"),
+        ("ERR", "column_removed", "1. x", "1. x", None),
+        ("ERR", "column_removed", "c[]", "c[]", None),
+        ("ERR", "column_removed", "v. a", "v. a", None),
+        ("ERR", "column_removed", "v. b", "v. b", None),
     ),
-    "a name with a dot becomes two names": (
-        [document({"a.b": 1, "c": 1})],
-        [document({"a": {"b": 1}, "c": 1})],
-        [("ERR", "path_removed", "a.b", "a.b", None), ("INFO", "path_added", "a", None, "a")],
+    "a name with a dot becomes two names": documents(
+        {"a.b": 1, "c": 1},
+        {"a": {"b": 1}, "c": 1},
+        ("ERR", "path_removed", "a.b", "a.b", None),
+        ("INFO", "path_added", "a", None, "a"),
     ),
-    "shown alike": (
-        [document({"a.b": 1, "a": {"b": 1, "c": 1}, "c": 1})],
-        [document({"a": {"c": 1}, "c": 1})],
-        [("ERR", "path_removed", "a.b", "a.b", None)] * 2,
+    "shown alike": documents(
+        {"a.b": 1, "a": {"b": 1, "c": 1}, "c": 1},
+        {"a": {"c": 1}, "c": 1},
+        *[("ERR", "path_removed", "a.b", "a.b", None)] * 2,
     ),
-    "the whole is a text": (
-        [document(1)],
-        [document("one")],
-        [("ERR", "type_changed", "", "number", "text")],
-    ),
-    "an empty name": (
-        [document({"": 1, "a": {"": 1, "b": 1}})],
-        [document({"a": {"b": 1}})],
-        [
-            ("ERR", "path_removed", "", "", None),
-            ("ERR", "path_removed", "a.", "a.", None),
-        ],
+    "the whole is a text": documents(1, "one", ("ERR", "type_changed", "", "number", "text")),
+    "an empty name": documents(
+        {"": 1, "a": {"": 1, "b": 1}},
+        {"a": {"b": 1}},
+        ("ERR", "path_removed", "", "", None),
+        ("ERR", "path_removed", "a.", "a.", None),
     ),
     # what is no change
     "another revision of the manifest": (

@@ -1,0 +1,15 @@
+"""Processes that a test looks after by their ids."""
+
+from pathlib import Path
+
+
+def is_running(process: int) -> bool:
+    """Whether the process is there and not merely waits for its parent to notice its end."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children(parent: int) -> set[int]:
+    return {*map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())}
