@@ -7,12 +7,8 @@ are those of the agent `momentum` through the driver, with an embedded gateway.
 
 import asyncio
 import json
-import logging
 import random
-import sys
-import tempfile
 import time
-from contextlib import AsyncExitStack
 from datetime import date, timedelta
 from hashlib import blake2b
 from itertools import product
@@ -25,12 +21,9 @@ import orjson
 from bench.agents.registry import AgentSettings
 from bench.runs.driver import Limits
 from bench.runs.run import RunPlan, run
-from bench.speed.measurement import MeasurementError
-from bench.speed.servers import server
+from bench.speed.harness import Figures, Harness, MeasurementError, asked, log
 from bench.suites import load_suite
 from gateway import GatewaySettings
-
-log = logging.getLogger("finbench.speed")
 
 SESSIONS, DAYS = 5_000, 10
 CONNECTIONS = 64
@@ -39,55 +32,37 @@ MARKET_DAYS = 150
 NEWS_A_DAY, NEWS_CHARS = 8, 600
 
 _FIRST = date(2024, 1, 1)
-_ACTIONS = ("buy", "sell", "hold")
-_PATTERNS = list(product(_ACTIONS, repeat=3))
-
-Figures = dict[str, float | str]
+_PATTERNS = list(product(("buy", "sell", "hold"), repeat=3))
 
 
-async def market(sessions: int = SESSIONS, days: int = DAYS, episodes: int = EPISODES) -> Figures:
+async def measure(
+    harness: Harness, sessions: int = SESSIONS, days: int = DAYS, episodes: int = EPISODES
+) -> Figures:
     """Days a second over HTTP, bytes of memory a session, and seconds for whole episodes."""
-    with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
-        folder = Path(name)
-        (folder / "market").mkdir()
-        for symbol in ("aaa", "bbb", "ccc"):
-            (folder / "market" / f"{symbol}.json").write_text(_prices(symbol))
-        figures = await _over_http(folder, sessions, days)
-        return figures | await _episodes(folder, episodes)
+    folder = harness.folder / "market"
+    folder.mkdir()
+    for symbol in ("aaa", "bbb", "ccc"):
+        (folder / f"{symbol}.json").write_text(_prices(symbol))
+    over_http = await _over_http(harness, folder, sessions, days)
+    return over_http | await _episodes(harness, folder, episodes)
 
 
-async def _over_http(folder: Path, sessions: int, days: int) -> Figures:
-    command = (sys.executable, "-P", "-m", "gateway.cli.main", "serve", "--port", "0")
-    variables = {
-        "FINPORT_UPSTREAM": "simulated",
-        "FINPORT_CACHE_DIR": str(folder / "cache"),
-        "FINPORT_CLIENTS_FILE": str(folder / "clients.json"),
-        "FINPORT_MARKET": str(folder / "market"),
-    }
-    async with AsyncExitStack() as parts:
-        gateway = server(folder, *command, "--until-stdin-closes", **variables)
-        url = await parts.enter_async_context(gateway)
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-        http = await parts.enter_async_context(aiohttp.ClientSession(connector=connector))
-        player = _Player(http, url)
-        log.info("each pattern of trades alone")
-        alone = [await player.play(await player.opened(), p, days) for p in _PATTERNS]
-        before = await _rss_bytes(http, url)
-        log.info("opening %d sessions", sessions)
-        started = time.perf_counter()
-        ids = await asyncio.gather(*(player.opened() for _ in range(sessions)))
-        opened_s = time.perf_counter() - started
-        after = await _rss_bytes(http, url)
-        log.info("%d sessions, %d days each", sessions, days)
-        started = time.perf_counter()
-        seen = await asyncio.gather(
-            *(
-                player.play(session, _PATTERNS[number % len(_PATTERNS)], days)
-                for number, session in enumerate(ids)
-            )
-        )
-        took_s = time.perf_counter() - started
-        grown = await _rss_bytes(http, url)
+async def _over_http(harness: Harness, market: Path, sessions: int, days: int) -> Figures:
+    client = await harness.client(CONNECTIONS)
+    gateway = _Market(client, await harness.gateway(upstream="simulated", market=market))
+    log.info("each pattern of trades alone")
+    alone = [await gateway.play(await gateway.opened(), p, days) for p in _PATTERNS]
+    before = await gateway.rss_bytes()
+    log.info("opening %d sessions", sessions)
+    started = time.perf_counter()
+    ids = await asyncio.gather(*(gateway.opened() for _ in range(sessions)))
+    opened_s = time.perf_counter() - started
+    after = await gateway.rss_bytes()
+    log.info("%d sessions, %d days each", sessions, days)
+    started = time.perf_counter()
+    patterns = [_PATTERNS[number % len(_PATTERNS)] for number in range(sessions)]
+    seen = await asyncio.gather(*map(gateway.play, ids, patterns, [days] * sessions))
+    took_s = time.perf_counter() - started
     different = sum(found != alone[n % len(alone)] for n, found in enumerate(seen))
     if different:
         raise MeasurementError(f"{different} sessions observed something else than alone")
@@ -95,24 +70,23 @@ async def _over_http(folder: Path, sessions: int, days: int) -> Figures:
         "sessions": sessions,
         "opened_per_s": sessions / opened_s,
         "bytes_a_session": (after - before) / sessions,
-        f"bytes_a_session_after_{days}_days": (grown - before) / sessions,
+        f"bytes_a_session_after_{days}_days": (await gateway.rss_bytes() - before) / sessions,
         "days_per_s": sessions * days / took_s,
         "calls_per_s": 2 * sessions * days / took_s,
-        "different_observations": different,
     }
 
 
-class _Player:
-    """Plays sessions over HTTP."""
+class _Market:
+    """A gateway with a recorded market."""
 
-    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
-        self._http = http
+    def __init__(self, client: aiohttp.ClientSession, url: str) -> None:
+        self._client = client
         self._url = url
 
     async def opened(self) -> str:
+        """A new session."""
         dates = {"test_from": _FIRST.isoformat(), "test_to": "2024-12-31"}
-        found: str = (await self._call("open", symbols="AAA", **dates))["session"]
-        return found
+        return str((await self._call("open", symbols="AAA", **dates))["session"])
 
     async def play(self, session: str, pattern: tuple[str, ...], days: int) -> str:
         """Trade the actions of a pattern in turn; returns a hash of all that was observed."""
@@ -124,26 +98,24 @@ class _Player:
             await self._call("trade", session=session, date=day["date"], action=action)
         return seen.hexdigest()
 
-    async def _call(self, operation: str, **arguments: Any) -> Any:
+    async def rss_bytes(self) -> float:
+        """The gateway's memory."""
+        async with self._client.get(f"{self._url}/metrics") as response:
+            for line in (await response.text()).splitlines():
+                if line.startswith("finport_resident_bytes"):
+                    return float(line.split()[-1])
+        raise MeasurementError("/metrics does not say how much memory the gateway has")
+
+    async def _call(self, operation: str, **arguments: str) -> Any:
         url = f"{self._url}/v1/tools/market_{operation}"
-        async with self._http.post(url, data=orjson.dumps(arguments)) as response:
-            answer = orjson.loads(await response.read())
+        answer = await asked(self._client, url, orjson.dumps(arguments))
         if not answer["ok"]:
             raise MeasurementError(f"market_{operation}: {answer['error']['message']}")
         return answer["data"]
 
 
-async def _rss_bytes(http: aiohttp.ClientSession, url: str) -> float:
-    async with http.get(f"{url}/metrics") as response:
-        text = await response.text()
-    for line in text.splitlines():
-        if line.startswith("finport_resident_bytes"):
-            return float(line.split()[-1])
-    raise MeasurementError("/metrics does not say how much memory the gateway has")
-
-
-async def _episodes(folder: Path, episodes: int) -> Figures:
-    suite = load_suite("investorbench", folder / "market")
+async def _episodes(harness: Harness, market: Path, episodes: int) -> Figures:
+    suite = load_suite("investorbench", market)
     single = type(suite)(suite.name, [task for task in suite.tasks if "+" not in task.id])
     single.dataset = suite.dataset
     plan = RunPlan(
@@ -154,9 +126,9 @@ async def _episodes(folder: Path, episodes: int) -> Figures:
         agent=AgentSettings.of("momentum"),
         limits=Limits(rounds=5_000, calls=10_000, wall_s=3_600),
     )
-    settings = GatewaySettings(upstream="simulated", cache_dir=folder / "cache")
+    settings = GatewaySettings(upstream="simulated", cache_dir=harness.folder / "cache")
     log.info("%d episodes of %d days", episodes, MARKET_DAYS)
-    about = await run(plan, folder / "run", settings, show=False)
+    about = await run(plan, harness.folder / "run", settings, show=False)
     return {
         "episodes": episodes,
         "days_an_episode": MARKET_DAYS,

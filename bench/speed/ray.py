@@ -6,32 +6,27 @@ simulated model in a process of its own, which shares the cores with the run.
 """
 
 import asyncio
-import logging
-import os
 import statistics
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import orjson
 
-from bench.speed.measurement import MeasurementError
-from bench.speed.servers import server
-
-log = logging.getLogger("finbench.speed")
-
-Figures = dict[str, float | str]
+from bench.engines.cluster import ray_module
+from bench.engines.errors import EngineError
+from bench.processes import environment
+from bench.speed.harness import Figures, Harness, MeasurementError, NotMeasured, in_turns
 
 FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
 PLAYERS = 2
 RUN_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """Episodes of one kind: how many, how many at once, and the options of their agent. `{url}` in
     an option stands for that of the simulated model.
     """
@@ -45,73 +40,57 @@ KINDS: Mapping[str, Kind] = {
     "scripted": Kind(20_000, 500),
     "waiting": Kind(20_000, 4_000, ("--think-s", "1")),
     "model": Kind(
-        2_000,
-        200,
-        ("--agent", "llm", "--model", "simulated-planner", "--base-url", "{url}"),
+        2_000, 200, ("--agent", "llm", "--model", "simulated-planner", "--base-url", "{url}")
     ),
 }
+ENGINES = {"local": ("--engine", "local"), "ray": ("--engine", "ray", "--players", str(PLAYERS))}
 
 
-async def ray(kinds: Mapping[str, Kind] = KINDS, rounds: int = 3) -> Figures:
+async def measure(harness: Harness, kinds: Mapping[str, Kind] = KINDS, rounds: int = 3) -> Figures:
     """Episodes a second by kind and engine, the ratios, and the seconds until Ray plays."""
-    from bench.engines.cluster import ray_module
-    from bench.engines.errors import EngineError
-
     try:
         ray_module()
     except EngineError as error:
-        return {"missing": str(error)}
-    with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
-        folder = Path(name)
-        await _run(folder, "recorded", Kind(72, 72), "--mode", "record", "--upstream", "simulated")
-        found: dict[str, list[dict[str, Any]]] = {}
-        model = (*FINBENCH, "simulated-model", "starter")
-        async with server(folder, *model) as url:
-            for number in range(1, rounds + 1):
-                for kind, of in kinds.items():
-                    options = tuple(option.replace("{url}", url) for option in of.options)
-                    told = Kind(of.episodes, of.at_once, options)
-                    for side, own in (("local", ()), ("ray", ("--players", str(PLAYERS)))):
-                        log.info("%s, %s, round %d of %d", kind, side, number, rounds)
-                        given = ("--mode", "offline", "--engine", side, *own)
-                        out = f"{kind}-{side}-{number}"
-                        about = await _run(folder, out, told, *given)
-                        found.setdefault(f"{kind}_{side}", []).append(about)
-    return _figures(kinds, found)
-
-
-def _figures(kinds: Mapping[str, Kind], found: Mapping[str, list[dict[str, Any]]]) -> Figures:
+        raise NotMeasured(str(error)) from error
+    folder = harness.folder
+    await _run(folder, Kind(72, 72), "--mode", "record", "--upstream", "simulated")
+    url = await harness.server(*FINBENCH, "simulated-model", "starter")
+    sides = {}
+    for name, kind in kinds.items():
+        told = kind._replace(options=tuple(option.format(url=url) for option in kind.options))
+        for engine, options in ENGINES.items():
+            sides[f"{name}_{engine}"] = partial(_run, folder, told, "--mode", "offline", *options)
+    turns = await in_turns(rounds, sides)
     figures: Figures = {}
-    for kind in kinds:
-        local, on_ray = found[f"{kind}_local"], found[f"{kind}_ray"]
-        if {about["digest"] for about in local} != {about["digest"] for about in on_ray}:
-            raise MeasurementError(f"{kind}: the run digests of the two engines differ")
-        for side, runs in (("local", local), ("ray", on_ray)):
-            name = f"{kind}_{side}_episodes_per_s"
-            figures[name] = statistics.median(about["episodes_per_s"] for about in runs)
-        pairs = zip(on_ray, local, strict=True)
-        ratios = [a["episodes_per_s"] / b["episodes_per_s"] for a, b in pairs]
-        figures[f"{kind}_ray_to_local"] = statistics.median(ratios)
+    for name in kinds:
+        local, on_ray = turns.rounds[f"{name}_local"], turns.rounds[f"{name}_ray"]
+        if len({about["digest"] for about in (*local, *on_ray)}) != 1:
+            raise MeasurementError(f"{name}: the run digests of the two engines differ")
+        for engine, abouts in (("local", local), ("ray", on_ray)):
+            per_s = statistics.median(about["episodes_per_s"] for about in abouts)
+            figures[f"{name}_{engine}_episodes_per_s"] = per_s
+        ratio = turns.ratio("episodes_per_s", f"{name}_ray", f"{name}_local")
+        figures[f"{name}_ray_to_local"] = ratio
         for who in ("head", "players"):
             costs = [about["engine"][f"{who}_cpu_s"] / about["episodes"] for about in on_ray]
-            figures[f"{kind}_{who}_cpu_us_per_episode"] = statistics.median(costs) * 1e6
-    starts = [about["engine"]["start_s"] for kind in kinds for about in found[f"{kind}_ray"]]
-    figures["ray_start_s"] = statistics.median(starts)
-    return figures
+            figures[f"{name}_{who}_cpu_us_per_episode"] = statistics.median(costs) * 1e6
+    starts = [about["engine"]["start_s"] for k in kinds for about in turns.rounds[f"{k}_ray"]]
+    return figures | {"ray_start_s": statistics.median(starts)}
 
 
-async def _run(folder: Path, out: str, kind: Kind, *options: str) -> dict[str, Any]:
+async def _run(folder: Path, kind: Kind, *options: str) -> Figures:
     """The `run.json` of a run in `folder`. Raises `MeasurementError`."""
     words = (
         *("run", "starter", "--snapshot", "answers.snap", "--judge", "none", "--json"),
-        *("--episodes", str(kind.episodes), "--concurrency", str(kind.at_once), "--out", out),
+        *("--episodes", str(kind.episodes), "--concurrency", str(kind.at_once)),
     )
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("FINPORT_")}
-    kept.pop("RAY_ADDRESS", None)
+    out = Path(tempfile.mkdtemp(dir=folder)) / "run"
+    variables = environment(FINPORT_CACHE_DIR="cache")
+    variables.pop("RAY_ADDRESS", None)
     process = await asyncio.create_subprocess_exec(
-        *(*FINBENCH, *words, *options, *kind.options),
+        *(*FINBENCH, *words, *options, *kind.options, "--out", str(out)),
         cwd=folder,
-        env={**kept, "FINPORT_CACHE_DIR": "cache"},
+        env=variables,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -124,5 +103,5 @@ async def _run(folder: Path, out: str, kind: Kind, *options: str) -> dict[str, A
             await process.wait()
     if process.returncode:
         raise MeasurementError(f"a run ended with {process.returncode}: {said.decode()[-500:]}")
-    about: dict[str, Any] = orjson.loads((folder / out / "run.json").read_bytes())
+    about: Figures = orjson.loads((out / "run.json").read_bytes())
     return about
