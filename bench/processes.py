@@ -10,11 +10,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 
 READY_S = 30.0
+
+Variables = Mapping[str, str]
+NONE: Variables = MappingProxyType({})
 
 
 class ServerNotReadyError(Exception):
@@ -28,7 +31,7 @@ class Server(NamedTuple):
     process: Process
 
 
-def environment(**variables: str) -> dict[str, str]:
+def environment(variables: Variables = NONE) -> dict[str, str]:
     """This process's environment without its Finport settings, keys and proxies, and with
     `variables`.
     """
@@ -37,12 +40,12 @@ def environment(**variables: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("FINPORT_") and not name.lower().endswith(("_key", "_proxy"))
     }
-    return kept | variables
+    return {**kept, **variables}
 
 
 @asynccontextmanager
 async def server(
-    folder: Path, *command: str, quiet: bool = False, **variables: str
+    folder: Path, *command: str, variables: Variables = NONE, quiet: bool = False
 ) -> AsyncIterator[Server]:
     """Start a process that announces its URL on its first line.
 
@@ -52,7 +55,7 @@ async def server(
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
-        env=environment(**variables),
+        env=environment(variables),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL if quiet else None,
@@ -70,18 +73,18 @@ async def server(
 def gateway(
     folder: Path,
     *options: str,
+    variables: Variables = NONE,
     quiet: bool = False,
-    variables: Mapping[str, str] = MappingProxyType({}),
-    **settings: object,
+    **settings: Any,
 ) -> AbstractAsyncContextManager[Server]:
-    """`finport serve` with these options, settings and further variables on a free port; its cache
-    and its clients are in `folder`. As a context it raises `ServerNotReadyError`.
+    """`finport serve` with these options and settings on a free port; its cache and its clients are
+    in `folder`. As a context it raises `ServerNotReadyError`.
     """
     own = {"cache_dir": folder / "cache", "clients_file": folder / "clients.json", **settings}
     named = {f"FINPORT_{name.upper()}": str(value) for name, value in own.items()}
     serve = ("gateway.cli.main", "serve", "--port", "0", "--until-stdin-closes", *options)
     command = (sys.executable, "-P", "-m", *serve)
-    return server(folder, *command, quiet=quiet, **named, **variables)
+    return server(folder, *command, variables={**variables, **named}, quiet=quiet)
 
 
 async def _announced_url(process: Process) -> str:

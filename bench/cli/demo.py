@@ -30,11 +30,6 @@ SAMPLES = ("finova-sample", "fintrace-sample")
 THINK_S = 0.5
 LATENCY_S = 0.1
 FAILURE_RATE = 0.05
-UPSTREAM = {
-    "upstream": "simulated",
-    "simulated_latency_s": LATENCY_S,
-    "simulated_failure_rate": FAILURE_RATE,
-}
 
 
 async def show(episodes: int, concurrency: int, out: Path) -> int:
@@ -46,7 +41,12 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="finport-demo-") as cache:
         try:
             echo("starting a gateway")
-            async with gateway(Path(cache), **UPSTREAM) as (url, _):
+            async with gateway(
+                Path(cache),
+                upstream="simulated",
+                simulated_latency_s=LATENCY_S,
+                simulated_failure_rate=FAILURE_RATE,
+            ) as (url, _):
                 echo(f"gateway on {url}; {episodes} episodes begin, {concurrency} at once")
                 suite = load_suite("starter")
                 plan = RunPlan(

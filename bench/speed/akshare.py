@@ -12,20 +12,21 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlencode
 
 import orjson
-from aiohttp import web
 
 from adapters.simulator.akshare import PAYLOADS
 from bench import processes
 from bench.environment import AKTOOLS_PYTHON
-from bench.speed.bare_server import CERTIFICATE, Handler
+from bench.speed.bare_server import CERTIFICATE, Handler, answering
 from bench.speed.baselines import SERVERS
-from bench.speed.harness import Figures, Harness, NotMeasured, log, program
+from bench.speed.harness import Figures, Harness, NotMeasured, log
 from bench.speed.load import measured, request
 from gateway import GatewaySettings
 
@@ -38,11 +39,11 @@ CLIENTS = 256
 SECONDS = 10.0
 
 
-async def measure(harness: Harness, seconds: float = SECONDS, clients: int = CLIENTS) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Calls a second and ms of both, and the ratios finport / aktools."""
     if find_spec("akshare") is None:
         raise NotMeasured("AkShare is not installed")
-    defaults = GatewaySettings.model_fields
+    defaults, clients = GatewaySettings.model_fields, harness.number(CLIENTS)
     figures: Figures = {
         "clients": clients,
         "upstream_ms": LATENCY_S * 1e3,
@@ -52,51 +53,53 @@ async def measure(harness: Harness, seconds: float = SECONDS, clients: int = CLI
     }
     if AKTOOLS_PYTHON not in os.environ:
         figures["aktools"] = f"not measured: set {AKTOOLS_PYTHON}"
-    served, trusted = {}, {}
+    trust: dict[str, str] = {}
+    schemes: dict[str, dict[str, str]] = {"clear": {}}
     if shutil.which("openssl"):
-        served, trusted = await asyncio.to_thread(_certificates, harness.folder)
+        trust, schemes["tls"] = await asyncio.to_thread(_certificates, harness.folder)
     else:
         figures["tls"] = "not measured: there is no program openssl"
-    for scheme, certificate in (("clear", {}), ("tls", served)) if served else (("clear", {}),):
-        origin = await harness.server(*program(upstream), **certificate)
-        figures |= await _beside(harness.folder, scheme, origin, trusted, seconds, clients)
-    return figures
-
-
-async def _beside(
-    folder: Path, scheme: str, origin: str, trusted: dict[str, str], seconds: float, clients: int
-) -> Figures:
-    """The figures of both servers, run one after the other, with the upstream at `origin`."""
-    settings = {"akshare_base_url": origin, "max_concurrency_per_host": clients}
-    servers = {"finport": processes.gateway(folder, variables=trusted, **settings)}
-    if python := os.environ.get(AKTOOLS_PYTHON):
-        command = (python, "-P", SERVERS, "aktools", origin)
-        servers["aktools"] = processes.server(folder, *command, **trusted)
-    figures: Figures = {}
-    for name, opened in servers.items():
-        numbers = count()
-        async with opened as server:
-
-            def call(name: str = name, url: str = server.url) -> bytes:
-                arguments = {"symbol": f"6{next(numbers):05}", **DAYS}  # noqa: B023
-                if name == "aktools":
-                    return request("GET", f"{url}/api/public/{TOOL}?{urlencode(arguments)}")
-                address = f"{url}/v1/tools/{TOOL}?max_rows=1000"
-                return request("POST", address, orjson.dumps(arguments))
-
-            log.info("%s, %s, %g s", name, scheme, seconds)
-            found = await measured(server.url, call, seconds, clients, LAST_BAR)
-        figures |= {f"{scheme}_{name}_{figure}": value for figure, value in found.items()}
-        if name == "aktools":
+    for scheme, certificate in schemes.items():
+        origin = await harness.serve(upstream, variables=certificate)
+        finport = processes.gateway(
+            harness.folder,
+            variables=trust,
+            akshare_base_url=origin,
+            max_concurrency_per_host=clients,
+        )
+        sides = {"finport": finport}
+        if python := os.environ.get(AKTOOLS_PYTHON):
+            command = (python, "-P", SERVERS, "aktools", origin)
+            sides["aktools"] = processes.server(harness.folder, *command, variables=trust)
+        for name, opened in sides.items():  # one after the other
+            log.info("%s, %s", name, scheme)
+            async with opened as (url, _):
+                call, seconds = partial(CALLS[name], url, count()), harness.seconds(SECONDS)
+                found = await measured(url, call, seconds, clients, LAST_BAR)
+            figures |= {f"{scheme}_{name}_{figure}": value for figure, value in found.items()}
+        if len(sides) > 1:
             for figure, theirs in found.items():
                 ratio = figures[f"{scheme}_finport_{figure}"] / theirs
                 figures[f"{scheme}_{figure}_ratio"] = ratio
     return figures
 
 
+def _call_finport(url: str, numbers: Iterator[int]) -> bytes:
+    body = orjson.dumps({"symbol": f"6{next(numbers):05}", **DAYS})
+    return request("POST", f"{url}/v1/tools/{TOOL}?max_rows=1000", body)
+
+
+def _call_aktools(url: str, numbers: Iterator[int]) -> bytes:
+    query = urlencode({"symbol": f"6{next(numbers):05}", **DAYS})
+    return request("GET", f"{url}/api/public/{TOOL}?{query}")
+
+
+CALLS = {"finport": _call_finport, "aktools": _call_aktools}
+
+
 def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     """Make a certificate for the upstream, and add its authority to those that requests trusts.
-    Returns the variables of the upstream and of its clients.
+    Returns the variables of those that trust it, and of the upstream.
 
     Most of the cost of a new session is reading the whole list of authorities, so a list of one
     would not be the same work.
@@ -121,7 +124,7 @@ def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     trusted = folder / "trusted.pem"
     trusted.write_bytes(Path(certifi.where()).read_bytes() + (folder / "ca.pem").read_bytes())
     names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    return {CERTIFICATE: str(folder / "upstream.pem")}, dict.fromkeys(names, str(trusted))
+    return dict.fromkeys(names, str(trusted)), {CERTIFICATE: str(folder / "upstream.pem")}
 
 
 def bars() -> tuple[bytes, str]:
@@ -132,10 +135,4 @@ def bars() -> tuple[bytes, str]:
 
 
 async def upstream() -> Handler:
-    body, content_type = bars()
-
-    async def handle(_: web.Request) -> web.Response:
-        await asyncio.sleep(LATENCY_S)
-        return web.Response(body=body, content_type=content_type)
-
-    return handle
+    return answering(*bars(), LATENCY_S)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 
 import uvloop
@@ -21,12 +21,18 @@ CERTIFICATE = "FINBENCH_SPEED_CERTIFICATE"
 """A file with a certificate and its key."""
 
 
-async def answering(body: bytes, **headers: str) -> Handler:
-    """A handler with one answer in JSON."""
+def answering(
+    body: bytes,
+    content_type: str = "application/json",
+    after_s: float = 0.0,
+    headers: Mapping[str, str] | None = None,
+) -> Handler:
+    """A handler that always gives the same answer."""
 
-    async def handle(request: web.Request) -> web.Response:
-        await request.read()
-        return web.Response(body=body, content_type="application/json", headers=headers)
+    async def handle(_: web.Request) -> web.Response:
+        if after_s:
+            await asyncio.sleep(after_s)
+        return web.Response(body=body, content_type=content_type, headers=headers)
 
     return handle
 
@@ -34,7 +40,7 @@ async def answering(body: bytes, **headers: str) -> Handler:
 async def _serve(name: str, *arguments: str) -> None:
     module, _, function = name.partition(":")
     handle = await getattr(import_module(module), function)(*arguments)
-    app = web.Application(client_max_size=2**30)
+    app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

@@ -1,14 +1,12 @@
-"""Speed of shortening answers to a budget: one table, a long table beside the event loop, HTTP.
+"""Speed of shortening answers to a budget: one table, and over HTTP.
 
 A table of 1,000 x 11 is shortened to 500 tokens beside parsing the same table with orjson, which is
-a part of it. A table of 50,000 rows is shortened by a gateway's `Shortener`, while the lag of the
-event loop is sampled. A cached call over REST is measured with and without a budget, in turns; the
+a part of it. A cached call over REST is measured with and without a budget, in turns; the
 shortened answer is known already.
 """
 
 import random
 import statistics
-import time
 from datetime import date, timedelta
 from functools import partial
 from urllib.parse import urlencode
@@ -16,17 +14,13 @@ from urllib.parse import urlencode
 import orjson
 
 from bench.speed.doors import BODY, CLIENT, TOOL, load, whole_answer
-from bench.speed.harness import Figures, Harness, cpu_ms, in_turns, log
-from bench.speed.load import ROUND_S, ROUNDS
+from bench.speed.harness import Figures, Harness, cpu_ms, log
+from bench.speed.load import ROUNDS
 from cache import Entry
 from gateway.compress.answer import compress
 from gateway.compress.budget import Budget
-from gateway.compress.shortener import Shortener
-from gateway.telemetry.vitals import Vitals
-from manifests import Catalog
 
-ROWS, LONG_ROWS = 1_000, 50_000
-LONG_TABLES = 20
+ROWS = 1_000
 BUDGET = Budget(500)
 QUESTIONS = {
     "without_question_ms": "",
@@ -36,15 +30,9 @@ QUESTIONS = {
 TRIES = 50
 
 
-async def measure(
-    harness: Harness,
-    seconds: float = ROUND_S,
-    rounds: int = ROUNDS,
-    long_rows: int = LONG_ROWS,
-    tries: int = TRIES,
-) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Milliseconds of processor time, of lag, and calls a second."""
-    table = price_table(ROWS, 0)
+    table, tries = price_table(ROWS, 0), harness.number(TRIES)
     log.info("a table of %d rows", ROWS)
     took = {
         name: cpu_ms(partial(compress, table, BUDGET, question), tries)
@@ -59,31 +47,10 @@ async def measure(
         "parsed_ms": parsed,
         "ratio": parsed / statistics.median(took.values()),
     }
-    log.info("tables of %d rows, beside the event loop", long_rows)
-    figures |= await _beside_the_loop(long_rows)
-    return figures | await _over_http(harness, seconds, rounds)
+    return figures | await _over_http(harness)
 
 
-async def _beside_the_loop(rows: int) -> Figures:
-    """How long a long table takes, and how late the event loop is meanwhile."""
-    tables = [price_table(rows, seed) for seed in range(LONG_TABLES)]
-    shortener, manifest = Shortener(), next(iter(Catalog.load()))
-    questions, took_ms = list(QUESTIONS.values()), []
-    await shortener.make(price_table(ROWS, 0), manifest, BUDGET, "")  # loads the vocabulary, 0.2 s
-    async with Vitals.watch() as vitals:
-        for number, table in enumerate(tables):
-            started = time.perf_counter()
-            await shortener.make(table, manifest, BUDGET, questions[number % len(questions)])
-            took_ms.append((time.perf_counter() - started) * 1e3)
-    await shortener.aclose()
-    return {
-        "long_rows": rows,
-        "long_ms": statistics.median(took_ms),
-        "long_loop_lag_p99_ms": vitals.lag_ms.at(0.99) or 0.0,
-    }
-
-
-async def _over_http(harness: Harness, seconds: float, rounds: int) -> Figures:
+async def _over_http(harness: Harness) -> Figures:
     gateway = await harness.gateway(upstream="simulated")
     question = {"max_tokens": BUDGET.limit, "question": QUESTIONS["date_ms"]}
     url = f"{gateway}/v1/tools/{TOOL}"
@@ -93,8 +60,8 @@ async def _over_http(harness: Harness, seconds: float, rounds: int) -> Figures:
         f"{name}_answer_bytes": len(await whole_answer(client, at, BODY))
         for name, at in targets.items()
     }
-    sides = {n: partial(load, harness.folder, at, BODY, seconds) for n, at in targets.items()}
-    turns = await in_turns(rounds, sides)
+    sides = {name: partial(load, harness, at, BODY) for name, at in targets.items()}
+    turns = await harness.in_turns(ROUNDS, sides)
     ratios = turns.spread("http_ratio", "calls_per_s", "shortened", "whole")
     return {"client": CLIENT} | sizes | turns.medians() | ratios
 

@@ -1,10 +1,10 @@
 """Speed of the API: the same cached call over REST, over MCP and in batches, one gateway process.
 
 There are two baselines, measured in the same run and in turns. One is an aiohttp handler that reads
-the body and sends ready bytes, those of the REST answer. The other is FastMCP with a tool that
-returns the same data, as installed and tuned (JSON answers, uvloop), if `FINBENCH_FASTMCP_PYTHON`
-names a Python that has it. The load comes from wrk if it is installed, else from
-`bench/speed/load.py`.
+and parses the body and sends ready bytes, those of the REST answer. The other is FastMCP with a
+tool that returns the same data, as installed and tuned (JSON answers, uvloop), if
+`FINBENCH_FASTMCP_PYTHON` names a Python that has it. The load comes from wrk if it is installed,
+else from `bench/speed/load.py`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from aiohttp import web
 from bench.environment import FASTMCP_PYTHON
 from bench.speed.bare_server import Handler
 from bench.speed.baselines import SERVERS
-from bench.speed.harness import Figures, Harness, MeasurementError, in_turns, log
+from bench.speed.harness import Figures, Harness, MeasurementError, log
 from bench.speed.load import CONNECTIONS, ROUND_S, ROUNDS, measured, request
 
 TOOL = "stock_zh_a_hist"
@@ -34,15 +34,12 @@ CLIENT = "wrk" if shutil.which("wrk") else "bench/speed/load.py"
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
-async def measure(
-    harness: Harness, seconds: float = ROUND_S, rounds: int = ROUNDS, batch_calls: int = BATCH
-) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Calls a second over each interface, and of the baselines."""
     call = {"name": "call_tool", "arguments": {"name": TOOL, "arguments": ARGUMENTS}}
     mcp_body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
-    gateway = await harness.gateway(upstream="simulated")
+    gateway, client = await harness.gateway(upstream="simulated"), await harness.client()
     rest_url, mcp_url = f"{gateway}/v1/tools/{TOOL}", f"{gateway}/mcp"
-    client = await harness.client()
     await whole_answer(client, rest_url, BODY)  # the second one is cached
     rest = await whole_answer(client, rest_url, BODY)
     answer = harness.folder / "answer.json"
@@ -54,31 +51,29 @@ async def measure(
     }
     fastmcp = ("installed", "tuned") if FASTMCP_PYTHON in os.environ else ()
     for how in fastmcp:
-        python = os.environ[FASTMCP_PYTHON]
-        url = await harness.server(python, "-P", SERVERS, "fastmcp", str(answer), how)
-        targets[f"fastmcp_{how}"] = (f"{url}/mcp", mcp_body)
-    sides = {
-        name: partial(load, harness.folder, url, body, seconds)
-        for name, (url, body) in targets.items()
-    }
-    turns = await in_turns(rounds, sides)
-    log.info("a batch of %d calls", batch_calls)
+        command = (os.environ[FASTMCP_PYTHON], "-P", SERVERS, "fastmcp", str(answer), how)
+        targets[f"fastmcp_{how}"] = (f"{await harness.server(*command)}/mcp", mcp_body)
+    sides = {name: partial(load, harness, url, body) for name, (url, body) in targets.items()}
+    turns = await harness.in_turns(ROUNDS, sides)
+    calls = harness.number(BATCH)
+    log.info("a batch of %d calls", calls)
     figures = {
         "client": CLIENT,
         "connections": CONNECTIONS,
         "rest_answer_bytes": len(rest),
         "mcp_answer_bytes": len(await whole_answer(client, mcp_url, mcp_body)),
         **turns.medians(),
+        **turns.spread("rest_ratio", "calls_per_s", "rest", "bare_aiohttp"),
+        **turns.spread("mcp_ratio", "calls_per_s", "mcp", "bare_aiohttp"),
+        "batch_calls": calls,
+        "batch_calls_per_s": calls / await _batch_s(client, gateway, calls),
     }
-    for name in ("rest", "mcp"):
-        figures |= turns.spread(f"{name}_ratio", "calls_per_s", name, "bare_aiohttp")
     for how in fastmcp:
         ratio = turns.ratio("calls_per_s", "mcp", f"fastmcp_{how}")
         figures[f"mcp_to_fastmcp_{how}"] = ratio
     if not fastmcp:
         figures["fastmcp"] = f"not measured: set {FASTMCP_PYTHON}"
-    batch = {"batch_calls": batch_calls, "batch_calls_per_s": await _batch(gateway, batch_calls)}
-    return figures | batch
+    return figures
 
 
 async def bare(answer: str) -> Handler:
@@ -97,17 +92,18 @@ async def whole_answer(client: aiohttp.ClientSession, url: str, body: bytes) -> 
         return await response.read()
 
 
-async def load(folder: Path, url: str, body: bytes, seconds: float) -> Figures:
-    """Calls a second in a closed loop of one request, whose client is wrk if there is one."""
+async def load(harness: Harness, url: str, body: bytes) -> Figures:
+    """Calls a second in a closed loop of one request."""
+    seconds, folder = harness.seconds(ROUND_S), harness.folder
     if CLIENT != "wrk":
-        post = request("POST", url, body)
-        return {"calls_per_s": (await measured(url, lambda: post, seconds))["calls_per_s"]}
+        call = request("POST", url, body, _HEADERS)
+        return {"calls_per_s": (await measured(url, lambda: call, seconds))["calls_per_s"]}
     (folder / "body").write_bytes(body)
     heads = "".join(f'wrk.headers["{name}"]="{value}"\n' for name, value in _HEADERS.items())
     script = f'wrk.method="POST"\nwrk.body=io.open("body","rb"):read("*a")\n{heads}'
     (folder / "post.lua").write_text(script)
     process = await asyncio.create_subprocess_exec(
-        *(CLIENT, "-t1", f"-c{CONNECTIONS}", f"-d{max(round(seconds), 1)}s", "-s", "post.lua", url),
+        *("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(round(seconds), 1)}s", "-s", "post.lua", url),
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -117,8 +113,8 @@ async def load(folder: Path, url: str, body: bytes, seconds: float) -> Figures:
     return {"calls_per_s": float(text.partition("Requests/sec:")[2].split()[0])}
 
 
-async def _batch(url: str, calls: int) -> float:
-    """Calls a second of one batch request; answers are counted, and each must be there."""
+async def _batch_s(client: aiohttp.ClientSession, url: str, calls: int) -> float:
+    """Seconds of one batch request; answers are counted, and each must be there."""
 
     async def body() -> AsyncIterator[bytes]:
         line = b'{"id":%%d,"tool":"%b","arguments":%b}\n' % (TOOL.encode(), BODY)
@@ -127,12 +123,9 @@ async def _batch(url: str, calls: int) -> float:
 
     started, answered = time.perf_counter(), 0
     headers = {"Content-Type": "application/x-ndjson"}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{url}/v1/calls", data=body(), headers=headers) as response,
-    ):
+    async with client.post(f"{url}/v1/calls", data=body(), headers=headers) as response:
         async for chunk in response.content.iter_any():
             answered += chunk.count(b"\n")
     if answered != calls:
         raise MeasurementError(f"{answered} of {calls} calls of a batch were answered")
-    return calls / (time.perf_counter() - started)
+    return time.perf_counter() - started

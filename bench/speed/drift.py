@@ -25,8 +25,9 @@ LOOK_S = 0.1
 _FINBENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()", "drift")
 
 
-async def measure(harness: Harness, calls: int = CALLS) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Seconds and MiB of both comparisons."""
+    calls = harness.number(CALLS)
     log.info("simulating two snapshots")
     await asyncio.to_thread(_run, "accuracy", "--seed", "1", "--out", harness.folder, "--json")
     pair = [harness.folder / f"{side}.snapshot" for side in ("before", "after")]

@@ -7,7 +7,6 @@ raised and nothing is reported.
 """
 
 import asyncio
-import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -43,8 +42,6 @@ QUESTION = "Case {}: in which of three weeks of January 2024 did Kweichow Moutai
 ANSWER = f"{len(ARGUMENTS)} of {len(ARGUMENTS)} calls answered"
 TASKS = 1_500
 STARTS_PER_S = 1_000_000.0
-COUNT_S = 0.25
-"""How often open sockets are counted."""
 
 
 class CheckedAgent:
@@ -112,7 +109,7 @@ class Stage:
             yield cls(folder, directory, client, catalog, tuple(expected))
 
     async def play(
-        self, agent: Agent, episodes: int, concurrency: int, *, answer: str = ANSWER, **options: Any
+        self, agent: Agent, episodes: int, concurrency: int, answer: str = ANSWER, **options: Any
     ) -> Figures:
         """The cost of episodes until all records are in their files, with the garbage collector set
         as in a run. `options` are those of the driver. Raises `MeasurementError`.
@@ -126,14 +123,14 @@ class Stage:
             **{"starts_per_s": STARTS_PER_S, **options},
         )
         calm_collector(YOUNG)
-        async with Vitals.watch() as vitals, _counted_sockets() as sockets:
+        async with Vitals.watch() as vitals:
             before = rss_bytes()
             cpu, started = time.process_time(), time.perf_counter()
             await driver.run(episodes)
             await self.directory.calls.written()
             await self.directory.episodes.written()
             wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
-        peak, most = peak_rss_bytes(), driver.most_in_flight
+        sockets, peak, most = _open_sockets(), peak_rss_bytes(), driver.most_in_flight
         self.played += episodes
         return {
             "most_in_flight": most,
@@ -145,7 +142,7 @@ class Stage:
             "peak_rss_mb": peak / 1e6,
             "kb_per_concurrent_episode": max(peak - before, 0) / most / 1e3,
             "log_bytes_per_episode": self._log_bytes() / self.played,
-            "sockets": max(sockets),
+            "sockets": sockets,
         }
 
     def _log_bytes(self) -> int:
@@ -182,8 +179,7 @@ async def scripted(
     opened = Stage.open(folder, url, streams=streams)
     async with opened as stage, open_judge(judging, stage.catalog) as by:
         agent = scripted_agent(think_s)
-        options = {"judge": by, "starts_per_s": starts_per_s}
-        return await stage.play(agent, episodes, concurrency, **options)
+        return await stage.play(agent, episodes, concurrency, judge=by, starts_per_s=starts_per_s)
 
 
 def scripted_agent(think_s: float = 0.0) -> ScriptedAgent:
@@ -213,23 +209,7 @@ def _suite() -> LabelledTasks:
     return LabelledTasks("speed", tasks)
 
 
-@asynccontextmanager
-async def _counted_sockets() -> AsyncIterator[list[int]]:
-    """How many sockets of this process were open from time to time, also those that are not to a
-    gateway.
-    """
-    counts: list[int] = []
-
-    async def look() -> None:
-        while True:
-            counts.append(0)
-            for name in os.listdir("/proc/self/fd"):
-                with contextlib.suppress(OSError):  # it was closed meanwhile
-                    counts[-1] += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
-            await asyncio.sleep(COUNT_S)
-
-    looking = asyncio.create_task(look())
-    try:
-        yield counts
-    finally:
-        looking.cancel()
+def _open_sockets() -> int:
+    """Also those that are not to a gateway."""
+    with os.scandir("/proc/self/fd") as files:
+        return sum(os.readlink(file).startswith("socket:") for file in files)

@@ -6,13 +6,11 @@ answer. A shared miss is one call to each gateway that none has cached; the idea
 """
 
 import asyncio
-import signal
 import statistics
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any
 
 import aiohttp
@@ -28,62 +26,51 @@ GATEWAYS = 4
 TOOL, PARAMETER = "get_coin", "uuid"
 QUOTA_TOOL, QUOTA_PARAMETER = "get_cryptocurrency_details", "crypto_name"
 QUOTA_HOST = "crypto-update-live.p.rapidapi.com"
+MISSES, IDENTICAL, QUOTA = 1_000, 64, 2_000
+"""Names that are asked of every gateway, identical calls to each, and the calls of a month."""
+PHASE_S = 5.0
 AT_ONCE = 16
 HOT = 200
 RETURN_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How many misses, identical calls to each gateway, seconds a phase, and how large a quota."""
-
-    misses: int = 1_000
-    identical: int = 64
-    phase_s: float = 5.0
-    quota: int = 2_000
-
-
-DEFAULT = Size()
-
-
-async def measure(harness: Harness, size: Size = DEFAULT) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """What of all this is lost, asked upstream more than once, or spent beyond the quota."""
     if not is_installed():
         raise NotMeasured("redis-server is not installed")
-    enter = harness.parts.enter_async_context
+    enter, every, quota = harness.parts.enter_async_context, [], harness.number(QUOTA)
     redis = await enter(redis_server(harness.folder))
     simulated = SimulatedUpstream.open(Catalog.load(), faults=Faults(latency_s=0.005))
     upstream = await enter(simulated)
-    settings = {
+    settings: dict[str, Any] = {
         "rapidapi_keys": "no-real-key",
         "rapidapi_base_url": upstream.base_url,
         "akshare_base_url": upstream.base_url,
         "redis_url": redis.url,
         "max_concurrency_per_host": 64,
-        "hosts": orjson.dumps({QUOTA_HOST: {"per_month": size.quota}}).decode(),
+        "hosts": orjson.dumps({QUOTA_HOST: {"per_month": quota}}).decode(),
     }
-    every = []
     for number in range(GATEWAYS):
         own = harness.folder / f"gateway-{number}"
         own.mkdir()
         every.append(await enter(processes.gateway(own, quiet=True, **settings)))
-    fleet = _Fleet(every, await harness.client(), upstream, size)
+    fleet = _Fleet(every, await harness.client(), upstream, harness.number(MISSES))
     await fleet.know_each_other()
     log.info("shared misses, and what an answer costs")
     before_s = await _cpu_s(redis)
-    figures = await fleet.misses("before")
+    figures = await fleet.ask_all("before", fleet.misses)
     spent_s = await _cpu_s(redis) - before_s
-    figures["redis_cpu_us_a_miss"] = round(spent_s / size.misses * 1e6)
+    figures["redis_cpu_us_a_miss"] = round(spent_s / fleet.misses * 1e6)
     await asyncio.sleep(0.5)  # answers are written behind the calls
     held = int((await redis.info("memory"))["used_memory_dataset"])
-    figures["redis_bytes_an_answer"] = round(held / size.misses)
-    figures |= await fleet.waits()
+    figures["redis_bytes_an_answer"] = round(held / fleet.misses)
+    figures |= await _waits(fleet)
     log.info("identical misses on every gateway")
-    figures |= await fleet.identical()
+    figures |= await fleet.ask_all("identical", 1, times=harness.number(IDENTICAL))
     log.info("Redis goes and comes back under load")
-    figures |= await _outages(fleet, redis)
-    log.info("a quota of %d, while Redis is killed and begins empty", size.quota)
-    figures |= await _quota(fleet, redis)
+    figures |= await _outages(fleet, redis, harness.seconds(PHASE_S))
+    log.info("a quota of %d, while Redis is killed and begins empty", quota)
+    figures |= await _quota(fleet, redis, quota)
     log.info("a gateway is killed while the others wait for it")
     return figures | await _killed(fleet)
 
@@ -100,7 +87,7 @@ class _Fleet:
     every: list[processes.Server]
     client: aiohttp.ClientSession
     upstream: SimulatedUpstream
-    size: Size
+    misses: int
     named: int = 0
 
     def new_name(self) -> str:
@@ -124,133 +111,125 @@ class _Fleet:
 
     async def know_each_other(self) -> None:
         """Until every gateway knows of all, and may write to Redis."""
-
-        async def knows_all(url: str) -> bool:
-            said = await asked(self.client, f"{url}/healthz")
-            return (said["redis"], said["together"]["gateways"]) == ("ok", len(self.every))
-
         async with asyncio.timeout(RETURN_S):
             for gateway in self.every:
-                await until(partial(knows_all, gateway.url), 0.05)
+                known: Any = ()
+                while known != ("ok", len(self.every)):
+                    await asyncio.sleep(0.05)
+                    said = await asked(self.client, f"{gateway.url}/healthz")
+                    known = (said["redis"], said["together"]["gateways"])
 
-    async def misses(self, name: str) -> Figures:
-        """Each name is asked of every gateway at once."""
+    async def ask_all(self, name: str, coins: int, times: int = 1) -> Figures:
+        """Each of so many new coins is asked for that often of every gateway at once."""
         before, outcomes = self.requests(), list[str]()
 
         async def ask(coin: str) -> None:
-            calls = (self.call(gateway.url, coin) for gateway in self.every)
+            calls = (self.call(url, coin) for url, _ in self.every * times)
             outcomes.extend(await asyncio.gather(*calls))
 
-        await each([self.new_name() for _ in range(self.size.misses)], AT_ONCE, ask)
+        await each([self.new_name() for _ in range(coins)], AT_ONCE, ask)
         return {
-            f"{name}_misses": self.size.misses,
+            f"{name}_calls": len(outcomes),
             f"{name}_requests": self.requests() - before,
             f"{name}_lost": sum(outcome != "ok" for outcome in outcomes),
         }
 
-    async def waits(self) -> Figures:
-        """How long one caller waits, by where the answer is."""
-        one, other = self.every[:2]
-        took_ms: dict[str, list[float]] = {"upstream": [], "redis": [], "memory": []}
-        for _ in range(max(self.size.misses // 4, 10)):
-            coin = self.new_name()
-            for place, gateway in (("upstream", one), ("redis", other), ("memory", other)):
-                began = time.perf_counter()
-                await self.call(gateway.url, coin)
-                took_ms[place].append((time.perf_counter() - began) * 1e3)
-                if place == "upstream":
-                    await asyncio.sleep(0.005)  # it is written to Redis behind the answer
-        return {f"{place}_p50_ms": round(statistics.median(ms), 2) for place, ms in took_ms.items()}
+    async def call_always(self, call: Callable[[str, int], Awaitable[bool]]) -> None:
+        """Call every gateway, `AT_ONCE` at a time, for as long as calls say so."""
 
-    async def identical(self) -> Figures:
-        before, coin = self.requests(), self.new_name()
-        each_gateway = range(self.size.identical)
-        calls = (self.call(gateway.url, coin) for gateway in self.every for _ in each_gateway)
-        outcomes = await asyncio.gather(*calls)
-        return {
-            "identical_calls": len(outcomes),
-            "identical_requests": self.requests() - before,
-            "identical_lost": sum(outcome != "ok" for outcome in outcomes),
-        }
-
-    async def under_load(self, happens: Callable[[], Awaitable[Any]]) -> tuple[list[float], int]:
-        """Seconds that calls took while something happened and for a phase after it, and how many
-        failed. One in five is a miss.
-        """
-        took_s: list[float] = []
-        failed, over = 0, asyncio.Event()
-
-        async def caller(url: str, first: int) -> None:
-            nonlocal failed
-            for number in count(first):
-                if over.is_set():
-                    return
-                coin = f"hot-{number * 7 % HOT}" if number % 5 else self.new_name()
-                began = time.perf_counter()
-                outcome = await self.call(url, coin)
-                took_s.append(time.perf_counter() - began)
-                failed += outcome != "ok"
+        async def caller(url: str, number: int) -> None:
+            while await call(url, number):
+                number += 1
 
         async with asyncio.TaskGroup() as callers:
             for gateway in self.every:
                 for number in range(AT_ONCE):
                     callers.create_task(caller(gateway.url, number))
-            await happens()
-            await asyncio.sleep(self.size.phase_s)
-            over.set()
-        return took_s, failed
 
 
-async def _outages(fleet: _Fleet, redis: RedisServer) -> Figures:
+async def _waits(fleet: _Fleet) -> Figures:
+    """How long one caller waits, by where the answer is."""
+    (one, _), (other, _) = fleet.every[:2]
+    took_ms: dict[str, list[float]] = {"upstream": [], "redis": [], "memory": []}
+    for _ in range(max(fleet.misses // 4, 10)):
+        coin = fleet.new_name()
+        for (place, took), url in zip(took_ms.items(), (one, other, other), strict=True):
+            began = time.perf_counter()
+            await fleet.call(url, coin)
+            took.append((time.perf_counter() - began) * 1e3)
+            if place == "upstream":
+                await asyncio.sleep(0.005)  # it is written to Redis behind the answer
+    return {f"{place}_p50_ms": round(statistics.median(ms), 2) for place, ms in took_ms.items()}
+
+
+async def _outages(fleet: _Fleet, redis: RedisServer, seconds: float) -> Figures:
     async def nothing() -> None: ...
 
-    async def pause() -> None:
-        redis.pause()
-
-    async def resume() -> None:
-        redis.resume()
-
-    phases: dict[str, Callable[[], Awaitable[Any]]] = {
+    phases: dict[str, Callable[[], Awaitable[object]]] = {
         "there": nothing,
         "killed": redis.kill,
         "begun_empty": redis.start,
-        "paused": pause,
-        "resumed": resume,
+        "paused": partial(asyncio.to_thread, redis.pause),
+        "resumed": partial(asyncio.to_thread, redis.resume),
         "read_only": partial(redis.tell, "REPLICAOF", "127.0.0.1", "1"),
         "writable": partial(redis.tell, "REPLICAOF", "NO", "ONE"),
     }
-    figures: Figures = {}
-    calls = lost = 0
+    figures: Figures = {"outage_calls": 0, "outage_lost": 0}
     for name, happens in phases.items():
-        took_s, failed = await fleet.under_load(happens)
-        calls, lost = calls + len(took_s), lost + failed
+        took_s, lost = await _phase(fleet, happens, seconds)
+        figures["outage_calls"] += len(took_s)
+        figures["outage_lost"] += lost
         figures[f"{name}_p99_ms"] = round(latencies(took_s)["p99_ms"], 1)
         if name in ("begun_empty", "resumed", "writable"):
             await fleet.know_each_other()
-            figures |= await fleet.misses(f"after_{name}")
-    return {"outage_calls": calls, "outage_lost": lost, **figures}
+            figures |= await fleet.ask_all(f"after_{name}", fleet.misses)
+    return figures
 
 
-async def _quota(fleet: _Fleet, redis: RedisServer) -> Figures:
+async def _phase(
+    fleet: _Fleet, happens: Callable[[], Awaitable[object]], seconds: float
+) -> tuple[list[float], int]:
+    """Seconds of calls while something happens and for some time after it, and how many failed. One
+    call in five is a miss.
+    """
+    took_s: list[float] = []
+    lost, over = 0, asyncio.Event()
+
+    async def call(url: str, number: int) -> bool:
+        nonlocal lost
+        coin = f"hot-{number * 7 % HOT}" if number % 5 else fleet.new_name()
+        began = time.perf_counter()
+        lost += await fleet.call(url, coin) != "ok"
+        took_s.append(time.perf_counter() - began)
+        return not over.is_set()
+
+    calling = asyncio.create_task(fleet.call_always(call))
+    await happens()
+    await asyncio.sleep(seconds)
+    over.set()
+    await calling
+    return took_s, lost
+
+
+async def _quota(fleet: _Fleet, redis: RedisServer, quota: int) -> Figures:
     """Calls until every gateway refuses; a third of the way Redis is killed and begun empty."""
-    quota, outcomes = fleet.size.quota, list[str]()
+    outcomes: list[str] = []
     names = iter([fleet.new_name() for _ in range(quota + 40 * GATEWAYS)])
 
-    async def ask(url: str) -> None:
+    async def call(url: str, _: int) -> bool:
         for coin in names:
             outcome = "overloaded"
             while outcome == "overloaded":  # its part is used up while Redis is away
                 outcome = await fleet.call(url, coin, QUOTA_TOOL, QUOTA_PARAMETER)
             outcomes.append(outcome)
+        return False
 
-    async with asyncio.TaskGroup() as callers:
-        for gateway in fleet.every:
-            for _ in range(AT_ONCE):
-                callers.create_task(ask(gateway.url))
-        await until(lambda: len(outcomes) >= quota // 3)
-        await redis.kill()
-        await asyncio.sleep(2)
-        await redis.start()
+    calling = asyncio.create_task(fleet.call_always(call))
+    await until(lambda: len(outcomes) >= quota // 3)
+    await redis.kill()
+    await asyncio.sleep(2)
+    await redis.start()
+    await calling
     await fleet.know_each_other()
     return {
         "quota": quota,
@@ -267,9 +246,9 @@ async def _killed(fleet: _Fleet) -> Figures:
     before, coin = fleet.requests(), fleet.new_name()
     leading = asyncio.create_task(fleet.call(leader.url, coin))
     await until(lambda: fleet.requests() > before)
-    waiting = [asyncio.create_task(fleet.call(gateway.url, coin)) for gateway in others]
+    waiting = [asyncio.create_task(fleet.call(url, coin)) for url, _ in others]
     await asyncio.sleep(0.1)
-    leader.process.send_signal(signal.SIGKILL)
+    leader.process.kill()
     killed_at = time.perf_counter()
     async with asyncio.timeout(RETURN_S):
         await until(lambda: fleet.requests() >= before + 2)

@@ -16,7 +16,7 @@ from adapters.fault import UpstreamFault
 from adapters.host import registrable_domain
 from adapters.simulator import FUNCTIONS
 from bench.speed.akshare import DAYS, SOURCE, TOOL, bars
-from bench.speed.bare_server import Handler
+from bench.speed.bare_server import Handler, answering
 from bench.speed.harness import Figures, Harness, NotMeasured, latencies, log
 from gateway import GatewaySettings
 from manifests import Catalog, Manifest, Signature
@@ -26,7 +26,7 @@ CALLS = 200
 SETTLE_S = 2.0
 
 
-async def measure(harness: Harness, calls: int = CALLS) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Latencies with the default threads and the default deadline of an attempt."""
     if find_spec("akshare") is None:
         raise NotMeasured("AkShare is not installed")
@@ -53,12 +53,13 @@ async def measure(harness: Harness, calls: int = CALLS) -> Figures:
 
     await asyncio.gather(*(took_s() for _ in range(16)))
     log.info("a healthy host alone")
-    alone = latencies([await took_s() for _ in range(calls)])
+    calls = range(max(harness.number(CALLS), 2))
+    alone = latencies([await took_s() for _ in calls])
     a_host = range(settings["max_concurrency_per_host"])
     tasks = [asyncio.create_task(hang(tool)) for tool in hanging for _ in a_host]
     await asyncio.sleep(SETTLE_S)
     log.info("the same beside %d hosts that hang", HANGING)
-    beside = latencies([await took_s() for _ in range(calls)])
+    beside = latencies([await took_s() for _ in calls])
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -84,11 +85,11 @@ def _tools(catalog: Catalog) -> tuple[Manifest, list[Manifest]]:
 
 
 async def upstream() -> Handler:
-    body, content_type = bars()
+    answer = answering(*bars())
 
-    async def handle(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.StreamResponse:
         if request.path != SOURCE[1]:
             await asyncio.Event().wait()
-        return web.Response(body=body, content_type=content_type)
+        return await answer(request)
 
     return handle

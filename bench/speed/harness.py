@@ -1,8 +1,8 @@
 """The frame of all speed measurements.
 
 A measurement is a module of this package with a coroutine function `measure`. It gets a `Harness`
-and returns figures by name. What is compared is measured in turns (`in_turns`), so that ratios
-count on a noisy machine. What needs a memory of its own runs `in_process`.
+and returns figures by name. What is compared is measured in turns (`Harness.in_turns`), so that
+ratios count on a noisy machine. What needs a memory of its own runs `in_process`.
 """
 
 import asyncio
@@ -12,14 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -27,22 +20,23 @@ from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import orjson
 import uvloop
 
 from bench import processes
+from bench.processes import NONE, Variables
 from bench.speed.bare_server import Handler
 from gateway.server.process import raise_file_limit
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Figures = dict[str, Any]
+Measure = Callable[[], Awaitable[Figures]]
+MakesHandler = Callable[..., Coroutine[Any, Any, Handler]]
 
 log = logging.getLogger("finbench.speed")
-
-Figures = dict[str, Any]
 
 ABOUT_S = {
     "doors": 50,
@@ -69,6 +63,8 @@ ABOUT_S = {
 Python named by the environment.
 """
 
+LEAST_S = 0.2
+
 
 class MeasurementError(Exception):
     """The intended thing was not measured; the text says what was observed instead."""
@@ -80,68 +76,117 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Harness:
-    """A folder for a measurement, and the processes that it starts, which end with it."""
+    """A folder for a measurement, the processes that it starts, which end with it, and its size:
+    figures count at a `scale` of 1, and tests measure less.
+    """
 
     folder: Path
     parts: AsyncExitStack
+    scale: float
 
-    async def gateway(self, *options: str, **settings: object) -> str:
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, scale: float = 1.0) -> AsyncIterator["Harness"]:
+        async with AsyncExitStack() as parts:
+            folder = parts.enter_context(tempfile.TemporaryDirectory(prefix="finport-speed-"))
+            yield cls(Path(folder), parts, scale)
+
+    def number(self, whole: int) -> int:
+        """So many of something, or fewer."""
+        return max(round(whole * self.scale), 1)
+
+    def seconds(self, whole: float) -> float:
+        """So many seconds, or fewer."""
+        return max(whole * self.scale, LEAST_S)
+
+    async def gateway(self, *options: str, **settings: Any) -> str:
         """Start a gateway (`bench.processes.gateway`); returns its URL."""
         opened = processes.gateway(self.folder, *options, **settings)
         return (await self.parts.enter_async_context(opened)).url
 
-    async def server(self, *command: str, **variables: str) -> str:
+    async def server(self, *command: str, variables: Variables = NONE) -> str:
         """Start a server (`bench.processes.server`); returns its URL."""
-        opened = processes.server(self.folder, *command, **variables)
+        opened = processes.server(self.folder, *command, variables=variables)
         return (await self.parts.enter_async_context(opened)).url
 
-    async def serve(self, handler: Callable[..., Awaitable[Handler]], *arguments: str) -> str:
-        """Start a process with a bare HTTP server; returns its URL. Its requests go to the handler
-        that `handler` makes there from `arguments`.
-        """
-        return await self.server(*program(handler), *arguments)
+    async def serve(
+        self, handler: MakesHandler, *arguments: str, variables: Variables = NONE
+    ) -> str:
+        """Start a process with a bare HTTP server (`program`); returns its URL."""
+        return await self.server(*program(handler, *arguments), variables=variables)
 
     async def client(self, connections: int = 0) -> aiohttp.ClientSession:
         """A client with at most so many connections, or as many as it needs."""
-        connector = aiohttp.TCPConnector(limit=connections)
-        timeout = aiohttp.ClientTimeout(total=60)
+        connector, timeout = aiohttp.TCPConnector(limit=connections), aiohttp.ClientTimeout(60)
         session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         return await self.parts.enter_async_context(session)
 
-
-def program(handler: Callable[..., Awaitable[Handler]]) -> tuple[str, ...]:
-    """The command of a process that serves what `handler` makes of further arguments."""
-    name = f"{handler.__module__}:{handler.__qualname__}"
-    return (sys.executable, "-P", "-m", "bench.speed.bare_server", name)
-
-
-@asynccontextmanager
-async def harness() -> AsyncIterator[Harness]:
-    async with AsyncExitStack() as parts:
-        folder = parts.enter_context(tempfile.TemporaryDirectory(prefix="finport-speed-"))
-        yield Harness(Path(folder), parts)
+    async def in_turns(self, rounds: int, sides: Mapping[str, Measure]) -> "Turns":
+        """Measure each side once a round."""
+        turns, rounds = Turns(sides), self.number(rounds)
+        for number in range(1, rounds + 1):
+            for side, measure in sides.items():
+                log.info("%s, round %d of %d", side, number, rounds)
+                turns.rounds[side].append(await measure())
+        return turns
 
 
-async def figures_of(name: str, *sizes: Any, **named: Any) -> Figures:
-    """The figures of a measurement, or in words why there are none. The sizes are its own."""
+class Turns:
+    """What several sides measured in turns: figures of each round."""
+
+    def __init__(self, sides: Iterable[str]) -> None:
+        self.rounds: dict[str, list[Figures]] = {side: [] for side in sides}
+
+    def medians(self) -> Figures:
+        """The median of each figure of each side, as `side_figure`; of a text the last."""
+        return {
+            f"{side}_{figure}": last if isinstance(last, str) else self._median(side, figure)
+            for side, rounds in self.rounds.items()
+            for figure, last in rounds[-1].items()
+        }
+
+    def ratio(self, figure: str, side: str, other: str) -> float:
+        """The median of the ratios of both sides in each round."""
+        return statistics.median(self._ratios(figure, side, other))
+
+    def spread(self, name: str, figure: str, side: str, other: str) -> Figures:
+        """Median, minimum and maximum of the ratios, as `name`, `name_min` and `name_max`."""
+        ratios = self._ratios(figure, side, other)
+        median = statistics.median(ratios)
+        return {name: median, f"{name}_min": min(ratios), f"{name}_max": max(ratios)}
+
+    def _median(self, side: str, figure: str) -> float:
+        return float(statistics.median(found[figure] for found in self.rounds[side]))
+
+    def _ratios(self, figure: str, side: str, other: str) -> list[float]:
+        pairs = zip(self.rounds[side], self.rounds[other], strict=True)
+        return [ours[figure] / theirs[figure] for ours, theirs in pairs]
+
+
+async def figures_of(name: str, scale: float = 1.0) -> Figures:
+    """The figures of a measurement, or in words why there are none."""
     measure = import_module(f"bench.speed.{name}").measure
-    async with harness() as own:
+    async with Harness.open(scale) as harness:
         try:
-            figures: Figures = await measure(own, *sizes, **named)
+            figures: Figures = await measure(harness)
         except NotMeasured as reason:
             return {name: f"not measured: {reason}"}
         return figures
 
 
-async def in_process(
-    part: Callable[Concatenate[Path, P], Coroutine[Any, Any, T]], *args: P.args, **named: P.kwargs
-) -> T:
-    """What a part of a measurement returns that runs on uvloop in a new process, in a folder of its
-    own.
+def program(handler: MakesHandler, *arguments: str) -> tuple[str, ...]:
+    """The command of a process that serves what `handler` makes there of the arguments."""
+    name = f"{handler.__module__}:{handler.__name__}"
+    return (sys.executable, "-P", "-m", "bench.speed.bare_server", name, *arguments)
+
+
+async def in_process(part: Callable[..., Coroutine[Any, Any, T]], *args: Any, **named: Any) -> T:
+    """What a part of a measurement returns that runs on uvloop in a new process. It gets a folder
+    of its own and the arguments.
     """
-    loop, spawn = asyncio.get_running_loop(), get_context("spawn")
-    with ProcessPoolExecutor(1, spawn, initializer=_begin) as process:
-        return await loop.run_in_executor(process, partial(_run, part, *args, **named))
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin) as process:
+        run = partial(_run, part, *args, **named)
+        return await asyncio.get_running_loop().run_in_executor(process, run)
 
 
 def _begin() -> None:
@@ -153,49 +198,6 @@ def _begin() -> None:
 def _run(part: Callable[..., Coroutine[Any, Any, T]], *args: Any, **named: Any) -> T:
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
         return uvloop.run(part(Path(folder), *args, **named))
-
-
-class Turns:
-    """What several sides measured in turns, a mapping of figures each round."""
-
-    def __init__(self, sides: Iterable[str]) -> None:
-        self.rounds: dict[str, list[Mapping[str, Any]]] = {side: [] for side in sides}
-
-    def medians(self) -> Figures:
-        """The median of each figure of each side, as `side_figure`; of a text the first."""
-        return {
-            f"{side}_{figure}": _median([found[figure] for found in rounds])
-            for side, rounds in self.rounds.items()
-            for figure in rounds[0]
-        }
-
-    def ratios(self, figure: str, side: str, other: str) -> list[float]:
-        """The ratio of both sides in each round."""
-        pairs = zip(self.rounds[side], self.rounds[other], strict=True)
-        return [ours[figure] / theirs[figure] for ours, theirs in pairs]
-
-    def ratio(self, figure: str, side: str, other: str) -> float:
-        return statistics.median(self.ratios(figure, side, other))
-
-    def spread(self, name: str, figure: str, side: str, other: str) -> Figures:
-        """Median, minimum and maximum of the ratios, as `name`, `name_min` and `name_max`."""
-        ratios = self.ratios(figure, side, other)
-        median = statistics.median(ratios)
-        return {name: median, f"{name}_min": min(ratios), f"{name}_max": max(ratios)}
-
-
-def _median(values: list[Any]) -> Any:
-    return values[0] if isinstance(values[0], str) else statistics.median(values)
-
-
-async def in_turns(rounds: int, sides: Mapping[str, Callable[[], Awaitable[Figures]]]) -> Turns:
-    """Measure each side once a round."""
-    turns = Turns(sides)
-    for number in range(1, rounds + 1):
-        for side, measure in sides.items():
-            log.info("%s, round %d of %d", side, number, rounds)
-            turns.rounds[side].append(await measure())
-    return turns
 
 
 async def each(
@@ -214,13 +216,16 @@ async def each(
     return time.perf_counter() - started
 
 
-async def until(is_so: Callable[[], Awaitable[bool] | bool], every_s: float = 0.001) -> None:
+async def until(is_so: Callable[[], bool], every_s: float = 0.001) -> None:
     """Wait until it is so; the caller sets the limit."""
-    while True:
-        said = is_so()
-        if said if isinstance(said, bool) else await said:
-            return
+    while not is_so():  # noqa: ASYNC110 - nothing tells that it is so
         await asyncio.sleep(every_s)
+
+
+async def asked(client: aiohttp.ClientSession, url: str, body: bytes | None = None) -> Any:
+    """The JSON that a GET, or with a body a POST, brings."""
+    async with client.request("GET" if body is None else "POST", url, data=body) as response:
+        return orjson.loads(await response.read())
 
 
 def latencies(took_s: Iterable[float]) -> Figures:
@@ -238,10 +243,3 @@ def cpu_ms(work: Callable[[], object], tries: int) -> float:
         work()
         took.append((time.process_time() - started) * 1e3)
     return statistics.median(took)
-
-
-async def asked(client: aiohttp.ClientSession, url: str, body: bytes | None = None) -> Any:
-    """The JSON that a GET, or with a body a POST, brings."""
-    opened = client.get(url) if body is None else client.post(url, data=body)
-    async with opened as response:
-        return orjson.loads(await response.read())

@@ -14,7 +14,7 @@ import orjson
 from pydantic import BaseModel
 
 from bench.runs.metrics import RunMetrics
-from bench.speed.harness import Figures, Harness, in_turns
+from bench.speed.harness import Figures, Harness
 from bench.suites.fintoolbench.suite import LabelledTasks
 from gateway import Gateway, GatewaySettings
 from gateway.trace import JsonLines
@@ -25,27 +25,24 @@ ROUNDS = 5
 CALLS = 50_000
 
 
-async def measure(harness: Harness, calls: int = CALLS, rounds: int = ROUNDS) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Calls a second of `Gateway.call` on a cached answer, without and with trace and metrics, and
     of the primitive steps.
     """
     settings = GatewaySettings(upstream="simulated", cache_dir=harness.folder)
-    metrics = RunMetrics(LabelledTasks)
-    path = harness.folder / "calls.jsonl"
+    path, metrics = harness.folder / "calls.jsonl", RunMetrics(LabelledTasks)
+    calls = harness.number(CALLS)
     async with JsonLines.open(path, count=metrics.add) as stream:
         sides = {
-            "cached": partial(_calls, settings, None, calls),
-            "recorded": partial(_calls, settings, stream, calls),
-            "primitive": partial(_primitive_steps, calls),
+            "cached_calls": partial(_calls, settings, None, calls),
+            "recorded_calls": partial(_calls, settings, stream, calls),
+            "primitive_steps": partial(_primitive_steps, calls),
         }
-        turns = await in_turns(rounds, sides)
-    medians = turns.medians()
+        turns = await harness.in_turns(ROUNDS, sides)
     return {
-        "cached_calls_per_s": medians["cached_per_s"],
-        "recorded_calls_per_s": medians["recorded_per_s"],
-        "primitive_steps_per_s": medians["primitive_per_s"],
-        "ratio": turns.ratio("per_s", "cached", "primitive"),
-        "ratio_recorded": turns.ratio("per_s", "recorded", "primitive"),
+        **turns.medians(),
+        "ratio": turns.ratio("per_s", "cached_calls", "primitive_steps"),
+        "ratio_recorded": turns.ratio("per_s", "recorded_calls", "primitive_steps"),
     }
 
 

@@ -14,21 +14,23 @@ import orjson
 from aiohttp import web
 
 from bench.speed.bare_server import Handler, answering
-from bench.speed.harness import Figures, Harness, in_turns
+from bench.speed.harness import Figures, Harness
 from bench.speed.load import CONNECTIONS, ROUND_S, ROUNDS, measured, request
 
-TOOL = "get_coin"
 KEY = "made-for-the-measurement"
 
 _COINS = [{"uuid": f"c{n}", "symbol": "BTC", "rank": n, "price": "64000.123"} for n in range(25)]
 ANSWER = orjson.dumps({"status": "success", "data": {"coins": _COINS}})
-_LIMITS = {"Limit": "1000000000", "Remaining": "900000000", "Reset": "2000000"}
+_LIMITS = {
+    "X-RateLimit-Requests-Limit": "1000000000",
+    "X-RateLimit-Requests-Remaining": "900000000",
+    "X-RateLimit-Requests-Reset": "2000000",
+}
 
 
-async def measure(harness: Harness, seconds: float = ROUND_S, rounds: int = ROUNDS) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Calls a second and latency quantiles of the gateway and of the proxy, in turns."""
-    numbers = count()
-    origin = await harness.serve(upstream)
+    origin, numbers = await harness.serve(upstream), count()
     urls = {
         "gateway": await harness.gateway(
             rapidapi_base_url=origin, rapidapi_keys=KEY, max_concurrency_per_host=CONNECTIONS
@@ -36,11 +38,14 @@ async def measure(harness: Harness, seconds: float = ROUND_S, rounds: int = ROUN
         "proxy": await harness.serve(proxy, origin),
     }
 
-    def call(url: str) -> bytes:
-        return request("POST", f"{url}/v1/tools/{TOOL}", b'{"uuid":"n%d"}' % next(numbers))
+    async def side(url: str) -> Figures:
+        def call() -> bytes:
+            return request("POST", f"{url}/v1/tools/get_coin", b'{"uuid":"n%d"}' % next(numbers))
 
-    sides = {n: partial(measured, url, partial(call, url), seconds) for n, url in urls.items()}
-    turns = await in_turns(rounds, sides)
+        return await measured(url, call, harness.seconds(ROUND_S))
+
+    sides = {name: partial(side, url) for name, url in urls.items()}
+    turns = await harness.in_turns(ROUNDS, sides)
     return {
         "connections": CONNECTIONS,
         "answer_bytes": len(ANSWER),
@@ -51,8 +56,7 @@ async def measure(harness: Harness, seconds: float = ROUND_S, rounds: int = ROUN
 
 
 async def upstream() -> Handler:
-    limits = {f"X-RateLimit-Requests-{name}": value for name, value in _LIMITS.items()}
-    return await answering(ANSWER, **limits)
+    return answering(ANSWER, headers=_LIMITS)
 
 
 async def proxy(upstream: str) -> Handler:

@@ -9,9 +9,10 @@ import asyncio
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -24,10 +25,10 @@ WARM_UP_S = 0.5
 TICK_S = 0.001
 """How often an open loop sends the requests that are due."""
 
-_OTHER_CHARS = 400
 
-
-def request(method: str, url: str, body: bytes = b"", **headers: str) -> bytes:
+def request(
+    method: str, url: str, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})
+) -> bytes:
     """A request as it is sent."""
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
@@ -112,7 +113,7 @@ class Clients:
         self.first_other = ""
         """The start of the first answer that is not a 200 with what is expected in it."""
         parts = urlsplit(url)
-        self._address = parts.hostname, parts.port
+        self._address = parts.hostname or "", parts.port or 80
         self._request, self._expected, self._at_once = request, expected, at_once
         self._every: set[_Connection] = set()
         self._free: list[_Connection] = []
@@ -177,7 +178,7 @@ class Clients:
         self.answers += 1
         self.load.took_s[status].append(took_s)
         if (status != "200" or self._expected not in answer) and not self.first_other:
-            self.first_other = answer[:_OTHER_CHARS].decode(errors="replace")
+            self.first_other = answer[:400].decode(errors="replace")
 
     def free(self, connection: _Connection) -> None:
         """Here is a connection that waits for no answer."""

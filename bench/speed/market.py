@@ -6,8 +6,8 @@ are those of the agent `momentum` through the driver, with an embedded gateway.
 """
 
 import asyncio
-import json
 import random
+import re
 import time
 from datetime import date, timedelta
 from hashlib import blake2b
@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import orjson
 
 from bench.agents.registry import AgentSettings
@@ -35,87 +34,73 @@ _FIRST = date(2024, 1, 1)
 _PATTERNS = list(product(("buy", "sell", "hold"), repeat=3))
 
 
-async def measure(
-    harness: Harness, sessions: int = SESSIONS, days: int = DAYS, episodes: int = EPISODES
-) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Days a second over HTTP, bytes of memory a session, and seconds for whole episodes."""
     folder = harness.folder / "market"
     folder.mkdir()
     for symbol in ("aaa", "bbb", "ccc"):
-        (folder / f"{symbol}.json").write_text(_prices(symbol))
-    over_http = await _over_http(harness, folder, sessions, days)
-    return over_http | await _episodes(harness, folder, episodes)
+        (folder / f"{symbol}.json").write_bytes(_prices(symbol))
+    return await _over_http(harness, folder) | await _episodes(harness, folder)
 
 
-async def _over_http(harness: Harness, market: Path, sessions: int, days: int) -> Figures:
-    client = await harness.client(CONNECTIONS)
-    gateway = _Market(client, await harness.gateway(upstream="simulated", market=market))
+async def _over_http(harness: Harness, market: Path) -> Figures:
+    sessions, client = harness.number(SESSIONS), await harness.client(CONNECTIONS)
+    url = await harness.gateway(upstream="simulated", market=market)
+
+    async def call(operation: str, **arguments: str) -> Any:
+        tool = f"{url}/v1/tools/market_{operation}"
+        answer = await asked(client, tool, orjson.dumps(arguments))
+        if not answer["ok"]:
+            raise MeasurementError(f"market_{operation}: {answer['error']['message']}")
+        return answer["data"]
+
+    async def opened() -> str:
+        dates = {"test_from": _FIRST.isoformat(), "test_to": "2024-12-31"}
+        return str((await call("open", symbols="AAA", **dates))["session"])
+
+    async def play(session: str, number: int) -> bytes:
+        """Trade a pattern of actions; returns a hash of all that was observed."""
+        seen, pattern = blake2b(digest_size=16), _PATTERNS[number % len(_PATTERNS)]
+        for day in range(DAYS):
+            observed = await call("observe", session=session)
+            seen.update(orjson.dumps(observed))
+            action = pattern[day % len(pattern)]
+            await call("trade", session=session, date=observed["date"], action=action)
+        return seen.digest()
+
+    async def rss_bytes() -> float:
+        async with client.get(f"{url}/metrics") as response:
+            found = re.search(r"^finport_resident_bytes\S* (\S+)$", await response.text(), re.M)
+        if found is None:
+            raise MeasurementError("/metrics does not say how much memory the gateway has")
+        return float(found[1])
+
     log.info("each pattern of trades alone")
-    alone = [await gateway.play(await gateway.opened(), p, days) for p in _PATTERNS]
-    before = await gateway.rss_bytes()
+    alone = [await play(await opened(), number) for number in range(len(_PATTERNS))]
+    before = await rss_bytes()
     log.info("opening %d sessions", sessions)
     started = time.perf_counter()
-    ids = await asyncio.gather(*(gateway.opened() for _ in range(sessions)))
-    opened_s = time.perf_counter() - started
-    after = await gateway.rss_bytes()
-    log.info("%d sessions, %d days each", sessions, days)
+    ids = await asyncio.gather(*(opened() for _ in range(sessions)))
+    opened_s, after = time.perf_counter() - started, await rss_bytes()
+    log.info("%d sessions, %d days each", sessions, DAYS)
     started = time.perf_counter()
-    patterns = [_PATTERNS[number % len(_PATTERNS)] for number in range(sessions)]
-    seen = await asyncio.gather(*map(gateway.play, ids, patterns, [days] * sessions))
+    seen = await asyncio.gather(*map(play, ids, range(sessions)))
     took_s = time.perf_counter() - started
-    different = sum(found != alone[n % len(alone)] for n, found in enumerate(seen))
+    different = sum(found != alone[number % len(alone)] for number, found in enumerate(seen))
     if different:
         raise MeasurementError(f"{different} sessions observed something else than alone")
     return {
         "sessions": sessions,
         "opened_per_s": sessions / opened_s,
         "bytes_a_session": (after - before) / sessions,
-        f"bytes_a_session_after_{days}_days": (await gateway.rss_bytes() - before) / sessions,
-        "days_per_s": sessions * days / took_s,
-        "calls_per_s": 2 * sessions * days / took_s,
+        f"bytes_a_session_after_{DAYS}_days": (await rss_bytes() - before) / sessions,
+        "days_per_s": sessions * DAYS / took_s,
+        "calls_per_s": 2 * sessions * DAYS / took_s,
     }
 
 
-class _Market:
-    """A gateway with a recorded market."""
-
-    def __init__(self, client: aiohttp.ClientSession, url: str) -> None:
-        self._client = client
-        self._url = url
-
-    async def opened(self) -> str:
-        """A new session."""
-        dates = {"test_from": _FIRST.isoformat(), "test_to": "2024-12-31"}
-        return str((await self._call("open", symbols="AAA", **dates))["session"])
-
-    async def play(self, session: str, pattern: tuple[str, ...], days: int) -> str:
-        """Trade the actions of a pattern in turn; returns a hash of all that was observed."""
-        seen = blake2b(digest_size=16)
-        for number in range(days):
-            day = await self._call("observe", session=session)
-            seen.update(orjson.dumps(day))
-            action = pattern[number % len(pattern)]
-            await self._call("trade", session=session, date=day["date"], action=action)
-        return seen.hexdigest()
-
-    async def rss_bytes(self) -> float:
-        """The gateway's memory."""
-        async with self._client.get(f"{self._url}/metrics") as response:
-            for line in (await response.text()).splitlines():
-                if line.startswith("finport_resident_bytes"):
-                    return float(line.split()[-1])
-        raise MeasurementError("/metrics does not say how much memory the gateway has")
-
-    async def _call(self, operation: str, **arguments: str) -> Any:
-        url = f"{self._url}/v1/tools/market_{operation}"
-        answer = await asked(self._client, url, orjson.dumps(arguments))
-        if not answer["ok"]:
-            raise MeasurementError(f"market_{operation}: {answer['error']['message']}")
-        return answer["data"]
-
-
-async def _episodes(harness: Harness, market: Path, episodes: int) -> Figures:
-    suite = load_suite("investorbench", market)
+async def _episodes(harness: Harness, market: Path) -> Figures:
+    episodes, suite = harness.number(EPISODES), load_suite("investorbench", market)
     single = type(suite)(suite.name, [task for task in suite.tasks if "+" not in task.id])
     single.dataset = suite.dataset
     plan = RunPlan(
@@ -137,11 +122,11 @@ async def _episodes(harness: Harness, market: Path, episodes: int) -> Figures:
     }
 
 
-def _prices(symbol: str) -> str:
+def _prices(symbol: str) -> bytes:
     luck, price, days = random.Random(symbol), 100.0, {}  # noqa: S311 - test data
     for number in range(MARKET_DAYS):
         price *= 1 + luck.gauss(0, 0.01)
         news = ["".join(luck.choices("abcdef ", k=NEWS_CHARS)) for _ in range(NEWS_A_DAY)]
         day = (_FIRST + timedelta(number)).isoformat()
         days[day] = {"prices": round(price, 2), "news": news, "10q": None, "10k": None}
-    return json.dumps(days)
+    return orjson.dumps(days)

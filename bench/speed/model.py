@@ -20,50 +20,36 @@ from bench.agents.registry import AgentSettings, open_agent
 from bench.models.settings import ModelSettings
 from bench.speed.bare_server import Handler
 from bench.speed.episodes import ARGUMENTS, TOOL, Stage
-from bench.speed.harness import (
-    Figures,
-    Harness,
-    MeasurementError,
-    asked,
-    each,
-    in_process,
-    in_turns,
-)
+from bench.speed.harness import Figures, Harness, MeasurementError, asked, each, in_process
 from bench.task import Task
 from manifests import Manifest
 
-MODEL = "bare"
 ANSWER = "In the second one, on 12 January."
 OFFERED = (TOOL, "stock_hk_hist", "get_coin")
 EPISODES, CONCURRENCY, ROUNDS = 1_500, 256, 3
 
 
-async def measure(
-    harness: Harness,
-    episodes: int = EPISODES,
-    concurrency: int = CONCURRENCY,
-    rounds: int = ROUNDS,
-) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Our agent beside a loop around the official client."""
-    url = await harness.serve(endpoint)
-    client = await harness.client()
+    url, client = await harness.serve(endpoint), await harness.client()
+    episodes, at_once = harness.number(EPISODES), harness.number(CONCURRENCY)
     await in_process(ours, 1, 1, url)
     last = (await asked(client, url))["last"]
 
-    async def counted(side: Any) -> Figures:
+    async def side(part: Any, *told: Any) -> Figures:
         before = (await asked(client, url))["requests"]
-        figures: Figures = await side()
+        figures: Figures = await in_process(part, episodes, at_once, url, *told)
         requests = (await asked(client, url))["requests"] - before
         if requests != (len(ARGUMENTS) + 1) * episodes:
-            raise MeasurementError(f"{requests} requests were sent")
+            raise MeasurementError(f"{requests} requests were sent by {episodes} episodes")
         return figures
 
-    sides = {"model": partial(counted, partial(in_process, ours, episodes, concurrency, url))}
+    sides = {"model": partial(side, ours)}
     if find_spec("openai") is None:
-        turns = await in_turns(rounds, sides)
+        turns = await harness.in_turns(ROUNDS, sides)
         return turns.medians() | {"official": "not measured: openai is not installed"}
-    loop = partial(in_process, official, episodes, concurrency, url, last)
-    turns = await in_turns(rounds, sides | {"official_aiohttp": partial(counted, loop)})
+    sides["official_aiohttp"] = partial(side, official, last)
+    turns = await harness.in_turns(ROUNDS, sides)
     ratio = turns.ratio("episodes_per_s", "model", "official_aiohttp")
     return turns.medians() | {"model_to_official_aiohttp": ratio}
 
@@ -76,9 +62,9 @@ async def ours(folder: Path, episodes: int, concurrency: int, url: str) -> Figur
         async def offer(_: Task) -> Sequence[Manifest]:
             return offered
 
-        settings = AgentSettings.of("llm", model=ModelSettings(MODEL, url))
+        settings = AgentSettings.of("llm", model=ModelSettings("bare", url))
         async with open_agent(settings, stage.catalog) as agent:
-            return await stage.play(agent, episodes, concurrency, answer=ANSWER, offer=offer)
+            return await stage.play(agent, episodes, concurrency, ANSWER, offer=offer)
 
 
 async def official(
@@ -90,16 +76,14 @@ async def official(
     outputs = [message["content"] for message in last["messages"] if message["role"] == "tool"]
     by_day = {given["start_date"]: text for given, text in zip(ARGUMENTS, outputs, strict=True)}
     functions = {TOOL: lambda given: by_day[given["start_date"]]}
-
-    async with AsyncOpenAI(
-        base_url=url, api_key="none", http_client=DefaultAioHttpClient()
-    ) as client:
+    http = DefaultAioHttpClient()
+    async with AsyncOpenAI(base_url=url, api_key="none", http_client=http) as client:
 
         async def episode(_: int) -> None:
             messages: list[Any] = last["messages"][:2]
             while True:
                 completion = await client.chat.completions.create(
-                    model=MODEL, messages=messages, tools=last["tools"]
+                    model="bare", messages=messages, tools=last["tools"]
                 )
                 message = completion.choices[0].message
                 if not message.tool_calls:
@@ -126,8 +110,7 @@ async def endpoint() -> Handler:
     """The model, which answers at once by the number of outputs in the request. `GET` tells the
     number of requests, and the last one to which it gave its final answer.
     """
-    ready = [_completion({"content": None, "tool_calls": [_call(n)]}) for n in range(3)]
-    ready.append(_completion({"content": ANSWER}))
+    ready = [_completion(number) for number in range(len(ARGUMENTS) + 1)]
     requests, last = 0, b"null"
 
     async def handle(request: web.Request) -> web.Response:
@@ -144,21 +127,21 @@ async def endpoint() -> Handler:
     return handle
 
 
-def _call(number: int) -> dict[str, Any]:
-    function = {"name": TOOL, "arguments": orjson.dumps(ARGUMENTS[number]).decode()}
-    return {"id": f"call_{number}", "type": "function", "function": function}
-
-
-def _completion(message: dict[str, Any]) -> bytes:
-    finish = "tool_calls" if message.get("tool_calls") else "stop"
-    said = {"role": "assistant", **message}
+def _completion(outputs: int) -> bytes:
+    """What the model says after so many outputs: a call, or at last its answer."""
+    message: dict[str, Any] = {"role": "assistant", "content": ANSWER}
+    if is_call := outputs < len(ARGUMENTS):
+        function = {"name": TOOL, "arguments": orjson.dumps(ARGUMENTS[outputs]).decode()}
+        call = {"id": f"call_{outputs}", "type": "function", "function": function}
+        message |= {"content": None, "tool_calls": [call]}
+    finish = "tool_calls" if is_call else "stop"
     return orjson.dumps(
         {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
-            "model": MODEL,
-            "choices": [{"index": 0, "message": said, "finish_reason": finish}],
+            "model": "bare",
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
             "usage": {"prompt_tokens": 900, "completion_tokens": 40, "total_tokens": 940},
         }
     )

@@ -6,13 +6,9 @@ best throughput of clients that wait for their answers. Then calls arrive at two
 rate, whether answered or not.
 """
 
-import asyncio
-from collections.abc import Callable
 from itertools import count
 
-from aiohttp import web
-
-from bench.speed.bare_server import Handler
+from bench.speed.bare_server import Handler, answering
 from bench.speed.harness import Figures, Harness, log
 from bench.speed.load import Clients, request
 
@@ -24,7 +20,7 @@ SECONDS = 5.0
 LOADS = (2, 5)
 
 
-async def measure(harness: Harness, seconds: float = SECONDS) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Calls a second answered and refused at each load, and the 99th percentile of both in ms."""
     gateway = await harness.gateway(
         rapidapi_base_url=await harness.serve(upstream),
@@ -32,20 +28,18 @@ async def measure(harness: Harness, seconds: float = SECONDS) -> Figures:
         max_pending_calls=PENDING,
         max_concurrency_per_host=PER_HOST,
     )
-    url = f"{gateway}/v1/tools/get_coin"
-    numbers = count()
+    url, numbers, seconds = f"{gateway}/v1/tools/get_coin", count(), harness.seconds(SECONDS)
 
     def call() -> bytes:
         body = b'{"uuid":"x","referencecurrencyuuid":"%d"}' % next(numbers)
         return request("POST", url, body)
 
-    peaks = []
+    peak = 0.0
     for clients in CLIENTS:
         log.info("%d clients that wait for their answers", clients)
         async with Clients.open(url, call, clients) as connections:
             load = await connections.closed_loop(seconds, warm_up_s=seconds / 5)
-            peaks.append(load.per_s())
-    peak = max(peaks)
+            peak = max(peak, load.per_s())
     figures: Figures = {
         "per_host": PER_HOST,
         "pending": PENDING,
@@ -54,32 +48,22 @@ async def measure(harness: Harness, seconds: float = SECONDS) -> Figures:
     }
     for times in LOADS:
         log.info("%g times as many calls as at the peak", times)
-        seen = await _overloaded(url, call, times * peak, seconds)
-        seen = {"goodput_share": seen["answered_per_s"] / peak, **seen}
+        async with Clients.open(url, call, CONNECTIONS) as connections:
+            load = await connections.open_loop(times * peak, seconds)
+        others = load.took_s.keys() - {"200", "503"}
+        seen = {
+            "goodput_share": load.per_s() / peak,
+            "offered_per_s": times * peak,
+            "unsent_per_s": load.unsent / load.lasted_s,
+            "answered_per_s": load.per_s(),
+            "refused_per_s": load.per_s("503"),
+            "others_per_s": sum(map(load.per_s, others)) + load.lost / load.lasted_s,
+            "answered_p99_ms": load.quantile_ms(0.99),
+            "refused_p99_ms": load.quantile_ms(0.99, "503"),
+        }
         figures |= {f"at_{times}x_{name}": value for name, value in seen.items()}
     return figures
 
 
-async def _overloaded(
-    url: str, call: Callable[[], bytes], per_s: float, seconds: float
-) -> dict[str, float]:
-    async with Clients.open(url, call, CONNECTIONS) as connections:
-        load = await connections.open_loop(per_s, seconds)
-    others = load.took_s.keys() - {"200", "503"}
-    return {
-        "offered_per_s": per_s,
-        "unsent_per_s": load.unsent / load.lasted_s,
-        "answered_per_s": load.per_s(),
-        "refused_per_s": load.per_s("503"),
-        "others_per_s": sum(map(load.per_s, others)) + load.lost / load.lasted_s,
-        "answered_p99_ms": load.quantile_ms(0.99),
-        "refused_p99_ms": load.quantile_ms(0.99, "503"),
-    }
-
-
 async def upstream() -> Handler:
-    async def handle(_: web.Request) -> web.Response:
-        await asyncio.sleep(LATENCY_S)
-        return web.json_response({"data": {"coin": {"price": "1.5", "symbol": "SIM"}}})
-
-    return handle
+    return answering(b'{"data":{"coin":{"price":"1.5","symbol":"SIM"}}}', after_s=LATENCY_S)

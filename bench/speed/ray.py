@@ -6,102 +6,78 @@ simulated model in a process of its own, which shares the cores with the run.
 """
 
 import asyncio
-import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
 from bench.engines.cluster import ray_module
 from bench.engines.errors import EngineError
 from bench.processes import environment
-from bench.speed.harness import Figures, Harness, MeasurementError, NotMeasured, in_turns
+from bench.speed.harness import Figures, Harness, MeasurementError, NotMeasured
 
 FINBENCH = (sys.executable, "-c", "from bench.cli.main import main; main()")
-PLAYERS = 2
+ROUNDS = 3
 RUN_S = 600.0
 
-
-class Kind(NamedTuple):
-    """Episodes of one kind: how many, how many at once, and the options of their agent. `{url}` in
-    an option stands for that of the simulated model.
-    """
-
-    episodes: int
-    at_once: int
-    options: tuple[str, ...] = ()
-
-
-KINDS: Mapping[str, Kind] = {
-    "scripted": Kind(20_000, 500),
-    "waiting": Kind(20_000, 4_000, ("--think-s", "1")),
-    "model": Kind(
-        2_000, 200, ("--agent", "llm", "--model", "simulated-planner", "--base-url", "{url}")
-    ),
+KINDS: dict[str, tuple[int, int, tuple[str, ...]]] = {
+    "scripted": (20_000, 500, ()),
+    "waiting": (20_000, 4_000, ("--think-s", "1")),
+    "model": (2_000, 200, ("--agent", "llm", "--model", "simulated-planner", "--base-url")),
 }
-ENGINES = {"local": ("--engine", "local"), "ray": ("--engine", "ray", "--players", str(PLAYERS))}
+"""By name, how many episodes, how many at once, and the options of their agent; those of `model`
+end with the URL of the simulated model.
+"""
+
+ENGINES = {"local": ("--engine", "local"), "ray": ("--engine", "ray", "--players", "2")}
 
 
-async def measure(harness: Harness, kinds: Mapping[str, Kind] = KINDS, rounds: int = 3) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Episodes a second by kind and engine, the ratios, and the seconds until Ray plays."""
     try:
         ray_module()
     except EngineError as error:
         raise NotMeasured(str(error)) from error
-    folder = harness.folder
-    await _run(folder, Kind(72, 72), "--mode", "record", "--upstream", "simulated")
+    folder, sides = harness.folder, {}
+    await _run(folder, 72, 72, "--mode", "record", "--upstream", "simulated")
     url = await harness.server(*FINBENCH, "simulated-model", "starter")
-    sides = {}
-    for name, kind in kinds.items():
-        told = kind._replace(options=tuple(option.format(url=url) for option in kind.options))
-        for engine, options in ENGINES.items():
-            sides[f"{name}_{engine}"] = partial(_run, folder, told, "--mode", "offline", *options)
-    turns = await in_turns(rounds, sides)
-    figures: Figures = {}
-    for name in kinds:
-        local, on_ray = turns.rounds[f"{name}_local"], turns.rounds[f"{name}_ray"]
-        if len({about["digest"] for about in (*local, *on_ray)}) != 1:
+    for name, (episodes, at_once, agent) in KINDS.items():
+        sizes = (harness.number(episodes), harness.number(at_once))
+        options = ("--mode", "offline", *agent, *((url,) if name == "model" else ()))
+        for engine, own in ENGINES.items():
+            sides[f"{name}_{engine}"] = partial(_run, folder, *sizes, *options, *own)
+    turns = await harness.in_turns(ROUNDS, sides)
+    figures = turns.medians()
+    for name in KINDS:
+        local, on_ray = f"{name}_local", f"{name}_ray"
+        digests = {found["digest"] for side in (local, on_ray) for found in turns.rounds[side]}
+        if len(digests) > 1:
             raise MeasurementError(f"{name}: the run digests of the two engines differ")
-        for engine, abouts in (("local", local), ("ray", on_ray)):
-            per_s = statistics.median(about["episodes_per_s"] for about in abouts)
-            figures[f"{name}_{engine}_episodes_per_s"] = per_s
-        ratio = turns.ratio("episodes_per_s", f"{name}_ray", f"{name}_local")
-        figures[f"{name}_ray_to_local"] = ratio
-        for who in ("head", "players"):
-            costs = [about["engine"][f"{who}_cpu_s"] / about["episodes"] for about in on_ray]
-            figures[f"{name}_{who}_cpu_us_per_episode"] = statistics.median(costs) * 1e6
-    starts = [about["engine"]["start_s"] for k in kinds for about in turns.rounds[f"{k}_ray"]]
-    return figures | {"ray_start_s": statistics.median(starts)}
+        figures[f"{name}_ray_to_local"] = turns.ratio("episodes_per_s", on_ray, local)
+    return figures
 
 
-async def _run(folder: Path, kind: Kind, *options: str) -> Figures:
-    """The `run.json` of a run in `folder`. Raises `MeasurementError`."""
-    words = (
-        *("run", "starter", "--snapshot", "answers.snap", "--judge", "none", "--json"),
-        *("--episodes", str(kind.episodes), "--concurrency", str(kind.at_once)),
-    )
+async def _run(folder: Path, episodes: int, at_once: int, *options: str) -> Figures:
+    """What the `run.json` of a run in `folder` says of its speed. Raises `MeasurementError`."""
     out = Path(tempfile.mkdtemp(dir=folder)) / "run"
-    variables = environment(FINPORT_CACHE_DIR="cache")
+    variables = environment({"FINPORT_CACHE_DIR": "cache"})
     variables.pop("RAY_ADDRESS", None)
-    process = await asyncio.create_subprocess_exec(
-        *(*FINBENCH, *words, *options, *kind.options, "--out", str(out)),
-        cwd=folder,
-        env=variables,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+    command = (
+        *(*FINBENCH, "run", "starter", "--snapshot", "answers.snap", "--judge", "none", "--json"),
+        *("--episodes", str(episodes), "--concurrency", str(at_once), "--out", str(out), *options),
     )
-    try:
-        async with asyncio.timeout(RUN_S):
-            _, said = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-    if process.returncode:
-        raise MeasurementError(f"a run ended with {process.returncode}: {said.decode()[-500:]}")
-    about: Figures = orjson.loads((out / "run.json").read_bytes())
-    return about
+    run = partial(subprocess.run, command, cwd=folder, env=variables, timeout=RUN_S)
+    done = await asyncio.to_thread(run, capture_output=True, text=True)
+    if done.returncode:
+        raise MeasurementError(f"a run ended with {done.returncode}: {done.stderr[-500:]}")
+    about = orjson.loads((out / "run.json").read_bytes())
+    figures = {"episodes_per_s": about["episodes_per_s"], "digest": about["digest"]}
+    if engine := about.get("engine"):
+        figures["start_s"] = engine["start_s"]
+        for who in ("head", "players"):
+            cost_us = engine[f"{who}_cpu_s"] / about["episodes"] * 1e6
+            figures[f"{who}_cpu_us_per_episode"] = cost_us
+    return figures

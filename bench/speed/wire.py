@@ -7,43 +7,32 @@ refuses calls. One request a call takes so long that it makes fewer episodes.
 """
 
 from functools import partial
-from typing import NamedTuple
 
 from bench.speed.episodes import scripted
-from bench.speed.harness import Figures, Harness, in_process, in_turns, log
+from bench.speed.harness import Figures, Harness, in_process, log
 
 WORKERS = 2
+ROUNDS = {10_000: 5, 100_000: 1}
+"""By the number of episodes, which over streams are all in flight at once."""
+IN_PROCESS_AT_ONCE, BY_REQUEST = 10_000, 5_000
 
 
-class Size(NamedTuple):
-    """So many episodes, over streams all at once; in process `at_once`. With one request a call
-    there are `by_request`, all at once.
-    """
-
-    episodes: int
-    at_once: int
-    by_request: int
-    rounds: int
-
-
-SIZES = (Size(10_000, 10_000, 5_000, 5), Size(100_000, 10_000, 5_000, 1))
-
-
-async def measure(harness: Harness, sizes: tuple[Size, ...] = SIZES) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Episodes a second, loop lag, memory and sockets of the driver by side, and the ratios."""
     url = await harness.gateway("--workers", str(WORKERS), upstream="simulated")
+    at_once, some = harness.number(IN_PROCESS_AT_ONCE), harness.number(BY_REQUEST)
     figures: Figures = {}
-    for size in sizes:
-        log.info("%d episodes", size.episodes)
-        whole, some = size.episodes, size.by_request
+    for episodes, rounds in ROUNDS.items():
+        log.info("%d episodes", episodes)
+        whole = harness.number(episodes)
         sides = {
-            "inprocess": partial(in_process, scripted, whole, size.at_once),
+            "inprocess": partial(in_process, scripted, whole, at_once),
             "streams": partial(in_process, scripted, whole, whole, url=url),
             "requests": partial(in_process, scripted, some, some, url=url, streams=False),
         }
-        turns = await in_turns(size.rounds, sides)
+        turns = await harness.in_turns(rounds, sides)
         found = turns.medians()
         for other in ("inprocess", "requests"):
             found[f"streams_to_{other}"] = turns.ratio("episodes_per_s", "streams", other)
-        figures |= {f"at_once_{whole}_{name}": value for name, value in found.items()}
+        figures |= {f"at_once_{episodes}_{name}": value for name, value in found.items()}
     return figures

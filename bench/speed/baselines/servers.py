@@ -52,7 +52,7 @@ def end_with_parent() -> None:
 
 
 def main(name: str, *arguments: str) -> None:
-    app, options = {"aktools": aktools, "fastmcp": fastmcp}[name](*arguments)
+    app, options = globals()[name](*arguments)
     uvicorn = import_module("uvicorn")
     threading.Thread(target=end_with_parent, daemon=True).start()
     listening = socket.create_server(("127.0.0.1", 0), backlog=2_048)

@@ -46,7 +46,7 @@ async def test_a_baseline_serves_with_its_library(given: tuple[str, ...], tmp_pa
         (tmp_path / file).write_text(text)
     (tmp_path / "answer.json").write_text("{}")
     command = (sys.executable, "-P", SERVERS, *given)
-    async with server(tmp_path, *command, PYTHONPATH=str(tmp_path)) as (url, _):
+    async with server(tmp_path, *command, variables={"PYTHONPATH": str(tmp_path)}) as (url, _):
         assert url.startswith("http://127.0.0.1:")
 
 
