@@ -22,6 +22,7 @@ CONNECTIONS = 64
 ROUND_S = 3.0
 ROUNDS = 5
 WARM_UP_S = 0.5
+ANSWERED_S = 60.0
 TICK_S = 0.001
 """How often an open loop sends the requests that are due."""
 
@@ -144,13 +145,14 @@ class Clients:
 
     async def closed_loop(self, seconds: float = math.inf, warm_up_s: float = WARM_UP_S) -> Load:
         """Each connection sends its next request as soon as it is answered. What is measured begins
-        when all have been answered.
+        when all have been answered. Raises `TimeoutError`.
         """
         self._is_closed_loop = True
         while self._free:
             self.free(self._free.pop())
         await asyncio.sleep(warm_up_s)
-        await until(lambda: self.answers >= len(self._every))
+        async with asyncio.timeout(ANSWERED_S):
+            await until(lambda: self.answers >= len(self._every))
         self.load, started = Load(defaultdict(list)), time.perf_counter()
         await asyncio.sleep(seconds)
         self.load.lasted_s = time.perf_counter() - started
@@ -190,6 +192,8 @@ class Clients:
 
     def closed(self, connection: _Connection) -> None:
         self._every.discard(connection)
+        if connection in self._free:
+            self._free.remove(connection)
         if self._is_open:
             self.load.lost += 1
             task = asyncio.get_running_loop().create_task(self._connect())
@@ -212,7 +216,7 @@ async def measured(
     expected: bytes = b"",
 ) -> Figures:
     """Answers a second and latencies of a closed loop in which every answer is a 200 with what is
-    expected in it. Raises `MeasurementError`, `OSError`.
+    expected in it. Raises `MeasurementError`, `OSError` and `TimeoutError`.
     """
     async with Clients.open(url, request, connections, expected=expected) as clients:
         load = await clients.closed_loop(seconds)
