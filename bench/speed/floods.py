@@ -43,10 +43,10 @@ async def measure(harness: Harness) -> Figures:
 
     async def idle() -> Figures:
         async with Clients.open(gateway, lambda: call, CALLERS) as clients:
-            load = await clients.open_loop(CALLS_PER_S, harness.seconds(SECONDS), DRAIN_S)
-        if clients.first_other or load.lost:
+            await clients.open_loop(CALLS_PER_S, harness.seconds(SECONDS), DRAIN_S)
+        if clients.first_other or clients.lost:
             raise MeasurementError(f"a call was not answered: {clients.first_other or 'at all'}")
-        return {"p99_ms": load.quantile_ms(0.99)}
+        return {"p99_ms": clients.quantile_ms(0.99)}
 
     async def flooded(kind: str) -> Figures:
         async with server(harness.folder, *program(flood, gateway, kind)) as flooding:

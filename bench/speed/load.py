@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import cast
 from urllib.parse import urlsplit
@@ -37,27 +36,6 @@ def request(
     lines = "".join(f"{name}: {value}\r\n" for name, value in own.items())
     head = f"{method} {target} HTTP/1.1\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
-
-
-@dataclass(slots=True)
-class Load:
-    """The result of a load: the seconds that answers took, by status, and how many requests were
-    `unsent` because no connection was free, or `lost` their connection.
-    """
-
-    took_s: defaultdict[str, list[float]]
-    lasted_s: float = 0.0
-    unsent: int = 0
-    lost: int = 0
-
-    def per_s(self, status: str = "200") -> float:
-        """Answers a second."""
-        return len(self.took_s[status]) / self.lasted_s
-
-    def quantile_ms(self, q: float, status: str = "200") -> float:
-        """A quantile of the seconds that answers took, in ms; 0 where there were none."""
-        took_s = sorted(self.took_s[status])
-        return took_s[int(len(took_s) * q)] * 1e3 if took_s else 0.0
 
 
 class _Connection(asyncio.Protocol):
@@ -106,10 +84,13 @@ class _Connection(asyncio.Protocol):
 class Clients:
     """Connections to one server, which each send `at_once` requests and wait for their answers. One
     that is lost is opened again. Made by `Clients.open`.
+
+    A loop leaves the seconds that answers took, by status, and how many requests were `unsent`
+    because no connection was free, or `lost` their connection.
     """
 
     def __init__(self, url: str, request: Callable[[], bytes], expected: bytes, at_once: int):
-        self.load = Load(defaultdict(list))
+        self._begin()
         self.answers = 0
         self.first_other = ""
         """The start of the first answer that is not a 200 with what is expected in it."""
@@ -143,7 +124,16 @@ class Clients:
             for one in clients._every:
                 one.transport.abort()
 
-    async def closed_loop(self, seconds: float = math.inf, warm_up_s: float = WARM_UP_S) -> Load:
+    def per_s(self, status: str = "200") -> float:
+        """Answers a second."""
+        return len(self.took_s[status]) / self.lasted_s
+
+    def quantile_ms(self, q: float, status: str = "200") -> float:
+        """A quantile of the seconds that answers took, in ms; 0 where there were none."""
+        took_s = sorted(self.took_s[status])
+        return took_s[int(len(took_s) * q)] * 1e3 if took_s else 0.0
+
+    async def closed_loop(self, seconds: float = math.inf, warm_up_s: float = WARM_UP_S) -> None:
         """Each connection sends its next request as soon as it is answered. What is measured begins
         when all have been answered. Raises `TimeoutError`.
         """
@@ -153,32 +143,30 @@ class Clients:
         await asyncio.sleep(warm_up_s)
         async with asyncio.timeout(ANSWERED_S):
             await until(lambda: self.answers >= len(self._every))
-        self.load, started = Load(defaultdict(list)), time.perf_counter()
+        started = self._begin()
         await asyncio.sleep(seconds)
-        self.load.lasted_s = time.perf_counter() - started
-        return self.load
+        self.lasted_s = time.perf_counter() - started
 
-    async def open_loop(self, per_s: float, seconds: float, drain_s: float = 0.0) -> Load:
+    async def open_loop(self, per_s: float, seconds: float, drain_s: float = 0.0) -> None:
         """Send `per_s` requests a second, answered or not; then wait at most `drain_s` for the rest
         of the answers.
         """
-        self.load, due, started = Load(defaultdict(list)), 0, time.perf_counter()
+        started, due = self._begin(), 0
         while (passed := time.perf_counter() - started) < seconds:
             for number in range(due, int(passed * per_s)):
                 if self._free:
                     self._send(self._free.pop(), started + number / per_s)
                 else:
-                    self.load.unsent += 1
+                    self.unsent += 1
             due = int(passed * per_s)
             await asyncio.sleep(TICK_S)
-        self.load.lasted_s = time.perf_counter() - started
+        self.lasted_s = time.perf_counter() - started
         end = time.perf_counter() + drain_s
         await until(lambda: len(self._free) == len(self._every) or time.perf_counter() >= end)
-        return self.load
 
     def answered(self, status: str, answer: bytearray, took_s: float) -> None:
         self.answers += 1
-        self.load.took_s[status].append(took_s)
+        self.took_s[status].append(took_s)
         if (status != "200" or self._expected not in answer) and not self.first_other:
             self.first_other = answer[:400].decode(errors="replace")
 
@@ -195,13 +183,18 @@ class Clients:
         if connection in self._free:
             self._free.remove(connection)
         if self._is_open:
-            self.load.lost += 1
+            self.lost += 1
             task = asyncio.get_running_loop().create_task(self._connect())
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
     def _send(self, connection: _Connection, since: float) -> None:
         connection.send([self._request() for _ in range(self._at_once)], since)
+
+    def _begin(self) -> float:
+        self.took_s: defaultdict[str, list[float]] = defaultdict(list)
+        self.lasted_s, self.unsent, self.lost = 0.0, 0, 0
+        return time.perf_counter()
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
@@ -219,10 +212,10 @@ async def measured(
     expected in it. Raises `MeasurementError`, `OSError` and `TimeoutError`.
     """
     async with Clients.open(url, request, connections, expected=expected) as clients:
-        load = await clients.closed_loop(seconds)
+        await clients.closed_loop(seconds)
     if clients.first_other:
         raise MeasurementError(clients.first_other)
-    if not load.per_s():
+    if not clients.per_s():
         raise MeasurementError(f"nothing was answered within {seconds:g} s")
-    quantiles = {"p50_ms": load.quantile_ms(0.5), "p99_ms": load.quantile_ms(0.99)}
-    return {"calls_per_s": load.per_s(), **quantiles}
+    quantiles = {"p50_ms": clients.quantile_ms(0.5), "p99_ms": clients.quantile_ms(0.99)}
+    return {"calls_per_s": clients.per_s(), **quantiles}

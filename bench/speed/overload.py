@@ -35,11 +35,11 @@ async def measure(harness: Harness) -> Figures:
         return request("POST", url, body)
 
     peak = 0.0
-    for clients in CLIENTS:
-        log.info("%d clients that wait for their answers", clients)
-        async with Clients.open(url, call, clients) as connections:
-            load = await connections.closed_loop(seconds, warm_up_s=seconds / 5)
-            peak = max(peak, load.per_s())
+    for connections in CLIENTS:
+        log.info("%d clients that wait for their answers", connections)
+        async with Clients.open(url, call, connections) as clients:
+            await clients.closed_loop(seconds, warm_up_s=seconds / 5)
+            peak = max(peak, clients.per_s())
     figures: Figures = {
         "per_host": PER_HOST,
         "pending": PENDING,
@@ -48,8 +48,8 @@ async def measure(harness: Harness) -> Figures:
     }
     for times in LOADS:
         log.info("%g times as many calls as at the peak", times)
-        async with Clients.open(url, call, CONNECTIONS) as connections:
-            load = await connections.open_loop(times * peak, seconds)
+        async with Clients.open(url, call, CONNECTIONS) as load:
+            await load.open_loop(times * peak, seconds)
         others = load.took_s.keys() - {"200", "503"}
         seen = {
             "goodput_share": load.per_s() / peak,

@@ -31,10 +31,10 @@ def without_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("inprocess", ("cached_calls_per_s", "ratio", "ratio_recorded")),
         ("cache", ("written_share", "disk_hits_per_s")),
-        ("snapshot", ("open_ms", "look_up_p99_us", "verify_s")),
         ("shapes", ("table_ms", "table_parsed_ms", "document_ms")),
-        ("market", ("days_per_s", "episodes_took_s")),
         ("compress", ("date_ms", "parsed_ms", "http_ratio", "shortened_answer_bytes")),
+        pytest.param("snapshot", ("open_ms", "look_up_p99_us"), marks=pytest.mark.soak),
+        pytest.param("market", ("days_per_s", "episodes_took_s"), marks=pytest.mark.soak),
     ],
 )
 async def test_every_part_is_measured(name: str, positive: tuple[str, ...]) -> None:
