@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli.options import needs_checkout
 from gateway.cli.options import OutPath, echo_json, force
 from manifests.common.terminal import echo
 
@@ -58,6 +59,7 @@ def compression(
     on InvestorBench's prices and news. A third of it, by tool and asset, is held apart: look at it
     only when the work on compression is over.
     """
+    needs_checkout("bench.compression")
     if failures and held_apart:
         raise click.UsageError(
             "--failures: not with --held-apart, whose cases nobody looks at while developing"

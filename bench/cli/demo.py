@@ -17,9 +17,9 @@ from bench.cli.tables import closing, if_seen, report
 from bench.judges.registry import JudgeSettings, judge_named
 from bench.models.settings import ModelSettings
 from bench.models.simulated import MODEL, SimulatedModel
+from bench.processes import ServerNotReadyError, gateway
 from bench.runs.directory import RunDirectoryError
 from bench.runs.run import RunPlan, run
-from bench.speed.servers import ServerNotReadyError, served_gateway
 from bench.suites import load_suite
 from gateway import GatewaySettings
 from gateway.trace import TraceError
@@ -40,9 +40,13 @@ async def show(episodes: int, concurrency: int, out: Path) -> int:
     )
     with tempfile.TemporaryDirectory(prefix="finport-demo-") as cache:
         try:
-            served = served_gateway(Path(cache), latency_s=LATENCY_S, failure_rate=FAILURE_RATE)
             echo("starting a gateway")
-            async with served as url:
+            async with gateway(
+                Path(cache),
+                upstream="simulated",
+                simulated_latency_s=LATENCY_S,
+                simulated_failure_rate=FAILURE_RATE,
+            ) as (url, _):
                 echo(f"gateway on {url}; {episodes} episodes begin, {concurrency} at once")
                 suite = load_suite("starter")
                 plan = RunPlan(

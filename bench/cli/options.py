@@ -1,7 +1,9 @@
 """Options that commands of `finbench` share, and the settings made of them."""
 
 import math
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,17 @@ class Number(click.FloatRange):
 def whole(least: int = -MOST) -> click.IntRange:
     """A whole number that a run's files can hold."""
     return click.IntRange(min=least, max=MOST)
+
+
+def needs_checkout(package: str) -> None:
+    """End a command with exit code 2 if the package that it runs is not there: the wheel leaves out
+    the measurements of Finport itself.
+    """
+    if find_spec(package) is None:
+        command = click.get_current_context().command_path
+        text = "measures Finport itself and needs a checkout: clone the repository, `make install`"
+        echo(f"finbench: `{command}` {text}", err=True)
+        sys.exit(2)
 
 
 def share(name: str, default: float, text: str) -> Callable[[Command], Command]:

@@ -4,41 +4,31 @@ Both let AkShare parse the same 250 bars of an upstream that takes 100 ms, once 
 over TLS, and send all of them. Every call names a different stock, so no answer is cached or
 shared. Both trust the authorities that requests trusts as installed, and one more that is made for
 the run. AKTools is not one of our dependencies: `FINBENCH_AKTOOLS_PYTHON` names a Python that has
-it. Only scheme and host of its requests are changed. Run as a program, this module is the upstream.
+it. Only scheme and host of its requests are changed.
 """
 
 import asyncio
-import logging
 import os
 import random
 import shutil
-import ssl
-import statistics
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlencode
 
-import aiohttp
 import orjson
-import uvloop
-from aiohttp import web
-from anyio import to_thread
 
 from adapters.simulator.akshare import PAYLOADS
+from bench import processes
 from bench.environment import AKTOOLS_PYTHON
-from bench.speed.measurement import MeasurementError
-from bench.speed.servers import server
-from gateway.settings import GatewaySettings
-
-log = logging.getLogger("finbench.speed")
+from bench.speed.bare_server import CERTIFICATE, Handler, answering
+from bench.speed.baselines import SERVERS
+from bench.speed.harness import Figures, Harness, NotMeasured, log
+from bench.speed.load import measured, request
+from gateway import GatewaySettings
 
 TOOL = "stock_zh_a_hist"
 SOURCE = ("push2his.eastmoney.com", "/api/qt/stock/kline/get")
@@ -47,23 +37,13 @@ LAST_BAR = b"2023-12-29"
 LATENCY_S = 0.1
 CLIENTS = 256
 SECONDS = 10.0
-ROUNDS = 2
-"""The least number of calls of each client, however long they take."""
-
-TRUSTED, CERTIFICATE, KEY = "trusted.pem", "upstream.pem", "upstream.key"
-
-_OURS = (sys.executable, "-P", "-m")
-_AKTOOLS = Path(__file__).parent / "baselines" / "aktools.py"
-
-Figures = dict[str, float | str]
-Ask = Callable[
-    [aiohttp.ClientSession, str, str], AbstractAsyncContextManager[aiohttp.ClientResponse]
-]
 
 
-async def akshare(seconds: float = SECONDS, clients: int = CLIENTS) -> Figures:
-    """Calls a second and ms of both, about `seconds` each, and the ratios finport / aktools."""
-    defaults = GatewaySettings.model_fields
+async def measure(harness: Harness) -> Figures:
+    """Calls a second and ms of both, and the ratios finport / aktools."""
+    if find_spec("akshare") is None:
+        raise NotMeasured("AkShare is not installed")
+    defaults, clients = GatewaySettings.model_fields, harness.number(CLIENTS)
     figures: Figures = {
         "clients": clients,
         "upstream_ms": LATENCY_S * 1e3,
@@ -71,138 +51,55 @@ async def akshare(seconds: float = SECONDS, clients: int = CLIENTS) -> Figures:
         "akshare_workers": defaults["akshare_workers"].default,
         "akshare_threads": defaults["akshare_threads"].default,
     }
-    if find_spec("akshare") is None:
-        return figures | {"finport": "not measured: AkShare is not installed"}
     if AKTOOLS_PYTHON not in os.environ:
         figures["aktools"] = f"not measured: set {AKTOOLS_PYTHON}"
-    with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
-        folder = Path(name)
-        if shutil.which("openssl"):
-            await to_thread.run_sync(_make_certificates, folder)
-        else:
-            figures["tls"] = "not measured: there is no program openssl"
-        async with server(folder, *_OURS, "bench.speed.akshare") as upstream:
-            load = _Load(upstream, seconds, clients)
-            for scheme, origin in (await load.upstream_state())["origins"].items():
-                figures |= await _beside(folder, load, scheme, origin)
+    trust: dict[str, str] = {}
+    schemes: dict[str, dict[str, str]] = {"clear": {}}
+    if shutil.which("openssl"):
+        trust, schemes["tls"] = await asyncio.to_thread(_certificates, harness.folder)
+    else:
+        figures["tls"] = "not measured: there is no program openssl"
+    for scheme, certificate in schemes.items():
+        origin = await harness.serve(upstream, variables=certificate)
+        finport = processes.gateway(
+            harness.folder,
+            variables=trust,
+            akshare_base_url=origin,
+            max_concurrency_per_host=clients,
+        )
+        sides = {"finport": finport}
+        if python := os.environ.get(AKTOOLS_PYTHON):
+            command = (python, "-P", SERVERS, "aktools", origin)
+            sides["aktools"] = processes.server(harness.folder, *command, variables=trust)
+        for name, opened in sides.items():  # one after the other
+            log.info("%s, %s", name, scheme)
+            async with opened as (url, _):
+                call, seconds = partial(CALLS[name], url, count()), harness.seconds(SECONDS)
+                found = await measured(url, call, seconds, clients, LAST_BAR)
+            figures |= {f"{scheme}_{name}_{figure}": value for figure, value in found.items()}
+        if len(sides) > 1:
+            for figure, theirs in found.items():
+                ratio = figures[f"{scheme}_finport_{figure}"] / theirs
+                figures[f"{scheme}_{figure}_ratio"] = ratio
     return figures
 
 
-async def _beside(folder: Path, load: "_Load", scheme: str, origin: str) -> Figures:
-    """The figures of both servers, run one after the other, with the upstream at `origin`."""
-    names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    is_made = (folder / TRUSTED).exists()
-    trust = dict.fromkeys(names, str(folder / TRUSTED)) if is_made else {}
-    serve = (*_OURS, "gateway.cli.main", "serve", "--port", "0", "--until-stdin-closes")
-    settings = {
-        "FINPORT_CACHE_DIR": str(folder / "cache"),
-        "FINPORT_AKSHARE_BASE_URL": origin,
-        "FINPORT_MAX_CONCURRENCY_PER_HOST": str(load.clients),
-    }
-    async with server(folder, *serve, **trust, **settings) as url:
-        log.info("Finport, %s, up to about %g s", scheme, load.seconds)
-        finport = await load.put_on(url, _ask_finport)
-    figures: Figures = {f"{scheme}_finport_{name}": value for name, value in finport.items()}
-    if python := os.environ.get(AKTOOLS_PYTHON):
-        async with server(folder, python, "-P", str(_AKTOOLS), origin, **trust) as url:
-            log.info("AKTools, %s, up to about %g s", scheme, load.seconds)
-            aktools = await load.put_on(url, _ask_aktools)
-        figures |= {f"{scheme}_aktools_{name}": value for name, value in aktools.items()}
-        for name in ("calls_per_s", "p50_ms", "p99_ms"):
-            figures[f"{scheme}_{name}_ratio"] = finport[name] / aktools[name]
-    return figures
+def _call_finport(url: str, numbers: Iterator[int]) -> bytes:
+    body = orjson.dumps({"symbol": f"6{next(numbers):05}", **DAYS})
+    return request("POST", f"{url}/v1/tools/{TOOL}?max_rows=1000", body)
 
 
-def _ask_finport(
-    client: aiohttp.ClientSession, url: str, symbol: str
-) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-    body = orjson.dumps({"symbol": symbol, **DAYS})
-    return client.post(f"{url}/v1/tools/{TOOL}?max_rows=1000", data=body)
+def _call_aktools(url: str, numbers: Iterator[int]) -> bytes:
+    query = urlencode({"symbol": f"6{next(numbers):05}", **DAYS})
+    return request("GET", f"{url}/api/public/{TOOL}?{query}")
 
 
-def _ask_aktools(
-    client: aiohttp.ClientSession, url: str, symbol: str
-) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-    return client.get(f"{url}/api/public/{TOOL}", params={"symbol": symbol, **DAYS})
+CALLS = {"finport": _call_finport, "aktools": _call_aktools}
 
 
-@dataclass(frozen=True)
-class _Load:
-    """Clients that each hold a connection and send a call as soon as the last one is answered.
-
-    `bench/speed/load.py` can't be used: it neither sends GET, which AKTools requires, nor checks
-    the answers.
-    """
-
-    upstream: str
-    seconds: float
-    clients: int
-
-    async def put_on(self, url: str, ask: Ask) -> dict[str, float]:
-        """The figures of the clients, after a round in which connections open and workers start.
-
-        Raises `MeasurementError` if no call is answered.
-        """
-        asked_before = (await self.upstream_state())["requests"]
-        connector = aiohttp.TCPConnector(limit=self.clients)
-        async with aiohttp.ClientSession(connector=connector) as session:
-            calls = _Calls(ask, session, url)
-            await asyncio.gather(*(calls.make() for _ in range(self.clients)))
-            warm_up = len(calls.took_ms)
-            started = time.perf_counter()
-            until = started + self.seconds
-            await asyncio.gather(*(calls.make_until(until) for _ in range(self.clients)))
-            lasted_s = time.perf_counter() - started
-        asked = (await self.upstream_state())["requests"] - asked_before
-        took_ms = calls.took_ms[warm_up:]
-        if not took_ms:
-            raise MeasurementError(calls.failures[-1])
-        centiles = statistics.quantiles(took_ms, n=100)
-        return {
-            "calls": len(took_ms),
-            "errors": len(calls.failures),
-            "requests_a_call": asked / (len(calls.took_ms) + len(calls.failures)),
-            "calls_per_s": len(took_ms) / lasted_s,
-            "p50_ms": centiles[49],
-            "p99_ms": centiles[98],
-        }
-
-    async def upstream_state(self) -> Any:
-        async with aiohttp.ClientSession() as session, session.get(self.upstream) as response:
-            return orjson.loads(await response.read())
-
-
-class _Calls:
-    """The results of the calls to one server."""
-
-    def __init__(self, ask: Ask, session: aiohttp.ClientSession, url: str) -> None:
-        self.took_ms: list[float] = []
-        self.failures: list[str] = []
-        self._ask, self._session, self._url = ask, session, url
-        self._symbols = (f"6{number:05}" for number in count())
-
-    async def make(self) -> None:
-        started = time.perf_counter()
-        try:
-            async with self._ask(self._session, self._url, next(self._symbols)) as response:
-                answer = await response.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            self.failures.append(repr(error))
-            return
-        if response.status == 200 and LAST_BAR in answer:
-            self.took_ms.append((time.perf_counter() - started) * 1e3)
-        else:
-            self.failures.append(f"{response.status} {answer[:200].decode(errors='replace')}")
-
-    async def make_until(self, until: float) -> None:
-        for made in count():
-            if made >= ROUNDS and time.perf_counter() >= until:
-                return
-            await self.make()
-
-
-def _make_certificates(folder: Path) -> None:
-    """Make an authority, added to those that requests trusts, and its certificate for the upstream.
+def _certificates(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Make a certificate for the upstream, and add its authority to those that requests trusts.
+    Returns the variables of those that trust it, and of the upstream.
 
     Most of the cost of a new session is reading the whole list of authorities, so a list of one
     would not be the same work.
@@ -216,49 +113,26 @@ def _make_certificates(folder: Path) -> None:
     )
     authority = ("-subj", "/CN=finport-speed", "-keyout", "ca.key", "-out", "ca.pem")
     upstream = (
-        *("-subj", "/CN=upstream", "-keyout", KEY, "-out", CERTIFICATE),
+        *("-subj", "/CN=upstream", "-keyout", "upstream.key", "-out", "upstream.pem"),
         *("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"),
         *("-addext", "subjectAltName=IP:127.0.0.1"),
     )
     for wanted in (authority, upstream):
         subprocess.run([*new, *wanted], cwd=folder, check=True, stderr=subprocess.PIPE)  # noqa: S603
-    trusted = Path(certifi.where()).read_bytes() + (folder / "ca.pem").read_bytes()
-    (folder / TRUSTED).write_bytes(trusted)
+    with (folder / "upstream.pem").open("ab") as certificate:
+        certificate.write((folder / "upstream.key").read_bytes())
+    trusted = folder / "trusted.pem"
+    trusted.write_bytes(Path(certifi.where()).read_bytes() + (folder / "ca.pem").read_bytes())
+    names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    return dict.fromkeys(names, str(trusted)), {CERTIFICATE: str(folder / "upstream.pem")}
 
 
-async def _serve_upstream(tls: bool) -> None:
-    """Serve in clear, and over TLS with the certificate in the current folder."""
+def bars() -> tuple[bytes, str]:
+    """250 bars of a stock, as the upstream sends them, and their content type."""
     query = {"secid": "1.600519", "beg": DAYS["start_date"], "end": DAYS["end_date"]}
     payload = PAYLOADS[SOURCE](query, random.Random(0))  # noqa: S311 - sample data
-    origins: dict[str, str] = {}
-    requests = 0
-
-    async def tell(_: web.Request) -> web.Response:
-        return web.json_response({"origins": origins, "requests": requests})
-
-    async def answer(_: web.Request) -> web.Response:
-        nonlocal requests
-        requests += 1
-        await asyncio.sleep(LATENCY_S)
-        return web.Response(body=payload.body, content_type=payload.content_type)
-
-    app = web.Application()
-    app.router.add_get("/", tell)
-    app.router.add_get(SOURCE[1], answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    origins["clear"] = "http://127.0.0.1:{1}".format(*runner.addresses[0])
-    if tls:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(CERTIFICATE, KEY)
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context, backlog=512).start()
-        origins["tls"] = "https://127.0.0.1:{1}".format(*runner.addresses[1])
-    print(f"upstream ready on {origins['clear']}", flush=True)  # noqa: T201
-    ended = asyncio.Event()  # set when the process that started this one ends
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
-    await ended.wait()
+    return payload.body, payload.content_type
 
 
-if __name__ == "__main__":
-    uvloop.run(_serve_upstream(tls=Path(CERTIFICATE).exists()))
+async def upstream() -> Handler:
+    return answering(*bars(), LATENCY_S)

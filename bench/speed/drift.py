@@ -6,63 +6,59 @@ The memory is the sum of what the command's processes hold at the same time.
 """
 
 import asyncio
-import logging
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from bench.speed.measurement import MeasurementError
+from bench.speed.harness import Figures, Harness, MeasurementError, log
 from cache import Recorder, Row, Snapshot
-
-log = logging.getLogger("finbench.speed")
 
 CALLS = 100_000
 AT_ONCE = 500
 LOOK_S = 0.1
 
-Figures = dict[str, float | str]
-
 _FINBENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()", "drift")
 
 
-def drift(calls: int = CALLS) -> Figures:
-    """Seconds, MiB and findings of both comparisons."""
-    figures: Figures = {}
-    with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
-        folder = Path(name)
-        log.info("simulating two snapshots")
-        _run("accuracy", "--seed", "1", "--out", str(folder), "--json")
-        pair = [folder / f"{side}.snapshot" for side in ("before", "after")]
-        for what in ("three_calls", f"{calls}_answers"):
-            if what != "three_calls":
-                log.info("writing two snapshots of %d answers", calls)
-                larger = [path.with_stem(f"{path.stem}-large") for path in pair]
-                for path, large in zip(pair, larger, strict=True):
-                    asyncio.run(_multiply(path, large, calls))
-                pair = larger
-            log.info("comparing %s", what)
-            seconds, most = _run("diff", *map(str, pair), "--json")
-            with Snapshot(pair[0]) as snapshot:
-                figures[f"{what}_compared"] = snapshot.summary.rows
-                figures[f"{what}_mib"] = snapshot.bytes / 2**20
-            figures[f"{what}_s"] = seconds
-            figures[f"{what}_peak_mib"] = most / 2**20
-    return figures
+async def measure(harness: Harness) -> Figures:
+    """Seconds and MiB of both comparisons."""
+    calls = harness.number(CALLS)
+    log.info("simulating two snapshots")
+    await asyncio.to_thread(_run, "accuracy", "--seed", "1", "--out", harness.folder, "--json")
+    pair = [harness.folder / f"{side}.snapshot" for side in ("before", "after")]
+    figures = await _compared("three_calls", pair)
+    log.info("writing two snapshots of %d answers", calls)
+    larger = [await _multiplied(path, calls) for path in pair]
+    return figures | await _compared(f"{calls}_answers", larger)
 
 
-async def _multiply(path: Path, large: Path, calls: int) -> None:
-    """Write the rows of a snapshot again and again, each time with another argument."""
+async def _compared(what: str, pair: list[Path]) -> Figures:
+    log.info("comparing %s", what)
+    took_s, most = await asyncio.to_thread(_run, "diff", *pair, "--json")
+    with Snapshot(pair[0]) as snapshot:
+        return {
+            f"{what}_compared": snapshot.summary.rows,
+            f"{what}_mib": snapshot.bytes / 2**20,
+            f"{what}_s": took_s,
+            f"{what}_peak_mib": most / 2**20,
+        }
+
+
+async def _multiplied(path: Path, calls: int) -> Path:
+    """A snapshot with the rows of another again and again, each time with another argument."""
+    large = path.with_stem(f"{path.stem}-large")
     with Snapshot(path) as snapshot:
         times = -(-calls // snapshot.summary.rows)
         async with Recorder.open(large, "simulated") as recorder:
             rows = islice(_copies(snapshot.rows(), times), calls)
             while batch := [*islice(rows, AT_ONCE)]:
                 await asyncio.gather(*map(recorder.add, batch))
+    return large
 
 
 def _copies(rows: Iterable[Row], times: int) -> Iterator[Row]:
@@ -71,34 +67,26 @@ def _copies(rows: Iterable[Row], times: int) -> Iterator[Row]:
             yield replace(row, arguments={**row.arguments, "simulated_copy": number})
 
 
-def _run(*arguments: str) -> tuple[float, int]:
+def _run(*arguments: str | Path) -> tuple[float, int]:
     """Run the command; returns its seconds, and the most bytes its processes held at once."""
     started, most = time.perf_counter(), 0
     quiet = subprocess.DEVNULL
     command = [*_FINBENCH, *arguments]
     with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:  # noqa: S603 - ours
         while process.poll() is None:
-            most = max(most, sum(map(_rss_bytes, _with_children(process.pid))))
+            most = max(most, _rss_bytes(str(process.pid)))
             time.sleep(LOOK_S)
     if process.returncode:
         raise MeasurementError(f"finbench drift {arguments[0]} ended with {process.returncode}")
     return time.perf_counter() - started, most
 
 
-def _with_children(process: int) -> Iterator[int]:
-    yield process
-    try:
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:
-        return
-    for child in children:
-        yield from _with_children(int(child))
-
-
-def _rss_bytes(process: int) -> int:
-    try:
-        status = Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return 0
-    held = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")]
-    return int(held[0]) * 1024 if held else 0
+def _rss_bytes(pid: str) -> int:
+    """The memory that a process and its descendants hold; 0 if it has ended."""
+    proc = Path("/proc") / pid
+    with suppress(OSError):
+        status = (proc / "status").read_text().partition("VmRSS:")[2].split()
+        children = (proc / "task" / pid / "children").read_text().split()
+        own = int(status[0]) * 1024 if status else 0
+        return own + sum(map(_rss_bytes, children))
+    return 0

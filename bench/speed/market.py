@@ -6,31 +6,23 @@ are those of the agent `momentum` through the driver, with an embedded gateway.
 """
 
 import asyncio
-import json
-import logging
 import random
-import sys
-import tempfile
+import re
 import time
-from contextlib import AsyncExitStack
 from datetime import date, timedelta
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import orjson
 
 from bench.agents.registry import AgentSettings
 from bench.runs.driver import Limits
 from bench.runs.run import RunPlan, run
-from bench.speed.measurement import MeasurementError
-from bench.speed.servers import server
+from bench.speed.harness import Figures, Harness, MeasurementError, asked, log
 from bench.suites import load_suite
 from gateway import GatewaySettings
-
-log = logging.getLogger("finbench.speed")
 
 SESSIONS, DAYS = 5_000, 10
 CONNECTIONS = 64
@@ -39,111 +31,76 @@ MARKET_DAYS = 150
 NEWS_A_DAY, NEWS_CHARS = 8, 600
 
 _FIRST = date(2024, 1, 1)
-_ACTIONS = ("buy", "sell", "hold")
-_PATTERNS = list(product(_ACTIONS, repeat=3))
-
-Figures = dict[str, float | str]
+_PATTERNS = list(product(("buy", "sell", "hold"), repeat=3))
 
 
-async def market(sessions: int = SESSIONS, days: int = DAYS, episodes: int = EPISODES) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Days a second over HTTP, bytes of memory a session, and seconds for whole episodes."""
-    with tempfile.TemporaryDirectory(prefix="finport-speed-") as name:
-        folder = Path(name)
-        (folder / "market").mkdir()
-        for symbol in ("aaa", "bbb", "ccc"):
-            (folder / "market" / f"{symbol}.json").write_text(_prices(symbol))
-        figures = await _over_http(folder, sessions, days)
-        return figures | await _episodes(folder, episodes)
+    folder = harness.folder / "market"
+    folder.mkdir()
+    for symbol in ("aaa", "bbb", "ccc"):
+        (folder / f"{symbol}.json").write_bytes(_prices(symbol))
+    return await _over_http(harness, folder) | await _episodes(harness, folder)
 
 
-async def _over_http(folder: Path, sessions: int, days: int) -> Figures:
-    command = (sys.executable, "-P", "-m", "gateway.cli.main", "serve", "--port", "0")
-    variables = {
-        "FINPORT_UPSTREAM": "simulated",
-        "FINPORT_CACHE_DIR": str(folder / "cache"),
-        "FINPORT_CLIENTS_FILE": str(folder / "clients.json"),
-        "FINPORT_MARKET": str(folder / "market"),
-    }
-    async with AsyncExitStack() as parts:
-        gateway = server(folder, *command, "--until-stdin-closes", **variables)
-        url = await parts.enter_async_context(gateway)
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-        http = await parts.enter_async_context(aiohttp.ClientSession(connector=connector))
-        player = _Player(http, url)
-        log.info("each pattern of trades alone")
-        alone = [await player.play(await player.opened(), p, days) for p in _PATTERNS]
-        before = await _rss_bytes(http, url)
-        log.info("opening %d sessions", sessions)
-        started = time.perf_counter()
-        ids = await asyncio.gather(*(player.opened() for _ in range(sessions)))
-        opened_s = time.perf_counter() - started
-        after = await _rss_bytes(http, url)
-        log.info("%d sessions, %d days each", sessions, days)
-        started = time.perf_counter()
-        seen = await asyncio.gather(
-            *(
-                player.play(session, _PATTERNS[number % len(_PATTERNS)], days)
-                for number, session in enumerate(ids)
-            )
-        )
-        took_s = time.perf_counter() - started
-        grown = await _rss_bytes(http, url)
-    different = sum(found != alone[n % len(alone)] for n, found in enumerate(seen))
+async def _over_http(harness: Harness, market: Path) -> Figures:
+    sessions, client = harness.number(SESSIONS), await harness.client(CONNECTIONS)
+    url = await harness.gateway(upstream="simulated", market=market)
+
+    async def call(operation: str, **arguments: str) -> Any:
+        tool = f"{url}/v1/tools/market_{operation}"
+        answer = await asked(client, tool, orjson.dumps(arguments))
+        if not answer["ok"]:
+            raise MeasurementError(f"market_{operation}: {answer['error']['message']}")
+        return answer["data"]
+
+    async def opened() -> str:
+        dates = {"test_from": _FIRST.isoformat(), "test_to": "2024-12-31"}
+        return str((await call("open", symbols="AAA", **dates))["session"])
+
+    async def play(session: str, number: int) -> bytes:
+        """Trade a pattern of actions; returns a hash of all that was observed."""
+        seen, pattern = blake2b(digest_size=16), _PATTERNS[number % len(_PATTERNS)]
+        for day in range(DAYS):
+            observed = await call("observe", session=session)
+            seen.update(orjson.dumps(observed))
+            action = pattern[day % len(pattern)]
+            await call("trade", session=session, date=observed["date"], action=action)
+        return seen.digest()
+
+    async def rss_bytes() -> float:
+        async with client.get(f"{url}/metrics") as response:
+            found = re.search(r"^finport_resident_bytes\S* (\S+)$", await response.text(), re.M)
+        if found is None:
+            raise MeasurementError("/metrics does not say how much memory the gateway has")
+        return float(found[1])
+
+    log.info("each pattern of trades alone")
+    alone = [await play(await opened(), number) for number in range(len(_PATTERNS))]
+    before = await rss_bytes()
+    log.info("opening %d sessions", sessions)
+    started = time.perf_counter()
+    ids = await asyncio.gather(*(opened() for _ in range(sessions)))
+    opened_s, after = time.perf_counter() - started, await rss_bytes()
+    log.info("%d sessions, %d days each", sessions, DAYS)
+    started = time.perf_counter()
+    seen = await asyncio.gather(*map(play, ids, range(sessions)))
+    took_s = time.perf_counter() - started
+    different = sum(found != alone[number % len(alone)] for number, found in enumerate(seen))
     if different:
         raise MeasurementError(f"{different} sessions observed something else than alone")
     return {
         "sessions": sessions,
         "opened_per_s": sessions / opened_s,
         "bytes_a_session": (after - before) / sessions,
-        f"bytes_a_session_after_{days}_days": (grown - before) / sessions,
-        "days_per_s": sessions * days / took_s,
-        "calls_per_s": 2 * sessions * days / took_s,
-        "different_observations": different,
+        f"bytes_a_session_after_{DAYS}_days": (await rss_bytes() - before) / sessions,
+        "days_per_s": sessions * DAYS / took_s,
+        "calls_per_s": 2 * sessions * DAYS / took_s,
     }
 
 
-class _Player:
-    """Plays sessions over HTTP."""
-
-    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
-        self._http = http
-        self._url = url
-
-    async def opened(self) -> str:
-        dates = {"test_from": _FIRST.isoformat(), "test_to": "2024-12-31"}
-        found: str = (await self._call("open", symbols="AAA", **dates))["session"]
-        return found
-
-    async def play(self, session: str, pattern: tuple[str, ...], days: int) -> str:
-        """Trade the actions of a pattern in turn; returns a hash of all that was observed."""
-        seen = blake2b(digest_size=16)
-        for number in range(days):
-            day = await self._call("observe", session=session)
-            seen.update(orjson.dumps(day))
-            action = pattern[number % len(pattern)]
-            await self._call("trade", session=session, date=day["date"], action=action)
-        return seen.hexdigest()
-
-    async def _call(self, operation: str, **arguments: Any) -> Any:
-        url = f"{self._url}/v1/tools/market_{operation}"
-        async with self._http.post(url, data=orjson.dumps(arguments)) as response:
-            answer = orjson.loads(await response.read())
-        if not answer["ok"]:
-            raise MeasurementError(f"market_{operation}: {answer['error']['message']}")
-        return answer["data"]
-
-
-async def _rss_bytes(http: aiohttp.ClientSession, url: str) -> float:
-    async with http.get(f"{url}/metrics") as response:
-        text = await response.text()
-    for line in text.splitlines():
-        if line.startswith("finport_resident_bytes"):
-            return float(line.split()[-1])
-    raise MeasurementError("/metrics does not say how much memory the gateway has")
-
-
-async def _episodes(folder: Path, episodes: int) -> Figures:
-    suite = load_suite("investorbench", folder / "market")
+async def _episodes(harness: Harness, market: Path) -> Figures:
+    episodes, suite = harness.number(EPISODES), load_suite("investorbench", market)
     single = type(suite)(suite.name, [task for task in suite.tasks if "+" not in task.id])
     single.dataset = suite.dataset
     plan = RunPlan(
@@ -154,9 +111,9 @@ async def _episodes(folder: Path, episodes: int) -> Figures:
         agent=AgentSettings.of("momentum"),
         limits=Limits(rounds=5_000, calls=10_000, wall_s=3_600),
     )
-    settings = GatewaySettings(upstream="simulated", cache_dir=folder / "cache")
+    settings = GatewaySettings(upstream="simulated", cache_dir=harness.folder / "cache")
     log.info("%d episodes of %d days", episodes, MARKET_DAYS)
-    about = await run(plan, folder / "run", settings, show=False)
+    about = await run(plan, harness.folder / "run", settings, show=False)
     return {
         "episodes": episodes,
         "days_an_episode": MARKET_DAYS,
@@ -165,11 +122,11 @@ async def _episodes(folder: Path, episodes: int) -> Figures:
     }
 
 
-def _prices(symbol: str) -> str:
+def _prices(symbol: str) -> bytes:
     luck, price, days = random.Random(symbol), 100.0, {}  # noqa: S311 - test data
     for number in range(MARKET_DAYS):
         price *= 1 + luck.gauss(0, 0.01)
         news = ["".join(luck.choices("abcdef ", k=NEWS_CHARS)) for _ in range(NEWS_A_DAY)]
         day = (_FIRST + timedelta(number)).isoformat()
         days[day] = {"prices": round(price, 2), "news": news, "10q": None, "10k": None}
-    return json.dumps(days)
+    return orjson.dumps(days)

@@ -1,168 +1,147 @@
-"""Speed of requests to a model: processor time of one call by the official client, by the same over
-aiohttp, and by `ModelClient`, in turns against one server in its own process.
+"""Speed of model-driven episodes, each side in its own process.
 
-Each call offers 20 tools in a conversation of four messages and gets a ready completion with a call
-of a tool. Only this process's time is counted, so the server's work is not in it. The official
-client checks and encodes the tools with every call; ours gets them as JSON. `python -m
-bench.speed.model` is that server.
+An episode is four completions and three calls of a tool. `ours` is the agent `llm` in the driver,
+with traces and metrics. `official` is a hand-written loop around the official client over aiohttp,
+with a local function instead of the gateway and without records. It takes its first messages,
+tools and outputs from our requests, as the endpoint received them, so both sides ask the same.
 """
 
-import asyncio
-import gc
-import logging
-import statistics
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import islice
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import orjson
-import uvloop
 from aiohttp import web
 
-from bench.models.client import ModelClient
-from bench.record import ModelCallRecord
-from bench.speed.baselines.bare_server import serve
-from bench.speed.measurement import MeasurementError
-from bench.speed.servers import server
-from manifests import Catalog
-from manifests.export import export
+from bench.agents.registry import AgentSettings, open_agent
+from bench.models.settings import ModelSettings
+from bench.speed.bare_server import Handler
+from bench.speed.episodes import ARGUMENTS, TOOL, Stage
+from bench.speed.harness import Figures, Harness, MeasurementError, asked, each, in_process
+from bench.task import Task
+from manifests import Manifest
 
-log = logging.getLogger("finbench.speed")
-
-CONCURRENCY = 64
-CALLS = 500
-ROUNDS = 5
-TOOLS = 20
-MODEL = "bare"
-
-_FUNCTION = {"name": "stock_zh_a_hist", "arguments": '{"symbol": "600519", "period": "daily"}'}
-_MESSAGE = {
-    "role": "assistant",
-    "content": None,
-    "tool_calls": [{"id": "call_1", "type": "function", "function": _FUNCTION}],
-}
-_COMPLETION = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 0,
-    "model": MODEL,
-    "choices": [{"index": 0, "message": _MESSAGE, "finish_reason": "tool_calls"}],
-    "usage": {"prompt_tokens": 6_000, "completion_tokens": 40, "total_tokens": 6_040},
-}
-
-_Call = Callable[[], Awaitable[object]]
+ANSWER = "In the second one, on 12 January."
+OFFERED = (TOOL, "stock_hk_hist", "get_coin")
+EPISODES, CONCURRENCY, ROUNDS = 1_500, 256, 3
 
 
-async def model_calls(calls: int = CALLS, rounds: int = ROUNDS) -> dict[str, float]:
-    """Milliseconds of processor time a call, the median of `rounds`; those of the official client
-    only if it is installed.
-    """
-    tools = [export(manifest, "openai") for manifest in islice(Catalog.load(), TOOLS)]
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": "You answer questions about finance with tools." * 20},
-        {"role": "user", "content": "At what price did Kweichow Moutai close on 2 January 2024?"},
-        _MESSAGE,
-        {"role": "tool", "tool_call_id": "call_1", "content": '{"close": 1685.01}' * 25},
-    ]
-    command = (sys.executable, "-P", "-m", "bench.speed.model")
-    async with AsyncExitStack() as parts:
-        base_url = await parts.enter_async_context(server(Path.cwd(), *command))
-        ways = {
-            name: await parts.enter_async_context(way)
-            for name, way in _official(base_url, messages, tools).items()
-        }
-        ways["ours"] = await parts.enter_async_context(_ours(base_url, messages, tools))
-        took: dict[str, list[float]] = {name: [] for name in ways}
-        for way in ways.values():  # connections and first uses are not counted
-            await _measure(way, min(calls, CONCURRENCY * 2))
-        for number in range(1, rounds + 1):
-            log.info("round %d of %d", number, rounds)
-            for name, way in ways.items():
-                took[name].append(await _measure(way, calls))
-    figures = {f"{name}_cpu_ms": statistics.median(found) for name, found in took.items()}
-    for name in took.keys() - {"ours"}:
-        pairs = zip(took[name], took["ours"], strict=True)
-        figures[f"{name}_to_ours"] = statistics.median(a / b for a, b in pairs)
-    sizes = {"tools_bytes": len(orjson.dumps(tools)), "messages_bytes": len(orjson.dumps(messages))}
-    return {"concurrency": CONCURRENCY, **sizes, **figures}
+async def measure(harness: Harness) -> Figures:
+    """Our agent beside a loop around the official client."""
+    url, client = await harness.serve(endpoint), await harness.client()
+    episodes, at_once = harness.number(EPISODES), harness.number(CONCURRENCY)
+    await in_process(ours, 1, 1, url)
+    last = (await asked(client, url))["last"]
+
+    async def side(part: Any, *told: Any) -> Figures:
+        before = (await asked(client, url))["requests"]
+        figures: Figures = await in_process(part, episodes, at_once, url, *told)
+        requests = (await asked(client, url))["requests"] - before
+        if requests != (len(ARGUMENTS) + 1) * episodes:
+            raise MeasurementError(f"{requests} requests were sent by {episodes} episodes")
+        return figures
+
+    sides = {"model": partial(side, ours)}
+    if find_spec("openai") is None:
+        turns = await harness.in_turns(ROUNDS, sides)
+        return turns.medians() | {"official": "not measured: openai is not installed"}
+    sides["official_aiohttp"] = partial(side, official, last)
+    turns = await harness.in_turns(ROUNDS, sides)
+    ratio = turns.ratio("episodes_per_s", "model", "official_aiohttp")
+    return turns.medians() | {"model_to_official_aiohttp": ratio}
 
 
-async def _measure(call: _Call, calls: int) -> float:
-    """Milliseconds of this process's time a call, with `CONCURRENCY` calls at a time."""
-    left = iter(range(calls))
+async def ours(folder: Path, episodes: int, concurrency: int, url: str) -> Figures:
+    """The agent `llm` in the driver."""
+    async with Stage.open(folder) as stage:
+        offered = [tool for name in OFFERED if (tool := stage.catalog.get(name)) is not None]
 
-    async def work() -> None:
-        for _ in left:
-            await call()
+        async def offer(_: Task) -> Sequence[Manifest]:
+            return offered
 
-    gc.collect()
-    started = time.process_time()
-    await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
-    return (time.process_time() - started) * 1e3 / calls
-
-
-@asynccontextmanager
-async def _ours(
-    base_url: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]]
-) -> AsyncIterator[_Call]:
-    encoded = [orjson.dumps(tool) for tool in tools]
-    async with ModelClient.open(base_url, MODEL, "no-key", temperature=0.0) as model:
-
-        async def call() -> None:
-            record = ModelCallRecord(1, "act", MODEL, 0.0, 0.0)
-            answer = await model.complete(messages, tools=encoded, record=record)
-            if answer.calls[0].arguments != _FUNCTION["arguments"]:
-                raise MeasurementError("our client: not what was sent")
-
-        yield call
+        settings = AgentSettings.of("llm", model=ModelSettings("bare", url))
+        async with open_agent(settings, stage.catalog) as agent:
+            return await stage.play(agent, episodes, concurrency, ANSWER, offer=offer)
 
 
-def _official(
-    base_url: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """The official client over each transport, as contexts that give a call."""
-    try:
-        from openai import AsyncOpenAI, DefaultAioHttpClient
-    except ImportError:
-        return {}
+async def official(
+    _: Path, episodes: int, concurrency: int, url: str, last: dict[str, Any]
+) -> Figures:
+    """The loop. `last` is the last request of one of our episodes."""
+    from openai import AsyncOpenAI, DefaultAioHttpClient
 
-    @asynccontextmanager
-    async def open_(**transport: Any) -> AsyncIterator[_Call]:
-        client: Any = AsyncOpenAI(base_url=base_url, api_key="no-key", **transport)
-        async with client:
+    outputs = [message["content"] for message in last["messages"] if message["role"] == "tool"]
+    by_day = {given["start_date"]: text for given, text in zip(ARGUMENTS, outputs, strict=True)}
+    functions = {TOOL: lambda given: by_day[given["start_date"]]}
+    http = DefaultAioHttpClient()
+    async with AsyncOpenAI(base_url=url, api_key="none", http_client=http) as client:
 
-            async def call() -> None:
-                answer = await client.chat.completions.create(
-                    model=MODEL, messages=messages, tools=tools, temperature=0.0
+        async def episode(_: int) -> None:
+            messages: list[Any] = last["messages"][:2]
+            while True:
+                completion = await client.chat.completions.create(
+                    model="bare", messages=messages, tools=last["tools"]
                 )
-                said = answer.choices[0].message.tool_calls[0].function.arguments
-                if said != _FUNCTION["arguments"]:
-                    raise MeasurementError(
-                        "the official client does not bring what the server sends"
-                    )
+                message = completion.choices[0].message
+                if not message.tool_calls:
+                    break
+                made: list[dict[str, Any]] = []
+                messages.append({"role": "assistant", "content": None, "tool_calls": made})
+                for call in message.tool_calls:
+                    assert call.type == "function"  # noqa: S101 - nothing else is offered
+                    name, text = call.function.name, call.function.arguments
+                    function = {"name": name, "arguments": text}
+                    made.append({"id": call.id, "type": "function", "function": function})
+                    output = functions[name](orjson.loads(text))
+                    messages.append({"role": "tool", "tool_call_id": call.id, "content": output})
+            if message.content != ANSWER:
+                raise MeasurementError(f"an episode ended with {message.content!r}")
 
-            yield call
-
-    try:
-        over_aiohttp = DefaultAioHttpClient()
-    except RuntimeError:  # its extra is not installed
-        return {"openai": open_()}
-    return {"openai": open_(), "openai_aiohttp": open_(http_client=over_aiohttp)}
+        cpu = time.process_time()
+        wall_s = await each(range(episodes), concurrency, episode)
+        cpu_s = time.process_time() - cpu
+    return {"episodes_per_s": episodes / wall_s, "cpu_ms_per_episode": cpu_s / episodes * 1e3}
 
 
-async def _serve() -> None:
-    answer = orjson.dumps(_COMPLETION)
+async def endpoint() -> Handler:
+    """The model, which answers at once by the number of outputs in the request. `GET` tells the
+    number of requests, and the last one to which it gave its final answer.
+    """
+    ready = [_completion(number) for number in range(len(ARGUMENTS) + 1)]
+    requests, last = 0, b"null"
 
     async def handle(request: web.Request) -> web.Response:
-        await request.read()
-        return web.Response(body=answer, content_type="application/json")
+        nonlocal requests, last
+        if request.method == "GET":
+            body = b'{"requests":%d,"last":%b}' % (requests, last)
+        else:
+            asked = await request.read()
+            outputs = sum(message["role"] == "tool" for message in orjson.loads(asked)["messages"])
+            requests, body = requests + 1, ready[outputs]
+            last = asked if outputs == len(ARGUMENTS) else last
+        return web.Response(body=body, content_type="application/json")
 
-    await serve("bare", [web.post("/v1/chat/completions", handle)], "/v1")
+    return handle
 
 
-if __name__ == "__main__":
-    uvloop.run(_serve())
+def _completion(outputs: int) -> bytes:
+    """What the model says after so many outputs: a call, or at last its answer."""
+    message: dict[str, Any] = {"role": "assistant", "content": ANSWER}
+    if is_call := outputs < len(ARGUMENTS):
+        function = {"name": TOOL, "arguments": orjson.dumps(ARGUMENTS[outputs]).decode()}
+        call = {"id": f"call_{outputs}", "type": "function", "function": function}
+        message |= {"content": None, "tool_calls": [call]}
+    finish = "tool_calls" if is_call else "stop"
+    return orjson.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "bare",
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            "usage": {"prompt_tokens": 900, "completion_tokens": 40, "total_tokens": 940},
+        }
+    )

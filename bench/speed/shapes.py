@@ -4,43 +4,35 @@ A table of 1,000 x 11 and a document are compared with what is known of them, in
 parsing the same answer with orjson. Nothing differs, as in most answers, so nothing is written.
 """
 
-import logging
 import random
-import tempfile
 from functools import partial
-from pathlib import Path
 
 import orjson
 
-from bench.speed.compress import median_ms, price_table
+from bench.speed.compress import TRIES, price_table
+from bench.speed.harness import Figures, Harness, cpu_ms, log
 from cache import Entry
 from gateway.shapes.shape import shape_of
 from gateway.shapes.store import ShapeStore
 
-log = logging.getLogger("finbench.speed")
-
 ROWS, ELEMENTS = 1_000, 400
 
-Figures = dict[str, float | str]
 
-
-def shapes() -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Milliseconds of processor time for one answer."""
-    answers = {"table": price_table(ROWS, 0), "document": _document()}
-    figures: Figures = {"rows": ROWS}
-    with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
-        store = ShapeStore.open(Path(folder) / "shapes.sqlite")
-        for name, entry in answers.items():
-            log.info("a %s of %d bytes", name, len(entry.data))
+    figures, tries = {"rows": float(ROWS)}, harness.number(TRIES)
+    store = ShapeStore.open(harness.folder / "shapes.sqlite")
+    for name, entry in {"table": price_table(ROWS, 0), "document": _document()}.items():
+        log.info("a %s of %d bytes", name, len(entry.data))
 
-            def compare(name: str = name, entry: Entry = entry) -> None:
-                store.learn(name, "{}", shape_of(entry), entry.upstream, entry.recorded_at)
+        def compare(name: str = name, entry: Entry = entry) -> None:
+            store.learn(name, "{}", shape_of(entry), entry.upstream, entry.recorded_at)
 
-            compare()
-            figures[f"{name}_bytes"] = len(entry.data)
-            figures[f"{name}_ms"] = median_ms(compare)
-            figures[f"{name}_parsed_ms"] = median_ms(partial(orjson.loads, entry.data))
-        store.close()
+        compare()
+        figures[f"{name}_bytes"] = len(entry.data)
+        figures[f"{name}_ms"] = cpu_ms(compare, tries)
+        figures[f"{name}_parsed_ms"] = cpu_ms(partial(orjson.loads, entry.data), tries)
+    store.close()
     return figures
 
 

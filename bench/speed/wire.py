@@ -6,70 +6,33 @@ most 10,000 episodes are in flight: with more, the trace is written too slowly, 
 refuses calls. One request a call takes so long that it makes fewer episodes.
 """
 
-import logging
-import statistics
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-from bench.speed.driver import SCRIPTED, measured
-from bench.speed.servers import served_gateway
-
-log = logging.getLogger("finbench.speed")
+from bench.speed.episodes import scripted
+from bench.speed.harness import Figures, Harness, in_process, log
 
 WORKERS = 2
-
-Figures = dict[str, float | str]
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """So many episodes, over streams all at once; in process `at_once`. With one request a call
-    there are `by_request`, all at once.
-    """
-
-    episodes: int
-    at_once: int
-    by_request: int
-    rounds: int
+ROUNDS = {10_000: 5, 100_000: 1}
+"""By the number of episodes, which over streams are all in flight at once."""
+IN_PROCESS_AT_ONCE, BY_REQUEST = 10_000, 5_000
 
 
-STAGES = (Stage(10_000, 10_000, 5_000, 5), Stage(100_000, 10_000, 5_000, 1))
-
-
-async def wire(stages: tuple[Stage, ...] = STAGES) -> Figures:
+async def measure(harness: Harness) -> Figures:
     """Episodes a second, loop lag, memory and sockets of the driver by side, and the ratios."""
+    url = await harness.gateway("--workers", str(WORKERS), upstream="simulated")
+    at_once, some = harness.number(IN_PROCESS_AT_ONCE), harness.number(BY_REQUEST)
     figures: Figures = {}
-    with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
-        opened = served_gateway(Path(folder), latency_s=0, failure_rate=0, workers=WORKERS)
-        async with opened as url:
-            for stage in stages:
-                figures |= await _stage(stage, url)
-    return figures
-
-
-async def _stage(stage: Stage, url: str) -> Figures:
-    sides: dict[str, dict[str, Any]] = {
-        "inprocess": {"concurrency": stage.at_once},
-        "streams": {"url": url, "streams": True},
-        "requests": {"episodes": stage.by_request, "url": url},
-    }
-    found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
-    for number in range(1, stage.rounds + 1):
-        for side, own in sides.items():
-            log.info("%d episodes: %s, round %d of %d", stage.episodes, side, number, stage.rounds)
-            episodes = own.get("episodes", stage.episodes)
-            given = {"episodes": episodes, "concurrency": episodes, **own}
-            found[side].append(await measured(*SCRIPTED, "at-once", given))
-    name = f"at_once_{stage.episodes}"
-    figures: Figures = {
-        f"{name}_{side}_{figure}": statistics.median(round_[figure] for round_ in rounds)
-        for side, rounds in found.items()
-        for figure in rounds[0]
-    }
-    for other in ("inprocess", "requests"):
-        pairs = zip(found["streams"], found[other], strict=True)
-        ratios = [a["episodes_per_s"] / b["episodes_per_s"] for a, b in pairs]
-        figures[f"{name}_streams_to_{other}"] = statistics.median(ratios)
+    for episodes, rounds in ROUNDS.items():
+        log.info("%d episodes", episodes)
+        whole = harness.number(episodes)
+        sides = {
+            "inprocess": partial(in_process, scripted, whole, at_once),
+            "streams": partial(in_process, scripted, whole, whole, url=url),
+            "requests": partial(in_process, scripted, some, some, url=url, streams=False),
+        }
+        turns = await harness.in_turns(rounds, sides)
+        found = turns.medians()
+        for other in ("inprocess", "requests"):
+            found[f"streams_to_{other}"] = turns.ratio("episodes_per_s", "streams", other)
+        figures |= {f"at_once_{episodes}_{name}": value for name, value in found.items()}
     return figures

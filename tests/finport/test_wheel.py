@@ -143,6 +143,22 @@ def test_every_package_is_in_the_wheel_with_its_types(installed: Installed) -> N
         assert (installed.packages / name / "py.typed").is_file()
 
 
+@pytest.mark.parametrize("command", ["speed", "compression", "drift accuracy"])
+def test_measurements_of_finport_need_a_checkout(installed: Installed, command: str) -> None:
+    done = installed.run("finbench", *command.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(f"finbench: `finbench {command}` .* needs a checkout: .*\n", done.stderr)
+
+
+def test_the_demonstration_is_in_the_wheel_and_measurements_are_not(installed: Installed) -> None:
+    code = "import bench.cli.demo, sys; print(*sys.modules)"
+    imported = installed.run("python", "-c", code)
+    assert "bench.cli.demo" in imported.stdout.split(), imported.stderr
+    for left_out in ("speed", "compression", "drift/planted"):
+        assert not (installed.packages / "bench" / left_out).exists()
+        assert (ROOT / "bench" / left_out / "__init__.py").is_file()
+
+
 def test_every_public_name_can_be_imported_and_nothing_is_before(installed: Installed) -> None:
     code = """if True:
         import finport, sys

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bench.speed.redis_server import RedisServer, free_port, is_installed, redis_server
+from tests.support.redis_server import RedisServer, free_port, is_installed, redis_server
 
 __all__ = ["RedisServer", "Relay", "free_port", "needs_redis", "redis_server", "relayed"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from bench.cli.options import needs_checkout
 from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
 from manifests.common.terminal import echo
 
@@ -25,6 +26,7 @@ def accuracy(seed: int, out: Path | None, as_json: bool) -> None:
     Both snapshots hold three calls of every tool. Drift of each kind is planted in 24 tools, at
     three strengths; 120 tools have only movement that is expected. Everything in them is simulated.
     """
+    needs_checkout("bench.drift.planted")
     try:
         with sigterm_interrupts():
             measured = _measured(seed, out)

@@ -18,15 +18,12 @@ from pathlib import Path
 from typing import Any
 
 ANSWER = "3 of 3 calls answered"
-
-
 MEMORY = runpy.run_path(str(Path(__file__).parents[3] / "manifests" / "common" / "memory.py"))
 
 
 def task(settings: dict[str, Any]) -> Any:
     """Samples in the given number, each solved by a model that may use the tool."""
-    inspect_ai = import_module("inspect_ai")
-    dataset, solver = import_module("inspect_ai.dataset"), import_module("inspect_ai.solver")
+    datasets, solvers = import_module("inspect_ai.dataset"), import_module("inspect_ai.solver")
 
     def price_history() -> Any:
         async def execute(symbol: str, start_date: str, end_date: str) -> str:  # noqa: ARG001
@@ -42,14 +39,10 @@ def task(settings: dict[str, Any]) -> Any:
         return execute
 
     tool = import_module("inspect_ai.tool").tool(price_history)
-    samples = [
-        dataset.Sample(
-            id=f"speed_{number}", input=settings["question"].format(number), target=ANSWER
-        )
-        for number in range(settings["episodes"])
-    ]
-    steps = [solver.use_tools(tool()), solver.generate()]
-    return inspect_ai.Task(dataset=dataset.MemoryDataset(samples), solver=steps)
+    questions = (settings["question"].format(number) for number in range(settings["episodes"]))
+    samples = [datasets.Sample(input=question, target=ANSWER) for question in questions]
+    steps = [solvers.use_tools(tool()), solvers.generate()]
+    return import_module("inspect_ai").Task(datasets.MemoryDataset(samples), solver=steps)
 
 
 def model(settings: dict[str, Any]) -> Any:
@@ -79,24 +72,18 @@ def wrong(log: Any, settings: dict[str, Any]) -> int:
         and [message.text for message in sample.messages if message.role == "tool"] == outputs
         for sample in log.samples or []
     )
-    episodes: int = settings["episodes"]
-    return episodes - right
+    return int(settings["episodes"]) - right
 
 
 def main(settings: dict[str, Any]) -> dict[str, float | str]:
     inspect_ai = import_module("inspect_ai")
     episodes, concurrency = settings["episodes"], min(settings["concurrency"], settings["episodes"])
     with tempfile.TemporaryDirectory(prefix="finport-speed-") as folder:
-        played = {"tasks": task(settings), "model": model(settings)}
+        played = {"tasks": task(settings), "model": model(settings), "log_dir": folder}
+        limits = {"max_samples": concurrency, "max_connections": concurrency}
         MEMORY["forget_peak"]()
         before, cpu, started = MEMORY["rss_bytes"](), time.process_time(), time.perf_counter()
-        (log,) = inspect_ai.eval(
-            **played,
-            max_samples=concurrency,
-            max_connections=concurrency,
-            log_dir=folder,
-            display="none",
-        )
+        (log,) = inspect_ai.eval(**played, **limits, display="none")
         wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
         memory = MEMORY["peak_rss_bytes"]() - before
         written = sum(file.stat().st_size for file in Path(folder).iterdir())

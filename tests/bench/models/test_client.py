@@ -33,7 +33,6 @@ from bench.models.client import (
 )
 from bench.models.completion import StreamedAnswer, read_answer
 from bench.record import ModelCallRecord
-from bench.speed.model import model_calls
 from tests.support.played_model import completion
 from tests.support.waiting import PATIENCE_S, until
 
@@ -763,10 +762,3 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
             with pytest.raises(ModelError, match="418"):
                 await client.complete(MESSAGES, record=a_record())
         assert len(proxy.bodies) == 1
-
-
-async def test_speed_is_measured_beside_the_official_client() -> None:
-    figures = await model_calls(calls=8, rounds=1)
-    assert figures["tools_bytes"] > 10_000
-    for name in ("openai", "openai_aiohttp", "ours"):
-        assert figures[f"{name}_cpu_ms"] > 0
