@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.compression import wordings
 from bench.compression.case import Answer, Case, Language
-from bench.compression.kept import Needed, rows_of
+from bench.compression.kept import Needed, Row, Rows
 
 MOST_ROWS = 10
 """No question needs more rows, so that they fit into the smallest budget."""
@@ -144,8 +144,8 @@ class _Asked:
         pairs = [(self.records.keys(record), record.get(self.column)) for record in records]
         if not pairs or len(pairs) > MOST_ROWS or not all(_is_number(cell) for _, cell in pairs):
             return None
-        cells = [(keys, str(cell)) for keys, cell in pairs]
-        return rows_of(cells, self.records.in_table)
+        rows = tuple(Row(keys, (str(cell),)) for keys, cell in pairs)
+        return Rows(rows, self.records.in_table)
 
 
 _Made = tuple[Needed, dict[str, str]] | None
@@ -180,7 +180,7 @@ def _cell(asked: _Asked, record: Record, key: str, said: dict[str, str]) -> _Mad
     others = [str(value) for name, value in record.items() if name != asked.column]
     if str(cell) in others:
         return None  # the same figure stands in another column of the row
-    return rows_of([((key,), str(cell))], asked.records.in_table), said
+    return Rows((Row((key,), (str(cell),)),), asked.records.in_table), said
 
 
 def _cell_by_code(asked: _Asked, rng: random.Random) -> _Made:

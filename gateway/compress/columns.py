@@ -137,9 +137,9 @@ def named_columns(
     if alike and alike[0].sureness >= WHOLE:
         return alike
     kind = "change percent" if question.of_falls else "close"
-    asked = [*question.extremes, *question.comparisons][:1]
+    asked = [*(e.place for e in question.extremes), *(c.place for c in question.comparisons)][:1]
     usual = [name for name in columns if kind in _spellings(*_labels(name, meanings))][:1]
-    return [Named(name, one.place, one.place, SURE) for name in usual for one in asked] or alike
+    return [Named(name, place, place, SURE) for name in usual for place in asked] or alike
 
 
 def is_code(name: str) -> bool:

@@ -33,7 +33,8 @@ def number_of(text: str) -> int:
         return _VALUES[text]
     before, ten, behind = text.rpartition("十")
     if ten:
-        return 10 * _HAN.get(before[-1:], 1) + _HAN.get(behind[:1], 0)
+        tens: int = _HAN.get(before[-1:], 1)
+        return 10 * tens + _HAN.get(behind[:1], 0)
     return int("".join(str(_HAN[character]) for character in text))
 
 

@@ -44,7 +44,7 @@ class Question:
 
     @property
     def of_falls(self) -> bool:
-        return any(one.of_falls for one in (*self.extremes, *self.comparisons))
+        return any(e.of_falls for e in self.extremes) or any(c.of_falls for c in self.comparisons)
 
     @classmethod
     def of(cls, text: str) -> "Question":
