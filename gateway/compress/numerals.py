@@ -6,9 +6,13 @@ _ENGLISH = (
     *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     *("eleven", "twelve", "fifteen", "twenty", "thirty", "fifty", "sixty"),
 )
-_VALUES = dict(zip(_ENGLISH, (*range(1, 13), 15, 20, 30, 50, 60), strict=True))
+_VALUES: dict[str, int] = dict(zip(_ENGLISH, (*range(1, 13), 15, 20, 30, 50, 60), strict=True))
 _QUARTERS = ("first", "second", "third", "fourth")
-_HAN = {c: n for n, c in enumerate("零一二三四五六七八九十")} | {"两": 2, "〇": 0, "○": 0}
+_HAN: dict[str, int] = {c: n for n, c in enumerate("零一二三四五六七八九十")} | {
+    "两": 2,
+    "〇": 0,
+    "○": 0,
+}
 _WORDS = "|".join(sorted(_ENGLISH, key=len, reverse=True))
 
 COUNT = rf"(?P<n>\d{{1,3}}|[一二两三四五六七八九十]{{1,3}}|(?:{_WORDS})\b)"
