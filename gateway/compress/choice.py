@@ -169,11 +169,12 @@ class _Rows:
         first, last = span.start.isoformat(), span.end.isoformat()
         return (at for at, day in enumerate(self._table.days) if first <= day <= last and day)
 
-    def _beside(self, span: Span) -> Iterator[int]:
+    def _beside(self, span: Span) -> list[int]:
         first, last = span.start.isoformat(), span.end.isoformat()
         days = [(day, place) for place, day in enumerate(self._table.days) if day]
-        yield from (place for _, place in [max((d for d in days if d[0] < first), default=days[0])])
-        yield from (place for _, place in [min((d for d in days if d[0] > last), default=days[0])])
+        before = max((one for one in days if one[0] < first), default=None)
+        after = min((one for one in days if one[0] > last), default=None)
+        return [place for _, place in filter(None, (before, after))]
 
     def _with_cells(self) -> set[int]:
         """Rows with a text or a time of day that the question has."""

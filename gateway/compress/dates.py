@@ -223,20 +223,10 @@ _NEWEST = re.compile(
 _OLDEST = re.compile(r"\b(?:earliest|oldest|first)\b|最早|最初|最开始|第一[天个]|首[个日]")
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What a text asks for by counting from the newest row or the oldest one: `periods`, and how
-    many of these rows. `plain` is the text with blanks in place of what was read.
+def counted_of(plain: str) -> tuple[list[Period], int, int, str]:
+    """What a text without dates asks for by counting: periods, how many of the newest and of the
+    oldest rows, and the text with blanks in place of what was read.
     """
-
-    periods: tuple[Period, ...]
-    newest: int
-    oldest: int
-    plain: str
-
-
-def counted_of(plain: str) -> Counted:
-    """What a text without dates asks for."""
     periods, newest = list[Period](), 0
     for found in (calendar := _asked(_CALENDAR, plain)):
         group = found.lastgroup or ""
@@ -254,7 +244,7 @@ def counted_of(plain: str) -> Counted:
     if not last and _NEWEST.search(plain):
         newest = 1
     oldest = int(_OLDEST.search(plain) is not None)
-    return Counted(tuple(periods), min(newest, MOST), oldest, plain)
+    return periods, min(newest, MOST), oldest, plain
 
 
 def _asked(words: re.Pattern[str], plain: str) -> list[re.Match[str]]:

@@ -57,15 +57,15 @@ class Question:
 def _read(text: str) -> Question:
     low = in_digits(text.lower())
     spans, plain = spans_of(low)
-    counted = counted_of(plain)
+    periods, newest, oldest, plain = counted_of(plain)
     return Question(
         low,
         spans=tuple(span for span in spans if span.has_year)[:ASKED],
         yearless=tuple(span for span in spans if not span.has_year)[:ASKED],
-        periods=counted.periods[:ASKED],
-        comparisons=tuple(islice(comparisons_of(counted.plain), ASKED)),
-        extremes=tuple(islice(extremes_of(counted.plain), ASKED)),
+        periods=tuple(periods[:ASKED]),
+        comparisons=tuple(islice(comparisons_of(plain), ASKED)),
+        extremes=tuple(islice(extremes_of(plain), ASKED)),
         clocks=tuple(_CLOCK.findall(low))[:ASKED],
-        newest=counted.newest,
-        oldest=counted.oldest,
+        newest=newest,
+        oldest=oldest,
     )
