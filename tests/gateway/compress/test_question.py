@@ -57,10 +57,6 @@ def falls(count: int = 1) -> list[str]:
 
 FELL = [row["日期"] for row in ROWS if row["涨跌幅"] < -4.8]
 BUSY = [row["日期"] for row in ROWS if row["成交量"] >= 99_900]
-NARROW = [row["日期"] for row in ROWS if 140 <= row["收盘"] <= 141]
-ROSE = [row["日期"] for row in ROWS if 4.8 <= row["涨跌幅"] <= 4.9]
-LAST_OF_MONTHS = [*{row["日期"][:7]: row["日期"] for row in ROWS}.values()]
-LEAST_FALL = max((row for row in ROWS if row["涨跌幅"] < 0), key=lambda row: row["涨跌幅"])
 
 
 @pytest.mark.parametrize(
@@ -165,6 +161,19 @@ LEAST_FALL = max((row for row in ROWS if row["涨跌幅"] < 0), key=lambda row: 
             ranked("收盘", within=JUNE),
             ["from 2026-06-01", "highest 收盘"],
         ),
+        ("close on Saturday 2026-06-20", ["2026-06-19", "2026-06-22"], ["2026-06-20"]),
+        ("close on 2027-01-04", ["2026-06-30"], ["2027-01-04"]),
+        (
+            "highest close since May 2026",
+            ranked("收盘", within=MAY, to=JUNE),
+            ["from 2026-05-01", "highest 收盘"],
+        ),
+        (
+            "highest close of the last two trading days",
+            ranked("收盘", within="2026-06-29", to=JUNE),
+            ["2 newest rows", "highest 收盘"],
+        ),
+        ("close on 05/06/2026", [], []),
         ("close on 31 June 2026", [], []),
         ("2026年6月31日的收盘价", [], []),
         ("close on 30 February", [], []),
