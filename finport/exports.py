@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from cache.freshness import CacheControl, CacheControlError
     from cache.snapshot import Snapshot, SnapshotError
     from gateway.call import Gateway, Observer
-    from gateway.compress.answer import Compressed, compress
+    from gateway.compress.answer import compress
     from gateway.compress.budget import Budget, BudgetError
+    from gateway.compress.cut import Compressed
     from gateway.context import CallContext
     from gateway.errors import CallError, ErrorCode
     from gateway.grant import Grant
@@ -56,7 +57,7 @@ HOMES = {
     "Budget": "gateway.compress.budget",
     "BudgetError": "gateway.compress.budget",
     "CallContext": "gateway.context",
-    "Compressed": "gateway.compress.answer",
+    "Compressed": "gateway.compress.cut",
     "compress": "gateway.compress.answer",
     "CallError": "gateway.errors",
     "CallRecord": "gateway.trace",

@@ -1,7 +1,6 @@
 """`finbench compression`: what shortened answers keep of what questions need."""
 
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.cli.options import needs_checkout
-from gateway.cli.options import OutPath, echo_json, force
+from gateway.cli.options import echo_json
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from bench.compression.case import Part
-    from bench.compression.measure import Failure, Figures
+    from bench.compression.measure import Shortened
 
 _LINES, _CHARS = 8, 160
-_TELL_S = 1.0
 
 
 @click.command()
@@ -35,12 +33,6 @@ _TELL_S = 1.0
     metavar="N",
     help="Print the first N cases that our form loses.",
 )
-@click.option(
-    "--out",
-    type=OutPath(),
-    help="Write compression.json and compression.svg into this folder.",
-)
-@force
 @click.option("--json", "as_json", is_flag=True)
 def compression(
     investorbench: Path | None,
@@ -48,8 +40,6 @@ def compression(
     cases: int | None,
     held_apart: bool,
     failures: int | None,
-    out: Path | None,
-    force: bool,
     as_json: bool,
 ) -> None:
     """Measure how often answers that are shortened to a budget keep all that a question needs,
@@ -60,73 +50,40 @@ def compression(
     only when the work on compression is over.
     """
     needs_checkout("bench.compression")
+    import uvloop
+
+    from bench.compression.build import build
+    from bench.compression.measure import OURS, figures, measure
+    from bench.compression.sources import SourceError
+
     if failures and held_apart:
         raise click.UsageError(
             "--failures: not with --held-apart, whose cases nobody looks at while developing"
         )
-    try:
-        figures = _measure(investorbench, seed, cases, held_apart)
-    except KeyboardInterrupt:
-        echo("finbench: interrupted; nothing is written", err=True)
-        sys.exit(130)
-    if out is not None:
-        _write(figures.content, out, force)
-    if as_json:
-        echo_json(figures.content)
-    else:
-        _show(figures.content)
-    for failure in figures.failures[: failures or 0]:
-        _show_failure(failure)
-
-
-def _measure(
-    investorbench: Path | None, seed: int, cases: int | None, held_apart: bool
-) -> "Figures":
-    import uvloop
-
-    from bench.compression.build import build
-    from bench.compression.measure import measure
-    from bench.compression.sources import SourceError
-
     part: Part = "held-apart" if held_apart else "development"
-    told = _Told()
     try:
-        made = uvloop.run(build(seed, part, investorbench, cases, told))
+        found = measure(uvloop.run(build(seed, part, investorbench, cases, _tell)), _tell)
     except SourceError as error:
         raise click.ClickException(str(error)) from error
-    return measure(made, seed, part, investorbench is not None, told)
+    except KeyboardInterrupt:
+        echo("finbench: interrupted", err=True)
+        sys.exit(130)
+    content = figures(found, seed, part, has_assets=investorbench is not None)
+    if as_json:
+        echo_json(content)
+    else:
+        _show(content)
+    lost = [one for one in found if one.method == OURS and not one.is_kept]
+    for one in lost[: failures or 0]:
+        _show_failure(one)
 
 
-class _Told:
-    """Prints progress on stderr, at most once a second."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def __call__(self, text: str) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _TELL_S
-            echo(text, err=True)
-
-
-def _write(content: Mapping[str, Any], out: Path, force: bool) -> None:
-    import orjson
-
-    from bench.compression.picture import picture
-    from manifests.common.files import output_file
-
-    try:
-        with output_file(out / "compression.json", force=force) as file:
-            file.write(
-                orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-            )
-        with output_file(out / "compression.svg", force=force) as file:
-            file.write(picture(content).encode())
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
+def _tell(text: str) -> None:
+    echo(text, err=True)
 
 
 def _show(content: Mapping[str, Any]) -> None:
+    """All methods on all cases, ours by kind and language, and the tokens that are left."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -134,55 +91,38 @@ def _show(content: Mapping[str, Any]) -> None:
     from manifests.common.console import PlainConsole
 
     console = PlainConsole(narrowest=120)
-    kept, limits = content["kept"], list(content["kept"]["finport"])
-    languages = ", ".join(f"{count} {name}" for name, count in content["languages"].items())
+    kept, ours = content["kept"], content["kept"]["finport"]
     console.print(
-        f"{content['part']} part, seed {content['seed']}: {content['cases']} cases ({languages}), "
+        f"{content['part']} part, seed {content['seed']}: {content['cases']} cases, "
         f"{content['answers']} answers of {content['tools']} tools and {content['assets']} assets"
     )
     for text in content["provenance"]:
         console.print(f"- {text}")
-    for name, title in (
-        ("all", "all needed cells kept"),
-        ("names_cell", "question names the cell"),
-    ):
-        cases = kept["finport"][limits[0]][name]["cases"]
-        if not cases:
-            console.print(f"{title}: no case of the set")
-            continue
-        table = Table("method", *(f"{int(limit):,} tokens" for limit in limits), box=SIMPLE)
-        table.title = f"{title}: {cases} cases"
-        for method, rates in kept.items():
-            cells = (rates[limit][name] for limit in limits)
-            shown = [f"{percent(c['share'])} ({interval_text(c['interval'])})" for c in cells]
-            table.add_row(method, *shown)
-        console.print(table)
+    table = Table("all needed cells kept", "cases", *(f"{int(at):,} tokens" for at in ours))
+    table.box = SIMPLE
+
+    def row(title: str, rates: list[Mapping[str, Any]]) -> None:
+        shown = [f"{percent(r['share'])} ({interval_text(r['interval'])})" for r in rates]
+        table.add_row(title, str(rates[0]["cases"]), *shown)
+
+    for method, rates in kept.items():
+        row(method, [rate["all"] for rate in rates.values()])
+    row("question names the cell", [rate["names_cell"] for rate in ours.values()])
     for split in ("kinds", "languages"):
-        table = Table(split[:-1], "cases", "method", *limits, box=SIMPLE, title=f"by {split[:-1]}")
-        counts = {name: of["cases"] for name, of in kept["finport"][limits[0]][split].items()}
-        for name, count in counts.items():
-            if not count:
-                continue
-            for method, rates in kept.items():
-                row = (percent(rates[limit][split][name]["share"]) for limit in limits)
-                table.add_row(name, str(count), method, *row)
-        console.print(table)
-        if missing := [name for name, count in counts.items() if not count]:
-            console.print(f"{split} without a case in the set: {', '.join(missing)}")
-    table = Table("method", *limits, box=SIMPLE, title="tokens left of the whole answer, median")
+        for name in content[split]:
+            if (rates := [rate[split][name] for rate in ours.values()])[0]["cases"]:
+                row(name, rates)
     for method, shares in content["tokens_left_median"].items():
-        table.add_row(method, *(percent(shares[limit]) for limit in limits))
+        table.add_row(f"{method}: tokens left, median", "", *map(percent, shares.values()))
     console.print(table)
     if content["over_budget"]:
         console.print(f"{content['over_budget']} times our form exceeded the budget")
 
 
-def _show_failure(failure: "Failure") -> None:
-    import orjson
-
-    case = failure.case
-    echo(f"\n{case.id} ({case.kind}, {case.language}) within {failure.budget} tokens")
+def _show_failure(one: "Shortened") -> None:
+    case = one.case
+    echo(f"\n{case.id} ({case.kind}, {case.language}) within {one.budget} tokens")
     echo(f"  question: {case.question}")
-    echo(f"  needed: {orjson.dumps(case.needed.to_json()).decode()}")
-    for line in failure.text.splitlines()[:_LINES]:
+    echo(f"  needed: {case.needed}")
+    for line in one.text.splitlines()[:_LINES]:
         echo(f"  | {line[:_CHARS]}")

@@ -25,11 +25,8 @@ class Plain:
         if self._answer.form != "table":
             return None
         columns = self._answer.entry.columns or ()
-        table = [
-            [_cell(record.get(name)) for name in columns]
-            for record in parsed(self._answer.entry.data)
-        ]
-        return [_line(columns), *map(_line, table)]
+        records = parsed(self._answer.entry.data)
+        return [_line(columns), *(_line([_cell(r.get(n)) for n in columns]) for r in records)]
 
     @cached_property
     def text(self) -> str:
@@ -49,30 +46,20 @@ def _line(cells: Sequence[str]) -> str:
     return written.getvalue()
 
 
-def head(plain: Plain, budget: Budget) -> str:
-    """The rows of a table from the top; the start of a document or text."""
-    rows = plain.rows
-    if rows is None:
-        return _start(plain.text, budget)
-    return _as_many(rows, budget, lambda n: rows[1 : n + 1])
-
-
 def head_and_tail(plain: Plain, budget: Budget) -> str:
     """As many rows, or half as many characters, from the start as from the end."""
-    rows, text = plain.rows, plain.text
+    text, rows = plain.text, plain.rows
     if rows is None:
         if budget.fits(text):
             return text
+        return _most(len(text) // 2, budget, lambda n: text[:n] + _ELLIPSIS + text[len(text) - n :])
+    if not budget.fits(rows[0]):
+        return _start(rows[0], budget)
 
-        def ends(n: int) -> str:
-            return text[:n] + _ELLIPSIS + text[len(text) - n :]
+    def both(n: int) -> str:
+        return "\n".join([*rows[: n - n // 2 + 1], *rows[len(rows) - n // 2 :]])
 
-        return ends(_most(len(text) // 2, lambda n: budget.fits(ends(n))))
-
-    def both(n: int) -> list[str]:
-        return [*rows[1 : n - n // 2 + 1], *rows[len(rows) - n // 2 :]]
-
-    return _as_many(rows, budget, both)
+    return _most(len(rows) - 1, budget, both)
 
 
 def json_cut(plain: Plain, budget: Budget) -> str:
@@ -80,54 +67,27 @@ def json_cut(plain: Plain, budget: Budget) -> str:
     return _start(plain.json, budget)
 
 
-def spaced(plain: Plain, budget: Budget) -> str:
-    """Evenly spaced rows of a table, both ends among them; of others, the start."""
-    rows = plain.rows
-    if rows is None:
-        return _start(plain.text, budget)
-    last = len(rows) - 2
-
-    def every(n: int) -> list[str]:
-        places = [round(at * last / (n - 1)) for at in range(n)] if n > 1 else [0] * n
-        return [rows[place + 1] for place in places]
-
-    return _as_many(rows, budget, every)
-
-
 BASELINES: Mapping[str, Callable[[Plain, Budget], str]] = {
-    "head": head,
     "head and tail": head_and_tail,
     "JSON cut": json_cut,
-    "spaced rows": spaced,
 }
 
 
-def _as_many(rows: Sequence[str], budget: Budget, choose: Callable[[int], Sequence[str]]) -> str:
-    """The head and as many rows as fit; only the start of a head that does not fit."""
-    if not budget.fits(rows[0]):
-        return _start(rows[0], budget)
-
-    def made(n: int) -> str:
-        return "\n".join([rows[0], *choose(n)])
-
-    return made(_most(len(rows) - 1, lambda n: budget.fits(made(n))))
-
-
 def _start(text: str, budget: Budget) -> str:
-    return text[: _most(len(text), lambda n: budget.fits(text[:n]))]
+    return _most(len(text), budget, lambda n: text[:n])
 
 
-def _most(whole: int, fits: Callable[[int], bool]) -> int:
-    """The greatest number up to `whole` that fits: doubled first, so that no long text is counted,
-    then by halves.
+def _most(whole: int, budget: Budget, made: Callable[[int], str]) -> str:
+    """What is made of the greatest number up to `whole` that fits: doubled first, so that no long
+    text is counted, then by halves.
     """
     low, high = 0, 1
-    while high < whole and fits(high):
+    while high < whole and budget.fits(made(high)):
         low, high = high, 2 * high
     high = min(high, whole)
-    if fits(high):
-        return high
+    if budget.fits(made(high)):
+        return made(high)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if budget.fits(made(middle)) else (low, middle)
+    return made(low)

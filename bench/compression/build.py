@@ -6,7 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from bench.compression import documents, tables, texts
+from bench.compression import documents, tables
 from bench.compression.baselines import Plain
 from bench.compression.case import Answer, Case, Part, part_of
 from bench.compression.kept import Rows
@@ -86,7 +86,7 @@ def _can_be_kept(case: Case) -> bool:
 def _cases(answer: Answer, seed: int) -> Iterator[Case]:
     value: Any = parsed(answer.entry.data)
     if answer.form == "text":
-        yield from texts.cases(answer, value, TEXT_CASES, seed)
+        yield from documents.text_cases(answer, value, TEXT_CASES, seed)
         return
     in_table = answer.form == "table"
     rows = value if in_table else documents.records_in(value)

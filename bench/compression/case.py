@@ -14,19 +14,15 @@ Part = Literal["development", "held-apart"]
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
-KINDS = {
-    "date_cell": "a cell by date and column",
-    "code_cell": "a cell by code or name and column",
-    "range": "a range of dates",
-    "relative": "a relative date",
-    "superlative": "the highest or lowest value",
-    "top_n": "the highest or lowest few",
-    "comparison": "rows above or below a bound",
-    "first_last": "the first or newest value",
-    "field": "a field of a document",
-    "item_field": "a field of one item of an array",
-    "sentence": "a sentence in a text",
-}
+KINDS = (
+    *("date_cell", "code_cell", "range", "relative", "superlative", "top_n", "comparison"),
+    *("first_last", "field", "item_field", "sentence"),
+)
+"""What a question asks for: a cell by its date, or by the code or name of its row, and its column;
+dates from one to another, or counted from the newest; the highest or lowest cell, or a few of them;
+rows above or below a bound; the first or newest row; a field of a document, or of one item of an
+array in it; a sentence of a text.
+"""
 
 NAMING = frozenset({"date_cell", "code_cell", "field", "item_field"})
 """Kinds whose question names the row and the column, or the field."""

@@ -5,10 +5,8 @@ tokens, not as a part of a longer number or word, and digit for digit as in the 
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 SENTENCE_CHARS = 200
 """So much of a sentence has to be left."""
@@ -53,9 +51,6 @@ class Rows:
         pieces = _ROWS.split(text) if self.is_table else text.split("}")
         return all(any(row.is_in(piece) for piece in pieces) for row in self.rows)
 
-    def to_json(self) -> Any:
-        return [{"keys": row.keys, "cells": row.cells} for row in self.rows]
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -78,9 +73,6 @@ class Leaf:
                 return True
         return False
 
-    def to_json(self) -> Any:
-        return {"path": self.path, "name": self.name, "value": self.value}
-
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
@@ -91,17 +83,9 @@ class Sentence:
     def kept_in(self, text: str) -> bool:
         return _flat(self.text)[:SENTENCE_CHARS].rstrip() in _flat(text)
 
-    def to_json(self) -> Any:
-        return self.text
-
 
 Needed = Rows | Leaf | Sentence
 
 
 def _flat(text: str) -> str:
     return _SPACE.sub(" ", text)
-
-
-def rows_of(pairs: Sequence[tuple[tuple[str, ...], str]], is_table: bool) -> Rows:
-    """One cell of each row."""
-    return Rows(tuple(Row(keys, (cell,)) for keys, cell in pairs), is_table)

@@ -1,8 +1,7 @@
 """How much each method keeps of what questions need, within each budget."""
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
@@ -13,8 +12,7 @@ from bench.compression.build import BUDGETS
 from bench.compression.case import KINDS, LANGUAGES, Case, Part
 from bench.metrics.interval import DIGITS, rounded, share, wilson
 from gateway.compress.answer import compress
-from gateway.compress.budget import Budget
-from manifests.common.duration import duration
+from gateway.compress.budget import DEFAULT_ENCODING, Budget
 
 OURS = "finport"
 METHODS = (OURS, *BASELINES)
@@ -25,103 +23,82 @@ PROVENANCE = (
     "object, are put together by the bench from simulated answers.",
     "InvestorBench: prices and news are those of its files; the price before, changes, means and "
     "numbers of news items are computed from them.",
-    "Baselines do not know the question; `spaced rows` of what is no table is the same as `head`.",
+    "Baselines do not know the question.",
     "Questions are made from wordings written for this bench, and what they need is computed from "
     "the answers.",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A case that our form lost within a budget, with what it gave instead."""
+class Shortened:
+    """What a method made of a case's answer within a budget, whether all needed cells are in it,
+    and which share of the answer's tokens it has.
+    """
 
     case: Case
+    method: str
     budget: int
     text: str
+    is_kept: bool
+    left: float
+    fits: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """All figures, as JSON, and the cases that our form lost, in the order of the set."""
-
-    content: dict[str, Any]
-    failures: Sequence[Failure]
-
-
-class _Counts:
-    """Kept cases of all, by slice: `all`, `names_cell`, and each kind and language."""
-
-    def __init__(self) -> None:
-        self._all, self._kept = Counter[str](), Counter[str]()
-
-    def add(self, case: Case, is_kept: bool) -> None:
-        slices = ["all", f"kind {case.kind}", f"language {case.language}"]
-        for name in [*slices, "names_cell"] if case.names_cell else slices:
-            self._all[name] += 1
-            self._kept[name] += is_kept
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "all": self._rate("all"),
-            "names_cell": self._rate("names_cell"),
-            "kinds": {kind: self._rate(f"kind {kind}") for kind in KINDS},
-            "languages": {name: self._rate(f"language {name}") for name in LANGUAGES},
-        }
-
-    def _rate(self, name: str) -> dict[str, Any]:
-        kept, whole = self._kept[name], self._all[name]
-        interval = rounded(wilson(kept, whole))
-        return {"kept": kept, "cases": whole, "share": share(kept, whole), "interval": interval}
-
-
-def measure(
-    cases: Sequence[Case],
-    seed: int,
-    part: Part,
-    has_assets: bool,
-    tell: Callable[[str], None] = lambda _: None,
-    budgets: Sequence[int] = BUDGETS,
-) -> Figures:
-    """Shorten the answer of each case by every method to every budget, and see what is left.
-
-    `tell` is called with the progress after each answer.
+def measure(cases: Sequence[Case], tell: Callable[[str], None] = lambda _: None) -> list[Shortened]:
+    """Shorten the answer of each case by every method to every budget. `tell` is called with the
+    progress.
     """
-    counts = {(method, limit): _Counts() for method in METHODS for limit in budgets}
-    left = {(method, limit): list[float]() for method in METHODS for limit in budgets}
-    failures, over, done, progress = list[Failure](), 0, 0, _Progress(len(cases))
-    for _, same in groupby(cases, key=lambda case: case.answer.id):
+    found = list[Shortened]()
+    for at, (_, same) in enumerate(groupby(cases, key=lambda case: case.answer.id)):
         about = list(same)
-        answer = about[0].answer
-        plain = Plain(answer)
-        cuts = list(_cuts(plain, budgets))
-        for case in about:
-            for limit in budgets:
-                budget = Budget(limit)
+        answer, plain = about[0].answer, Plain(about[0].answer)
+        if at % 20 == 0:
+            tell(f"measuring: {len(found) // len(BUDGETS) // len(METHODS)} of {len(cases)} cases")
+        for limit in BUDGETS:
+            budget = Budget(limit)
+            cuts = [(method, cut(plain, budget)) for method, cut in BASELINES.items()]
+            for case in about:
                 made = compress(answer.entry, budget, case.question, answer.meanings)
-                fits = budget.fits(made.text)
-                over += not fits
-                is_kept = fits and case.needed.kept_in(made.text)
-                counts[OURS, limit].add(case, is_kept)
-                left[OURS, limit].append(made.tokens / made.of_tokens)
-                if not is_kept:
-                    failures.append(Failure(case, limit, made.text))
-                for method, of_limit, text, tokens in cuts:
-                    if of_limit == limit:
-                        counts[method, limit].add(case, case.needed.kept_in(text))
-                        left[method, limit].append(tokens / made.of_tokens)
-        done += len(about)
-        tell(progress.text(done))
-    content = {
+                for method, text in ((OURS, made.text), *cuts):
+                    fits, left = budget.fits(text), budget.tokens(text) / made.of_tokens
+                    is_kept = fits and case.needed.kept_in(text)
+                    found.append(Shortened(case, method, limit, text, is_kept, left, fits))
+    return found
+
+
+def figures(
+    found: Sequence[Shortened], seed: int, part: Part, *, has_assets: bool
+) -> dict[str, Any]:
+    """All figures as JSON: the set, the share of kept cases, and the tokens that are left."""
+    cases = [*{one.case.id: one.case for one in found}.values()]
+    groups = {case.answer.group for case in cases}
+    assets = {group for group in groups if group.startswith("investorbench/")}
+    kinds = Counter((case.kind, case.language) for case in cases)
+    by = defaultdict[tuple[str, int], list[Shortened]](list)
+    for one in found:
+        by[one.method, one.budget].append(one)
+    return {
         "seed": seed,
         "part": part,
-        "tokens_by": Budget(min(budgets)).encoding,
-        **_composition(cases),
+        "tokens_by": DEFAULT_ENCODING,
+        "cases": len(cases),
+        "names_cell": sum(case.names_cell for case in cases),
+        "tools": len(groups - assets),
+        "assets": len(assets),
+        "answers": len({case.answer.id for case in cases}),
+        "forms": dict(sorted(Counter(case.answer.form for case in cases).items())),
+        "languages": {name: sum(case.language == name for case in cases) for name in LANGUAGES},
+        "kinds": {kind: {name: kinds[kind, name] for name in LANGUAGES} for kind in KINDS},
         "provenance": _provenance(has_assets),
-        "kept": _by(counts, budgets, lambda counted: counted.to_json()),
-        "tokens_left_median": _by(left, budgets, _median),
-        "over_budget": over,
+        "kept": {m: {str(limit): _rates(by[m, limit]) for limit in BUDGETS} for m in METHODS},
+        "tokens_left_median": {
+            method: {
+                str(limit): _median(one.left for one in by[method, limit]) for limit in BUDGETS
+            }
+            for method in METHODS
+        },
+        "over_budget": sum(not one.fits for one in found if one.method == OURS),
     }
-    return Figures(content, failures)
 
 
 def _provenance(has_assets: bool) -> list[str]:
@@ -131,51 +108,23 @@ def _provenance(has_assets: bool) -> list[str]:
     return [*rest, "Only cases over tools: InvestorBench's files were not given."]
 
 
-def _cuts(plain: Plain, budgets: Sequence[int]) -> Iterator[tuple[str, int, str, int]]:
-    """What the baselines make of an answer; they do not know the question."""
-    for limit in budgets:
-        budget = Budget(limit)
-        for method, cut in BASELINES.items():
-            text = cut(plain, budget)
-            yield method, limit, text, budget.tokens(text)
-
-
-def _composition(cases: Sequence[Case]) -> dict[str, Any]:
-    groups = {case.answer.group for case in cases}
-    assets = {group for group in groups if group.startswith("investorbench/")}
-    kinds = Counter((case.kind, case.language) for case in cases)
+def _rates(found: Sequence[Shortened]) -> dict[str, Any]:
     return {
-        "cases": len(cases),
-        "names_cell": sum(case.names_cell for case in cases),
-        "tools": len(groups - assets),
-        "assets": len(assets),
-        "answers": len({case.answer.id for case in cases}),
-        "forms": dict(sorted(Counter(case.answer.form for case in cases).items())),
-        "languages": {name: sum(case.language == name for case in cases) for name in LANGUAGES},
-        "kinds": {kind: {name: kinds[kind, name] for name in LANGUAGES} for kind in KINDS},
+        "all": _rate(found),
+        "names_cell": _rate([one for one in found if one.case.names_cell]),
+        "kinds": {kind: _rate([one for one in found if one.case.kind == kind]) for kind in KINDS},
+        "languages": {
+            name: _rate([one for one in found if one.case.language == name]) for name in LANGUAGES
+        },
     }
 
 
-def _by(
-    found: Mapping[tuple[str, int], Any], budgets: Sequence[int], to_json: Callable[[Any], Any]
-) -> dict[str, dict[str, Any]]:
-    return {
-        method: {str(limit): to_json(found[method, limit]) for limit in budgets}
-        for method in METHODS
-    }
+def _rate(found: Sequence[Shortened]) -> dict[str, Any]:
+    kept, whole = sum(one.is_kept for one in found), len(found)
+    interval = rounded(wilson(kept, whole))
+    return {"kept": kept, "cases": whole, "share": share(kept, whole), "interval": interval}
 
 
-def _median(shares: Sequence[float]) -> float | None:
-    return round(median(shares), DIGITS) if shares else None
-
-
-class _Progress:
-    """How far the measurement is, and how long the rest will take."""
-
-    def __init__(self, whole: int) -> None:
-        self._whole = whole
-        self._began = time.monotonic()
-
-    def text(self, done: int) -> str:
-        left = (time.monotonic() - self._began) / done * (self._whole - done)
-        return f"measuring: {done} of {self._whole} cases (about {duration(round(left))} left)"
+def _median(shares: Iterable[float]) -> float | None:
+    listed = [*shares]
+    return round(median(listed), DIGITS) if listed else None

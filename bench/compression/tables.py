@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.compression import wordings
 from bench.compression.case import Answer, Case, Language
-from bench.compression.kept import Needed, rows_of
+from bench.compression.kept import Needed, Row, Rows
 
 MOST_ROWS = 10
 """No question needs more rows, so that they fit into the smallest budget."""
@@ -130,22 +130,23 @@ class _Asked:
     column: str
     language: Language
 
-    def numbers(self) -> list[tuple[float, Record]]:
-        """Records with a number in the column, the greatest first."""
+    def numbers(self, *, is_highest: bool = True) -> list[tuple[float, Record]]:
+        """Records with a number in the column, the greatest first, or the smallest."""
         found = [
             (float(record[self.column]), record)
             for record in self.records.records
             if _is_number(record.get(self.column))
         ]
-        return sorted(found, key=lambda pair: -pair[0])
+        found.sort(key=lambda pair: -pair[0])
+        return found if is_highest else found[::-1]
 
     def needs(self, records: Sequence[Record]) -> Needed | None:
         """These cells, each beside a key of its record; None if one can't be asked for."""
         pairs = [(self.records.keys(record), record.get(self.column)) for record in records]
         if not pairs or len(pairs) > MOST_ROWS or not all(_is_number(cell) for _, cell in pairs):
             return None
-        cells = [(keys, str(cell)) for keys, cell in pairs]
-        return rows_of(cells, self.records.in_table)
+        rows = tuple(Row(keys, (str(cell),)) for keys, cell in pairs)
+        return Rows(rows, self.records.in_table)
 
 
 _Made = tuple[Needed, dict[str, str]] | None
@@ -180,7 +181,7 @@ def _cell(asked: _Asked, record: Record, key: str, said: dict[str, str]) -> _Mad
     others = [str(value) for name, value in record.items() if name != asked.column]
     if str(cell) in others:
         return None  # the same figure stands in another column of the row
-    return rows_of([((key,), str(cell))], asked.records.in_table), said
+    return Rows((Row((key,), (str(cell),)),), asked.records.in_table), said
 
 
 def _cell_by_code(asked: _Asked, rng: random.Random) -> _Made:
@@ -208,7 +209,7 @@ def _range(asked: _Asked, rng: random.Random) -> _Made:
     chosen = order[begin : begin + length]
     needed = asked.needs([records.records[at] for at in chosen])
     start, end = (_day_said(asked, at, rng)["date"] for at in (chosen[0], chosen[-1]))
-    return None if needed is None else (needed, {"start": start, "end": end})
+    return _made(needed, start=start, end=end)
 
 
 def _relative(asked: _Asked, rng: random.Random) -> _Made:
@@ -229,28 +230,26 @@ def _relative(asked: _Asked, rng: random.Random) -> _Made:
         chosen = order[-count:]
         if asked.language == "en":
             rows = "trading days" if is_daily else "months" if records.is_monthly else "records"
-            said = [f"the last {word} {rows}", f"the most recent {word} {rows}"]
-            said += [f"the latest {word} {rows}", f"the past {word} {rows}"]
+            said = [
+                f"the {last} {word} {rows}" for last in ("last", "most recent", "latest", "past")
+            ]
         else:
             rows = "个交易日" if is_daily else "个月" if records.is_monthly else "期"
-            said = [
-                f"最近{word}{rows}",
-                f"近{word}{rows}",
-                f"最新{word}{rows}",
-                f"过去{word}{rows}",
-            ]
+            said = [f"{last}{word}{rows}" for last in ("最近", "近", "最新", "过去")]
     needed = asked.needs([records.records[at] for at in chosen])
-    return None if needed is None else (needed, {"period": rng.choice(said)})
+    return _made(needed, period=rng.choice(said)) if needed else None
 
 
 def _superlative(asked: _Asked, rng: random.Random) -> _Made:
-    numbers, is_highest = asked.numbers(), rng.random() < 0.6
-    if not is_highest:
-        numbers.reverse()
+    is_highest = rng.random() < 0.6
+    numbers = asked.numbers(is_highest=is_highest)
     if len(numbers) < 3 or numbers[0][0] == numbers[1][0]:
         return None
-    needed = asked.needs([numbers[0][1]])
-    return None if needed is None else (needed, {"highest": _highest(asked, is_highest, rng)})
+    return _made(asked.needs([numbers[0][1]]), highest=_highest(asked, is_highest, rng))
+
+
+def _made(needed: Needed | None, **said: str) -> _Made:
+    return None if needed is None else (needed, said)
 
 
 def _highest(asked: _Asked, is_highest: bool, rng: random.Random) -> str:
@@ -259,22 +258,18 @@ def _highest(asked: _Asked, is_highest: bool, rng: random.Random) -> str:
 
 
 def _top_n(asked: _Asked, rng: random.Random) -> _Made:
-    numbers, is_highest, count = asked.numbers(), rng.random() < 0.7, rng.choice((3, 3, 5, 5, 10))
-    if not is_highest:
-        numbers.reverse()
+    is_highest, count = rng.random() < 0.7, rng.choice((3, 3, 5, 5, 10))
+    numbers = asked.numbers(is_highest=is_highest)
     if len(numbers) < count + 2 or numbers[count - 1][0] == numbers[count][0]:
         return None
     needed = asked.needs([record for _, record in numbers[:count]])
-    said = {"highest": _highest(asked, is_highest, rng)}
-    return (
-        None if needed is None else (needed, said | {"n": wordings.few(count, asked.language, rng)})
-    )
+    highest = _highest(asked, is_highest, rng)
+    return _made(needed, highest=highest, n=wordings.few(count, asked.language, rng))
 
 
 def _comparison(asked: _Asked, rng: random.Random) -> _Made:
-    numbers, is_above, count = asked.numbers(), rng.random() < 0.6, rng.randint(1, MOST_ROWS)
-    if not is_above:
-        numbers.reverse()
+    is_above, count = rng.random() < 0.6, rng.randint(1, MOST_ROWS)
+    numbers = asked.numbers(is_highest=is_above)
     if len(numbers) < count + 2:
         return None
     bound = _round_between(numbers[count - 1][0], numbers[count][0])
@@ -307,11 +302,9 @@ def _first_last(asked: _Asked, rng: random.Random) -> _Made:
     if not order:
         return None
     needed = asked.needs([asked.records.records[order[0 if is_first else -1]]])
-    return (
-        None
-        if needed is None
-        else (needed, {"first": wordings.first(is_first, asked.language, rng)})
-    )
+    if needed is None:
+        return None
+    return needed, {"first": wordings.first(is_first, asked.language, rng)}
 
 
 _MAKERS: Mapping[str, Callable[[_Asked, random.Random], _Made]] = {

@@ -5,13 +5,14 @@ every process. Numbers are shown digit for digit or left out. The whole answer s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 
 import orjson
 
 from cache import Entry
 from gateway.compress.budget import Budget
+from gateway.compress.cut import Compressed
 from gateway.compress.document import shorten_document
 from gateway.compress.question import Question
 from gateway.compress.table import shorten_table
@@ -26,27 +27,6 @@ bytes in evenly spaced pieces.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Compressed:
-    """A shortened answer. `form` is `csv`, `toon` or `jsonl` for a table, `json` or `toon` for a
-    document, `text` for a text. `tokens` are those of `text`, `of_tokens` those of the whole answer
-    as JSON: of an answer over 8 KiB an estimate by four pieces of it. `rows_shown` and
-    `columns_shown` are None for what is no table or has no columns. `by` says who chose: `rules`.
-    `understood` says what the rows of a table were chosen by, as `highest 收盘`: what the question
-    asks for. If `whole`, nothing is left out.
-    """
-
-    text: str
-    form: str
-    tokens: int
-    of_tokens: int
-    rows_shown: int | None = None
-    columns_shown: int | None = None
-    whole: bool = False
-    by: str = "rules"
-    understood: tuple[str, ...] = ()
-
-
 def compress(
     entry: Entry,
     budget: Budget,
@@ -57,23 +37,16 @@ def compress(
     columns of a table. It takes milliseconds for a thousand rows, so a long answer is for a thread.
     """
     asked = Question.of(question) if question.strip() else None
-    rows, columns = None, None
-    understood: tuple[str, ...] = ()
     if entry.columns:  # as CSV, a table without any would be no text at all
-        shortened = shorten_table(entry, meanings, budget, asked)
-        text, form, whole = shortened.text, shortened.form, shortened.whole
-        rows, columns = shortened.rows, shortened.columns
-        understood = shortened.understood
+        made = shorten_table(entry, meanings, budget, asked)
     elif entry.data[:1] == b'"' and len(entry.data) > TEXT_CHARS:
         given = orjson.loads(entry.data)
-        text, form = shorten_text(given, budget, question), "text"
-        whole = text == given
+        text = shorten_text(given, budget, question)
+        made = Compressed(text, "text", whole=text == given)
     else:
-        pruned = shorten_document(entry.data, budget, asked)
-        text, form, whole = pruned.text, pruned.form, pruned.whole
-    of_tokens = _tokens_of(entry.data, budget)
-    tokens = budget.tokens(text)
-    return Compressed(text, form, tokens, of_tokens, rows, columns, whole, understood=understood)
+        made = shorten_document(entry.data, budget, asked)
+    tokens = budget.tokens(made.text)
+    return replace(made, tokens=tokens, of_tokens=_tokens_of(entry.data, budget))
 
 
 def _tokens_of(data: bytes, budget: Budget) -> int:

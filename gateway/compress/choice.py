@@ -1,18 +1,21 @@
 """What a question asks of a table: which of its rows and columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from heapq import nsmallest
+from datetime import date
+from heapq import nlargest, nsmallest
 
 from cache.dates import is_time_name
 from gateway.compress.budget import check_time
 from gateway.compress.cells import COMPARE, number
 from gateway.compress.columns import Named, named_columns, sure
-from gateway.compress.days import Days, counted
+from gateway.compress.dates import Span, is_negated, said
 from gateway.compress.decoded import Table
 from gateway.compress.measures import Extreme
-from gateway.compress.negation import is_excluded
 from gateway.compress.question import Question
+from gateway.compress.words import places
 
 FEW = 10
 """So few rows that a question names are all part of its answer."""
@@ -28,10 +31,8 @@ UNDERSTOOD, UNDERSTOOD_CHARS = 8, 80
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FALLS = ("跌", "drop", "decline", "loss")
-_KEY_WORDS = ("code", "symbol", "ticker", "name", "item", "indicator", "country", "title")
-_KEY_WORDS_CHINESE = (
-    *("代码", "名称", "简称", "项目", "指标", "国家", "商品", "品种", "机构", "股东"),
-)
+_KEY_WORDS = {"code", "symbol", "ticker", "name", "item", "indicator", "country", "title"}
+_KEY_ENDS = ("代码", "名称", "简称", "项目", "指标", "国家", "商品", "品种", "机构", "股东")
 
 
 @dataclass(slots=True)
@@ -74,9 +75,7 @@ def _keys(table: Table) -> list[str]:
         check_time()
         low = name.lower()
         words = low.replace("_", " ").split()
-        is_key = any(word in _KEY_WORDS for word in words) or any(
-            low.endswith(word) for word in _KEY_WORDS_CHINESE
-        )
+        is_key = not _KEY_WORDS.isdisjoint(words) or low.endswith(_KEY_ENDS)
         if is_key and name not in keys:
             keys.append(name)
     return keys or [*table.columns[:1]]
@@ -90,73 +89,116 @@ class _Rows:
     ) -> None:
         self._table = table
         self._question = question
-        self._named = [one for one in named if table.is_number(one.column)]
+        self._named = sure([one for one in named if table.is_number(one.column)])
         self._keys = keys
-        self._days = Days(table, question, self._named)
         self._understood: list[str] = []
 
     def chosen(self) -> tuple[list[int], list[int], list[str]]:
         """The rows that answer the question, those that it is about, and what they are chosen
         by.
         """
-        table, question = self._table, self._question
-        everywhere: Sequence[int] = range(len(table))
+        question = self._question
         wanted: set[int] | None = None
-        on_days, self._understood = self._days.asked()
-        with_cells, without = self._with_cells()
-        days_without, not_days = self._days.excluded()
-        self._understood += not_days
-        for found in (on_days, with_cells, self._compared()):
+        for found in (self._on_days(), self._with_cells(), self._compared()):
             if found:
                 both = found if wanted is None else wanted & found
                 wanted = both or found | (wanted or set())
-        if excluded := days_without | without:
-            everywhere = [place for place in everywhere if place not in excluded]
-            wanted = wanted and wanted - excluded
-        within = sorted(wanted) if wanted is not None else everywhere
-        first = [place for extreme in question.extremes for place in self._extreme(extreme, within)]
+        within: Sequence[int] = range(len(self._table)) if wanted is None else sorted(wanted)
+        first: list[int] = []
         for count, word in ((question.newest, "newest"), (question.oldest, "oldest")):
             if count:
-                each = question.each if table.dated is not None else ""
-                first += self._days.newest(count, within, oldest=word == "oldest", each=each)
-                self._understood.append(counted(count, word, each))
-        rest = [] if wanted is None and (first or not excluded) else list(within)
-        if wanted is not None and len(rest) <= FEW and not first:
+                ends = self._at_end(count, within, is_oldest=word == "oldest")
+                self._understood.append(f"{count} {word} rows" if count > 1 else f"{word} row")
+                if count > 1 and question.extremes:
+                    within, wanted = ends, {*ends}  # `the highest of the last five days`
+                else:
+                    first += ends
+        best = [place for extreme in question.extremes for place in self._extreme(extreme, within)]
+        first = [*best, *first]
+        rest = [] if wanted is None else [*within]
+        if len(rest) <= FEW and not first:
             first, rest = rest, []
         understood = [text[:UNDERSTOOD_CHARS] for text in dict.fromkeys(self._understood)]
         return [*dict.fromkeys(first)], rest, understood[:UNDERSTOOD]
 
-    def _with_cells(self) -> tuple[set[int], set[int]]:
-        """Rows with a text that the question has, and those with one that it excludes."""
+    def _at_end(self, count: int, within: Sequence[int], *, is_oldest: bool) -> list[int]:
+        """The newest or oldest rows by date, these first; without dates the last or first ones."""
+        if self._table.dated is None:
+            return [*within[:count]] if is_oldest else [*within[-count:]][::-1]
+        days = self._table.days
+        dated = ((days[place], place) for place in within if days[place])
+        return [place for _, place in (nsmallest if is_oldest else nlargest)(count, dated)]
+
+    def _on_days(self) -> set[int]:
+        """Rows of the days that the question names; beside days without rows the nearest ones."""
+        question, days = self._question, self._table.days
+        newest = max(days, default="")
+        if not newest or not (question.spans or question.yearless or question.periods):
+            return set()
+        spans = [*question.spans]
+        for period in question.periods:
+            with suppress(ValueError, OverflowError):  # no day after all, or one before all years
+                spans.append(period.before(date.fromisoformat(newest)))
+        found = {place for span in spans for place in self._between(span)}
+        if question.yearless:
+            yearless = [*self._of_years(found)] or [*self._of_years(range(len(days)))[-1:]]
+            of_years = {place for span in yearless for place in self._between(span)}
+            if found & of_years:  # `June of this year`
+                spans, found = yearless, found & of_years
+            else:
+                spans, found = [*spans, *yearless], found | of_years
+        self._understood += map(said, spans)
+        return found or {place for span in spans for place in self._beside(span)}
+
+    def _of_years(self, within: Iterable[int]) -> list[Span]:
+        """The days without a year in each year that has them in some rows."""
+        by_year = defaultdict[str, set[str]](set)
+        for place in within:
+            day = self._table.days[place]
+            by_year[day[:4]].add(day)
+        found = []
+        for year in sorted(filter(str.isdecimal, by_year)):
+            for span in self._question.yearless:
+                there = span.of(int(year))
+                first, last = there.start.isoformat(), there.end.isoformat()
+                if any(first <= day <= last for day in by_year[year]):
+                    found.append(there)
+        return found
+
+    def _between(self, span: Span) -> Iterator[int]:
+        first, last = span.start.isoformat(), span.end.isoformat()
+        return (at for at, day in enumerate(self._table.days) if first <= day <= last and day)
+
+    def _beside(self, span: Span) -> list[int]:
+        first, last = span.start.isoformat(), span.end.isoformat()
+        days = [(day, place) for place, day in enumerate(self._table.days) if day]
+        before = max((one for one in days if one[0] < first), default=None)
+        after = min((one for one in days if one[0] > last), default=None)
+        return [place for _, place in filter(None, (before, after))]
+
+    def _with_cells(self) -> set[int]:
+        """Rows with a text or a time of day that the question has."""
         text = self._question.text
         found = self._at_clocks()
-        without: set[int] = set()
         for name in self._keys:
             if name == self._table.dated:
                 continue
-            cells = self._table.column(name)
-            originals = {_plain(cell): cell for cell in cells}
-            every = (cell for cell in originals if cell and _has(text, cell))
-            named = sorted(every, key=lambda cell: (-len(cell), cell))[:CELLS]
+            cells = [*map(_plain, self._table.column(name))]
+            short = nlargest(CELLS, (c for c in {*cells} if c and c in text), lambda c: (len(c), c))
+            named = [cell for cell in short if self._has(cell)]
             # "Ping An Bank" rather than "Bank"
-            longest = {
-                cell
-                for cell in named
-                if not any(cell in other and cell != other for other in named)
-            }
-            excluded = {cell for cell in longest if _is_excluded(text, cell)}
-            for place, cell in enumerate(cells):
-                if (plain := _plain(cell)) in longest:
-                    (without if plain in excluded else found).add(place)
-            self._understood += (
-                f"{name} {'!=' if cell in excluded else '='} {originals[cell]}"
-                for cell in named
-                if cell in longest
-            )
-        return found, without
+            longest = {c for c in named if not any(c in other and c != other for other in named)}
+            there = {place for place, cell in enumerate(cells) if cell in longest}
+            shown = {str(self._table.column(name)[place]).strip() for place in there}
+            self._understood += (f"{name} = {cell}" for cell in sorted(shown))
+            found |= there
+        return found
+
+    def _has(self, cell: str) -> bool:
+        text = self._question.text
+        return any(not is_negated(text, *place) for place in places(text, cell))
 
     def _at_clocks(self) -> set[int]:
-        """Rows of a time of day that the question names."""
         clocks = self._question.clocks
         if not clocks:
             return set()
@@ -177,17 +219,14 @@ class _Rows:
             if column is None:
                 continue
             operator, size = one.operator, one.value
-            is_fall = one.move == "fall" and not _is_of_falls(column) and size > 0
-            if is_fall:
+            if one.of_falls and not _is_of_falls(column):
                 operator, size = _MIRRORED[operator], -size
-            self._understood.append(f"{column} {operator} {size:f}")
-            test, value = COMPARE[operator], float(size)
+            self._understood.append(f"{column} {operator} {size:.15g}")
+            test = COMPARE[operator]
             found = {
                 place
                 for place, cell in enumerate(self._table.column(column))
-                if (there := number(cell)) is not None
-                and test(there, value)
-                and (there < 0 or not is_fall or one.is_negated)
+                if (there := number(cell)) is not None and test(there, size)
             }
             wanted = found if wanted is None else wanted & found
         return wanted or set()
@@ -197,25 +236,18 @@ class _Rows:
         if column is None:
             return []
         cells = self._table.column(column)
-        numbers = [
-            (value, place) for place in within if (value := number(cells[place])) is not None
-        ]
-        is_highest, word = extreme.is_highest, "highest" if extreme.is_highest else "lowest"
-        if extreme.move == "fall" and not _is_of_falls(column):
-            is_highest, word = not is_highest, "lowest" if is_highest else "smallest fall of"
-            if is_highest:
-                numbers = [one for one in numbers if one[0] < 0] or numbers
+        numbers = ((value, at) for at in within if (value := number(cells[at])) is not None)
+        is_mirrored = extreme.of_falls and not _is_of_falls(column)
+        sign = -1 if extreme.is_highest != is_mirrored else 1
         count = f"{extreme.count} " if extreme.count > 1 else ""
-        self._understood.append(f"{count}{word} {column}")
-        numbers = nsmallest(
-            extreme.count, numbers, key=lambda one: (-one[0] if is_highest else one[0], one[1])
-        )
-        return [place for _, place in numbers]
+        self._understood.append(f"{count}{'highest' if sign < 0 else 'lowest'} {column}")
+        best = nsmallest(extreme.count, numbers, key=lambda one: (sign * one[0], one[1]))
+        return [place for _, place in best]
 
     def _nearest(self, place: int) -> str | None:
         """The numeric column that is named nearest to a place of the question."""
         if self._named:
-            return min(sure(self._named), key=lambda one: abs(one.place - place)).column
+            return min(self._named, key=lambda one: abs(one.place - place)).column
         numeric = (name for name in self._table.columns if name not in self._keys)
         return next(filter(self._table.is_number, numeric), None)
 
@@ -227,35 +259,8 @@ def _is_of_falls(column: str) -> bool:
 
 
 def _plain(cell: object) -> str:
+    """A text or whole number of at least two characters, in lower case; of others nothing."""
     if isinstance(cell, bool) or not isinstance(cell, str | int):
         return ""
-    return str(cell).strip().lower()
-
-
-def _has(text: str, cell: str) -> bool:
-    """Whether a text has a cell, not as a part of another word or number."""
-    check_time()
-    return next(_places(text, cell), None) is not None
-
-
-def _is_excluded(text: str, cell: str) -> bool:
-    """Whether a text has a cell only where it excludes it."""
-    return all(is_excluded(text, place, place + len(cell)) for place in _places(text, cell))
-
-
-def _places(text: str, cell: str) -> Iterator[int]:
-    if len(cell) < 2:
-        return
-    place = text.find(cell)
-    while place >= 0:
-        before, behind = text[place - 1 : place], text[place + len(cell) : place + len(cell) + 1]
-        is_whole = not (_is_letter(before) and _is_letter(cell[0])) and not (
-            _is_letter(behind) and _is_letter(cell[-1])
-        )
-        if is_whole or (cell.isdigit() and len(cell) >= 5 and not before.isdigit()):
-            yield place
-        place = text.find(cell, place + 1)
-
-
-def _is_letter(character: str) -> bool:
-    return character.isascii() and character.isalnum()
+    text = str(cell).strip().lower()
+    return text if len(text) > 1 else ""

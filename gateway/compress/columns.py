@@ -8,8 +8,9 @@ from functools import lru_cache
 from itertools import islice
 from math import fsum
 
+from gateway.compress.numerals import in_digits
 from gateway.compress.question import Question
-from gateway.compress.words import STOP, words_of
+from gateway.compress.words import STOP, places, words_of
 
 _SYNONYMS = tuple(
     tuple(line.split("|"))
@@ -19,7 +20,6 @@ _SYNONYMS = tuple(
         "high|highest price|high price|intraday high|day's high|最高价|最高",
         "low|lowest price|low price|intraday low|day's low|最低价|最低",
         "price|prices|latest price|last price|trading at|quote|最新价|现价|价格|当前价",
-        "adjusted close|adj close|adjusted closing price|复权收盘价",
         "volume|trading volume|traded volume|shares traded|成交量|总手|交易量|成交数量",
         "amount|turnover value|trading value|value traded|turnover|成交额|成交金额|交易额|交易金额",
         "turnover rate|turnover ratio|换手率|换手",
@@ -60,27 +60,18 @@ _SYNONYMS = tuple(
         "total assets|assets|总资产|资产总计",
         "total liabilities|liabilities|总负债|负债合计",
         "operating profit|operating income|营业利润",
-        "operating cash flow|cash flow from operations|经营现金流",
         "float market cap|free float market cap|流通市值",
         "total shares|shares outstanding|总股本",
         "weight|weighting|share of portfolio|权重|占比",
-        "coupon|coupon rate|票面利率",
         "maturity|maturity date|到期日",
-        "premium|premium rate|溢价率",
-        "discount|discount rate|折价率",
         "bid|bid price|买入价|买价|买一",
         "ask|ask price|offer price|卖出价|卖价|卖一",
-        "exchange rate|fx rate|汇率",
-        "inflation|inflation rate|cpi|通胀率|通货膨胀率",
-        "gdp|gross domestic product|国内生产总值",
-        "unemployment|unemployment rate|失业率",
-        "size|fund size|assets under management|规模|基金规模",
         "manager|fund manager|基金经理",
         "rating|评级",
         "target price|price target|目标价",
         "holdings|shares held|持股数|持股数量|持仓",
-        "employees|number of employees|headcount|staff|员工数|员工人数",
         "founded|founding year|year founded|成立年份|成立时间",
+        "employees|number of employees|headcount|staff|员工数|员工人数",
     )
 )
 _GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -97,37 +88,23 @@ _AVERAGES = (
     *("{0}-day moving average", "{0}-day average", "{0}-day ma", "{0}-day mean"),
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-./]+")
-_CHANGES = ("change percent", "change")
-"""Columns of rises and falls, the usual one first."""
-
-_PRICES = ("close", "price", "net value")
-"""Columns that are meant by `the price`, the usual one first."""
-
-_PRICE = re.compile(r"\bprices?\b|股价|价格|价位")
-_CODES = frozenset(
-    [
-        *("code", "symbol", "ticker", "id", "uuid", "isin", "cusip", "sedol", "figi", "lei", "cik"),
-        "secid",
-    ]
-)
-_CODES_CHINESE = ("代码", "编号", "编码", "代号", "序号")
+_CODES = {"code", "symbol", "ticker", "id", "uuid", "isin", "cusip", "sedol", "figi", "lei", "cik"}
+_CODE_ENDS = ("secid", "代码", "编号", "编码", "代号", "序号")
 _UNIT = re.compile(r"[(（\[:：]")
 _STOP = STOP | {"value", "values", "record", "records", "number", "data", "数据"}
 
 MOST = 5_000
 """The most columns, or fields of a document, that are compared with a question."""
 
-OCCURRENCES = 4
-"""How often the same name is found in a question."""
+OCCURRENCES, FOUND = 4, 300
+"""How often the same name is found in a question, and the most names that are compared with one
+another.
+"""
 
-ALIKE = 0.3
-"""The least share of its words by which a column is alike to a question."""
-
-FOUND = 300
-"""The most names that are compared with one another."""
-
-WHOLE = 0.5
-"""The sureness of a column that shares all its words with the question."""
+ALIKE, WHOLE = 0.3, 0.5
+"""The least share of its words by which a column is alike to a question, and the sureness of one
+that shares all of them.
+"""
 
 SURE = 0.6
 """The least sureness of a column that is certainly meant."""
@@ -146,56 +123,29 @@ class Named:
 def named_columns(
     question: Question, columns: Sequence[str], meanings: Mapping[str, str]
 ) -> list[Named]:
-    """The columns that a question names, the surest first."""
+    """The columns that a question names, the surest first. Where it asks for what is highest, for a
+    fall or by a comparison without a name, that of prices or changes is meant.
+    """
     columns = columns[:MOST]
     every = (one for column in columns for one in _named(question.text, column, meanings))
-    found = _longest([*islice(every, FOUND)], question)
     best: dict[str, Named] = {}
-    for one in sorted(found, key=lambda one: (-one.sureness, one.place)):
+    for one in sorted(_longest([*islice(every, FOUND)], question), key=lambda one: -one.sureness):
         best.setdefault(one.column, one)
-    usual = _usual(question, [*best], columns, meanings)
-    if best or (usual and question.moves):
-        return [*best.values(), *usual]
+    if best:
+        return [*best.values()]
     alike = _alike(question.text, columns, meanings)
-    return alike if alike and alike[0].sureness >= WHOLE else usual or alike
+    if alike and alike[0].sureness >= WHOLE:
+        return alike
+    kind = "change percent" if question.of_falls else "close"
+    asked = [*(e.place for e in question.extremes), *(c.place for c in question.comparisons)][:1]
+    usual = [name for name in columns if kind in _spellings(*_labels(name, meanings))][:1]
+    return [Named(name, place, place, SURE) for name in usual for place in asked] or alike
 
 
 def is_code(name: str) -> bool:
     """Whether a column is named like one of codes, whose numbers measure nothing."""
     words = _CAMEL.sub(" ", name).lower().split()
-    return bool(words) and (words[-1] in _CODES or name.endswith(_CODES_CHINESE))
-
-
-def _usual(
-    question: Question, named: Sequence[str], columns: Sequence[str], meanings: Mapping[str, str]
-) -> list[Named]:
-    """The column that a question means without its name: of changes if it asks for rises or falls,
-    unless it names what rises; of prices if it asks for `the price`, for what is highest or by a
-    comparison.
-    """
-
-    def first(kinds: Sequence[str], of: Sequence[str] = columns) -> str | None:
-        return next((name for kind in kinds for name in of if _is(name, kind, meanings)), None)
-
-    if question.moves:
-        is_price = all(any(_is(name, kind, meanings) for kind in _PRICES) for name in named)
-        if is_price and first(_CHANGES, named) is None and (column := first(_CHANGES)) is not None:
-            return [Named(column, place, place, SURE) for place in question.moves[:1]]
-    if named:
-        return []
-    said = _PRICE.search(question.text)
-    asked = [one.place for one in question.extremes] + [one.place for one in question.comparisons]
-    place = said.start() if said else next(iter(asked), None)
-    if place is None or (column := first(_PRICES if said else _PRICES[:1])) is None:
-        return []
-    return [Named(column, place, place, SURE)]
-
-
-def _is(column: str, kind: str, meanings: Mapping[str, str]) -> bool:
-    """Whether a column is of a kind, which is a synonym of its name or its meaning."""
-    return kind in _spellings(
-        _CAMEL.sub(" ", column).lower().strip(), meanings.get(column, "").lower()
-    )
+    return bool(words) and (words[-1] in _CODES or name.endswith(_CODE_ENDS))
 
 
 def sure(named: Sequence[Named]) -> list[Named]:
@@ -204,19 +154,21 @@ def sure(named: Sequence[Named]) -> list[Named]:
     return [one for one in named if one.sureness >= least]
 
 
+def _labels(column: str, meanings: Mapping[str, str]) -> tuple[str, str]:
+    """A column's name and meaning in plain words."""
+    plain = in_digits(_CAMEL.sub(" ", column).lower().strip())
+    return plain, meanings.get(column, "").lower()
+
+
 def _named(question: str, column: str, meanings: Mapping[str, str]) -> Iterator[Named]:
-    raw, plain = column.lower().strip(), _CAMEL.sub(" ", column).lower().strip()
-    meaning = meanings.get(column, "").lower()
-    for label in {raw: 1, plain: 1}:
-        if len(label) > 1:
-            for start, end in _places(question, label):
-                yield Named(column, start, end, 1.0)
-    if meaning:
-        for start, end in _places(question, meaning):
-            yield Named(column, start, end, 0.95)
+    plain, meaning = _labels(column, meanings)
+    labels = {name: 1.0 for name in (column.lower().strip(), plain) if len(name) > 1}
+    labels.setdefault(meaning, 0.95)
     for spelling in _spellings(plain, meaning):
-        for start, end in _places(question, spelling):
-            yield Named(column, start, end, 0.6 + min(len(spelling.encode()), 24) / 100)
+        labels.setdefault(spelling, SURE + min(len(spelling.encode()), 24) / 100)
+    for label, sureness in labels.items():
+        for start, end in islice(places(question, label), OCCURRENCES):
+            yield Named(column, start, end, sureness)
 
 
 def _longest(found: Sequence[Named], question: Question) -> list[Named]:
@@ -274,24 +226,3 @@ def _spellings(*labels: str) -> tuple[str, ...]:
             days = next(filter(None, average.groups()))
             found |= {form.format(days): 1 for form in _AVERAGES}
     return tuple(found)
-
-
-def _places(text: str, word: str) -> list[tuple[int, int]]:
-    """Where a text has a word; words of letters are not found inside others."""
-    if not word or word.removesuffix("s") not in text:
-        return []
-    if not word.isascii():
-        start = text.find(word)
-        return [] if start < 0 else [(start, start + len(word))]
-    found = []
-    for match in _pattern(word).finditer(text):
-        found.append(match.span())
-        if len(found) == OCCURRENCES:
-            break
-    return found
-
-
-@lru_cache(4_096)
-def _pattern(word: str) -> re.Pattern[str]:
-    stem = re.escape(word.removesuffix("s") if len(word) > 3 else word)
-    return re.compile(rf"(?<![a-z0-9_]){stem}(?:s|es)?(?![a-z0-9_])")

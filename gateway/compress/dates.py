@@ -1,242 +1,201 @@
-"""The days that a question names: dates, months, quarters and years, with a year or without one.
+"""The days that a question names: with a year, without one, or counted from the newest row.
 
-Of `05/06/2026` both readings are taken, unless another date of the question tells which comes
-first, the day or the month.
+`cache.dates.span_of` says when a day, month, quarter or year begins and ends. Here texts that name
+one are found, with the words that join two of them or leave one end open.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from itertools import islice
 
-from gateway.compress.negation import is_excluded
-from gateway.compress.numerals import COUNT, HAN, ORDINAL, number_of
-from gateway.compress.spans import Neighbours, Opening, Recurring, Span, end_of
+from cache.dates import span_of
+from gateway.compress.cells import day_of
+from gateway.compress.numerals import COUNT, number_of
 
-MOST = 64
-"""How many days without a year are read at most."""
+MOST = 50
+"""The most rows that a question asks for by a number, and the most dates that are read."""
 
 BLANK = "\0"
 """Stands for characters that were read. Patterns skip spaces, and many of these in a row cost."""
 
-_MONTHS = (
-    *("jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?"),
-    *("aug(?:ust)?", "sept?(?:ember)?", "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?"),
-)
-_MONTH = rf"(?P<%s>{'|'.join(_MONTHS)})(?![a-z])\.?"
-_YEAR = r"(?P<%s>(?:19|20)\d\d)"
-_HAN_YEAR = r"(?P<%s>(?:19|20)\d\d|[一二][〇○零一二三四五六七八九]{3})"
-_NUMBER = rf"(?P<%s>\d\d?|{HAN})"
-_DAY = r"(?P<%s>\d\d?)(?:st|nd|rd|th)?"
-_QUARTER = rf"(?P<%s>{ORDINAL}) quarter"
+_JOIN_CHARS, _BEFORE_CHARS = 24, 24
+"""How far apart the ends of a range stand at most, and how far before a date what opens it."""
 
-_DATES = re.compile(
-    "|".join(
-        [
-            rf"{_YEAR % 'y1'}\s?[-/.年]\s?(?P<m1>\d\d?)\s?[-/.月]\s?(?P<d1>\d\d?)\s?[日号]?(?!\d)",
-            rf"(?<!\d){_YEAR % 'y2'}(?P<m2>0[1-9]|1[0-2])(?P<d2>0[1-9]|[12]\d|3[01])(?!\d)",
-            rf"{_DAY % 'd3'}(?: of)? {_MONTH % 'm3'},? {_YEAR % 'y3'}",
-            rf"\b{_MONTH % 'm4'} {_DAY % 'd4'},? {_YEAR % 'y4'}",
-            rf"\b{_MONTH % 'm5'},? (?:of )?{_YEAR % 'y5'}",
-            rf"{_HAN_YEAR % 'y6'}\s?年\s?{_NUMBER % 'm6'}\s?月\s?{_NUMBER % 'd6'}\s?[日号]",
-            rf"{_HAN_YEAR % 'y7'}\s?年\s?{_NUMBER % 'm7'}\s?月份?",
-            rf"(?<![\d.]){_YEAR % 'y8'}-(?P<m8>0[1-9]|1[0-2])(?![-\d])",
-            rf"(?<![\d/.-])(?P<a9>\d\d?)(?P<sep>[-/.])(?P<b9>\d\d?)(?P=sep){_YEAR % 'y9'}(?!\d)",
-            rf"\bq(?P<q10>[1-4])[ /-]?(?:of )?{_YEAR % 'y10'}",
-            rf"{_YEAR % 'y11'}[ -]?q(?P<q11>[1-4])",
-            rf"{_QUARTER % 'q12'}(?: of)?,? {_YEAR % 'y12'}",
-            rf"{_HAN_YEAR % 'y13'}\s?年?第?(?P<q13>[1-4一二三四])季度?",
-            r"(?P<y14>[一二][〇○零一二三四五六七八九]{3})年",
-            r"(?<![\d.,])(?P<alone>(?:19|20)\d\d)(?:年|(?![\d.,%]*\d))",
-        ]
-    )
-)
+_LEAP = 2024
+"""Stands for a year that is not named."""
 
-_BEFORE_MONTH = (
-    "in|of|during|for|since|until|till|by|from|to|through|throughout|between|before|after"
-    "|excluding|except|without"
+_DAY = r"\d\d?(?:st|nd|rd|th)?"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-z])\.?"
 )
-_FULL = "january|february|april|june|july|august|september|october|november|december"
-_NOT_BEHIND = r"(?<![\d.个近去前一二三四五六七八九十])"
-_WITHOUT_YEAR = re.compile(
-    "|".join(
-        [
-            rf"(?<!\d){_DAY % 'd1'}(?: of)? {_MONTH % 'm1'}(?!\w)",
-            rf"\b{_MONTH % 'm2'} {_DAY % 'd2'}(?!\d)",
-            rf"(?<![\d一二三四五六七八九十]){_NUMBER % 'm3'}\s?月\s?{_NUMBER % 'd3'}\s?[日号]",
-            r"(?<![\d.])(?P<m4>0[1-9]|1[0-2])-(?P<d4>[0-3]\d)(?![-\d])",
-            rf"\b(?P<m5>{_FULL})\b",
-            rf"\b(?:{_BEFORE_MONTH}) {_MONTH % 'm6'}(?! ?\d)",
-            r"\b(?P<m7>may|march)(?='s\b)",
-            rf"{_NOT_BEHIND}(?P<m8>0?[1-9]|1[0-2]|十[一二]?|[一二三四五六七八九])\s?月份?"
-            r"(?!\s?\d|期|线|均)",
-            r"\bq(?P<q9>[1-4])(?!\w)",
-            rf"\b{_QUARTER % 'q10'}",
-            rf"{_NOT_BEHIND}第?(?P<q11>[1-4一二三四])季度?",
-        ]
-    )
+_YEAR = r"(?:19|20)\d\d"
+_WITH_YEAR = (
+    rf"(?<!\d){_YEAR}\s?[-/.年]\s?\d\d?\s?[-/.月]\s?\d\d?(?!\d)\s?[日号]?",
+    rf"(?<!\d){_YEAR}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?!\d)",
+    rf"(?<!\d){_DAY}(?: of)? {_MONTH},? {_YEAR}",
+    rf"\b{_MONTH} {_DAY},? {_YEAR}",
+    rf"\b{_MONTH},? (?:of )?{_YEAR}",
+    rf"{_YEAR}\s?年\s?\d\d?\s?月份?",
+    rf"(?<![\d.]){_YEAR}-(?:0[1-9]|1[0-2])(?![-\d])",
+    rf"\bq[1-4][ /-]?(?:of )?{_YEAR}",
+    rf"{_YEAR}[ -]?q[1-4]|{_YEAR}\s?年?第?[1-4]季度?",
+    rf"(?<![\d.,/]){_YEAR}(?:年|(?![\d.,%]*\d))",
 )
-"""A day, a month or a quarter without a year. `may` and `mar` are months behind a preposition."""
-
+_WITHOUT_YEAR = (
+    rf"(?<!\d){_DAY}(?: of)? {_MONTH}(?!\w)",
+    rf"\b{_MONTH} {_DAY}(?!\d)",
+    r"(?<!\d)\d\d?\s?月\s?\d\d?\s?[日号]",
+    r"\b(?:january|february|april|june|july|august|september|october|november|december)\b",
+    r"(?:(?<=\b(?:in|of|to|by) )|(?<=\bfrom ))(?:may|march)\b",
+    r"(?<![\d.个近去前])\d\d?\s?月份?(?!\s?\d|期|线|均)",
+    r"\bq[1-4](?!\w)|(?<![\d.个近去前])第?[1-4]季度?",
+)
+_DATES = re.compile(f"(?P<dated>{'|'.join(_WITH_YEAR)})|{'|'.join(_WITHOUT_YEAR)}")
+_NO_WORDS = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b|\bof\b|[,.]")
+_COMPARED = re.compile(r"(?:than|above|below|over|under|exceeding|[<>=≥≤超过低高大小多少于])\s*$")
 _JOINS = re.compile(
-    r"\s*(?:起|开始)?\s*(?:up to|to|through|thru|until|till|and|[-~–—]+|至|到|和|与|以及|、)"
-    r"\s*(?:the )?\s*"
+    r"\s*(?:起|开始)?\s*(?:up to|to|through|until|till|(?P<plain>and|和|与|以及|、)|[-~–—]+|至|到)"
+    r"\s*(?:ending |the )?\s*"
 )
-_WORDS_BEFORE = 56
-"""How far before a day the words that count from it begin at most, in characters."""
-
-JOIN_CHARS = 24
-"""How far apart the ends of a range stand at most."""
-
-_AND = frozenset({"and", "和", "与", "以及", "、"})
-_BETWEEN = re.compile(r"between|within|之间|期间")
-_OPENED: Mapping[Opening, re.Pattern[str]] = {
-    "before": re.compile(r"(?:before|prior to|earlier than)(?: the)?\s*$"),
-    "after": re.compile(r"(?:after|(?<!no )(?<!not )later than)(?: the)?\s*$"),
-    "until": re.compile(r"(?:until|till|up to|by|no(?:t)? later than|截至|截止)\s*$"),
-    "since": re.compile(r"(?:since|from|starting|no(?:t)? earlier than|自|从)\s*$"),
-}
-_OPENED_BEHIND: Mapping[Opening, re.Pattern[str]] = {
-    "before": re.compile(r"\s*(?:之前|以前|前)"),
-    "after": re.compile(r"\s*之后"),
-    "until": re.compile(r"\s*or earlier"),
-    "since": re.compile(r"\s*(?:onwards?|or later|以后|以来|起|后)"),
-}
-_OTHERS: Mapping[Opening, Opening] = {
-    "before": "since",
-    "until": "after",
-    "since": "before",
-    "after": "until",
-}
-"""What is left where one of these is excluded: `not before June` is since June."""
-
-_ALSO = re.compile(r"\s?(?:,|，|、|和|与|及|以及|或|(?:, ?)?\b(?:and|or|nor)\b)\s?")
-"""Joins days of which all are excluded: `except May and June`."""
-
-_ALSO_CHARS = 8
-
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_NEIGHBOURS_BEFORE = re.compile(
-    rf"(?:\b(?P<every>each|every|any|all|per) )?(?:\b(?:last|first|next|previous) )?"
-    rf"(?:\b{COUNT}[- ])?(?:(?:trading|business|calendar) )?"
-    rf"\b(?P<unit>day|session|week|month|quarter|year|{'|'.join(_WEEKDAYS)})(?P<many>s?) "
-    r"(?:immediately |right |just )?(?P<way>before|prior to|preceding|after|following)"
-    r"(?: the)?(?: on)?\s*$"
+_BETWEEN = re.compile(r"between|within|starting|之间|期间")
+_OPENING = re.compile(
+    r"(?:(?P<before>before|prior to)|(?P<after>after|later than)|(?P<until>until|till|by|截[至止]"
+    r"|not? later than)|(?P<since>since|from|starting|not? earlier than|自|从))(?: the)?\s*$"
 )
-_NEIGHBOURS_BEHIND = re.compile(
-    rf"\s?(?:的|和|与|及|以及)?其?(?:(?P<before>(?:之|以)?前|上)|(?:之|以)?后|下)面?的?第?\s?"
-    rf"(?P<n>\d{{1,3}}|{HAN})\s?(?:个?(?P<unit>交易日|天|日|星期|周|月|季度|年))(?![初底末均线])"
-    r"|\s?(?:的|和|与|及|以及)?(?:次|翌|第二|后一)[天日]"
-    r"|,? ?\band (?:on )?the (?:(?P<before2>previous|preceding|prior)|next|following)"
-    r" (?:trading |business )?(?:day|session)\b"
-    r"|,? ?\band (?:on )?the (?:trading |business )?(?:day|session) (?:(?P<before3>before)|after)\b"
-    r"(?! (?:the )?\d)"
+_OPENING_BEHIND = re.compile(
+    r"\s*(?:(?P<before>[之以]?前)|(?P<after>之后)|(?P<since>以[来后]|后|起|onwards?))"
 )
-_HAN_UNITS = {"星期": "week", "周": "week", "月": "month", "季度": "quarter", "年": "year"}
-_COMPARED = re.compile(
-    r"(?:than|above|below|over|under|exceed(?:s|ing)?|[<>=≥≤]|超过|低于|高于|大于|小于|多于|少于)\s*$"
+_NEGATION = re.compile(
+    r"(?:\b(?:exclud\w+|except\w*|other than|apart from|without|not?(?! (?:later|earlier))|never)\b"
+    r"|n['’]t|除去?了?|排除|剔除|不[含算是在]?|不包[括含]|(?<!有)没有?|未|并非)"
+    r"\s?(?:[今去本]年)?(?:\w{1,6} ){0,3}$"
 )
+_NEGATION_BEHIND = re.compile(r"\s?的?(?:[以之]外|除外|excluded\b)")
 
 
 @dataclass(frozen=True, slots=True)
-class Dates:
-    """The days that a text names, and the text with blanks in their places."""
+class Span:
+    """Days from `start` to `end`, both included, that stand from `place` to `stop`. If it does not
+    name the year, `start` and `end` are in `_LEAP`.
+    """
 
-    spans: tuple[Span, ...]
-    recurring: tuple[Recurring, ...]
-    plain: str
+    start: date
+    end: date
+    place: int
+    stop: int
+    has_year: bool = True
+
+    def of(self, year: int) -> "Span":
+        """These days in a year, if they do not name another."""
+        if self.has_year:
+            return self
+        return replace(self, start=_in_year(self.start, year), end=_in_year(self.end, year))
 
 
-def dates_of(text: str) -> Dates:
-    """The days that a text in lower case names."""
-    matches = [match for match in _DATES.finditer(text) if not _is_compared(match)]
-    orders = _orders(matches)
-    read = [_read(text, matches, day_first=day_first) for day_first in orders]
-    spans = dict.fromkeys(span for one in read for span in one.spans)
-    return replace(read[0], spans=tuple(spans))
+def _in_year(day: date, year: int) -> date:
+    if day in (date.min, date.max):
+        return day
+    year = min(max(year + day.year - _LEAP, date.min.year), date.max.year)
+    return date(year, day.month, min(day.day, 28)) if day.month == 2 else day.replace(year=year)
 
 
-def _is_compared(match: re.Match[str]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The last `count` weeks, months or years up to the newest row. If `is_calendar`, the month or
+    year of that row, or of a `count` of 1 the one before.
+    """
+
+    count: int
+    unit: str
+    is_calendar: bool = False
+
+    def before(self, newest: date) -> Span:
+        """These days. Raises `OverflowError` or `ValueError` if they are before all years."""
+        if not self.is_calendar:
+            days = {"week": 7, "month": 31, "quarter": 92, "year": 366}[self.unit]
+            return Span(newest - timedelta(days=self.count * days - 1), newest, 0, 0)
+        chars = len("2026" if self.unit == "year" else "2026-06")
+        for _ in range(self.count):
+            newest = _named(newest.isoformat()[:chars])[0] - timedelta(days=1)
+        return Span(*_named(newest.isoformat()[:chars]), 0, 0)
+
+
+def _named(text: str) -> tuple[date, date]:
+    """The first and the last day of what a text names. Raises `ValueError` if there is none."""
+    if (found := span_of(text)) is None:
+        raise ValueError(text)
+    first, after = found
+    return day_of(first), day_of(after) - timedelta(days=1)
+
+
+def is_negated(text: str, start: int, end: int) -> bool:
+    """Whether a text negates or excludes what stands from `start` to `end`, as in `except June`."""
+    before = text[max(start - _BEFORE_CHARS, 0) : start]
+    return bool(_NEGATION.search(before) or _NEGATION_BEHIND.match(text, end))
+
+
+def spans_of(text: str) -> tuple[list[Span], str]:
+    """The days that a text in lower case names, and the text with blanks in their places."""
+    matches = [found for found in islice(_DATES.finditer(text), MOST) if not _is_size(found)]
+    waiting = [span for found in reversed(matches) if (span := _span(found)) is not None]
+    spans = list[Span]()
+    while waiting:
+        one = waiting.pop()
+        then = waiting[-1] if waiting else one
+        joined = _JOINS.fullmatch(text[one.stop : then.place][:_JOIN_CHARS])
+        if joined is not None and one.has_year != then.has_year:
+            year = one.start.year if one.has_year else then.start.year
+            one, then = (replace(span.of(year), has_year=True) for span in (one, then))
+            waiting[-1] = then
+        if joined is not None and one.start <= then.end and one.has_year == then.has_year:
+            around = text[max(one.place - 12, 0) : one.place] + text[then.stop : then.stop + 4]
+            if joined["plain"] is None or _BETWEEN.search(around):
+                waiting.pop()
+                spans.append(replace(one, end=then.end, stop=then.stop))
+                continue
+        spans.append(_opened(text, one))
+    kept = [span for span in spans if not is_negated(text, span.place, span.stop)]
+    return kept, blanked(text, [found.span() for found in matches])
+
+
+def _is_size(match: re.Match[str]) -> bool:
     """Whether a year alone is a number with which something is compared: `smaller than 1904`."""
     before = match.string[max(match.start() - 12, 0) : match.start()]
-    return match["alone"] is not None and _COMPARED.search(before) is not None
+    return match[0].isdecimal() and len(match[0]) == 4 and _COMPARED.search(before) is not None
 
 
-def _orders(matches: Sequence[re.Match[str]]) -> list[bool]:
-    """Whether the day comes first in dates like 05/06/2026: as the others of them say, or both."""
-    pairs = [(int(m["a9"]), int(m["b9"])) for m in matches if m["sep"] in ("/", "-")]
-    if any(a > 12 for a, _ in pairs):
-        return [True]
-    return [False, True] if pairs and all(b <= 12 for _, b in pairs) else [False]
+def _span(match: re.Match[str]) -> Span | None:
+    """The days of a match; None if they are not in the calendar, as the 31 June 2026."""
+    text, has_year = match[0], match["dated"] is not None
+    is_english = re.search("[a-z]", text) is not None
+    text = " ".join(_NO_WORDS.sub(" ", text).split()) if is_english else "".join(text.split())
+    if not has_year:
+        text = f"{text} {_LEAP}" if is_english else f"{_LEAP}年{text}"
+    try:
+        return Span(*_named(text.replace("号", "日")), *match.span(), has_year)
+    except ValueError:
+        return None
 
 
-def _read(text: str, matches: Sequence[re.Match[str]], *, day_first: bool) -> Dates:
-    dated = [(match.start(), match.end(), _span(match, day_first=day_first)) for match in matches]
-    plain = blanked(text, ((start, end) for start, end, _ in dated))  # also a 31 June 2026
-    without_year = [*islice(_without_year(plain), MOST)]
-    places = [(one.place, one.end) for one in without_year]
-    excluded = _excluded(text, [*((start, end) for start, end, _ in dated), *places])
-    found = [
-        (start, end, replace(span, is_excluded=start in excluded))
-        for start, end, span in dated
-        if span is not None
-    ]
-    spans, covered = _joined(text, found)
-    recurring: list[Recurring] = []
-    for bare in without_year:
-        one = replace(bare, is_excluded=bare.place in excluded)
-        near = _neighbours(text, one.place, one.end)
-        if near is not None and one.first == one.last:
-            covered.append(near[1:])
-            recurring.append(replace(one, neighbours=near[0]))
-        elif (joined := _with_year(text, one, found, spans)) is not None:
-            spans = joined
-        elif recurring and _is_range(text, recurring[-1], one) and recurring[-1].first <= one.last:
-            before = recurring.pop()
-            recurring.append(replace(before, last=one.last, end=one.end, opening=""))
-        else:
-            opening, is_not = _opening(text, one.place, one.end), one.is_excluded
-            if is_not and opening:
-                opening, is_not = _OTHERS[opening], False
-            recurring.append(replace(one, is_excluded=is_not, opening=opening))
-    return Dates(tuple(dict.fromkeys(spans)), tuple(recurring), blanked(plain, covered + places))
+def _opened(text: str, span: Span) -> Span:
+    """A span with an open end, if the words before or behind it say so."""
+    found = _OPENING.search(text[max(span.place - _BEFORE_CHARS, 0) : span.place])
+    found = found or _OPENING_BEHIND.match(text, span.stop)
+    opening = found.lastgroup if found else None
+    if opening == "before":
+        return replace(span, start=date.min, end=span.start - timedelta(days=1))
+    if opening == "after":
+        return replace(span, start=span.end + timedelta(days=1), end=date.max)
+    if opening == "until":
+        return replace(span, start=date.min)
+    return replace(span, end=date.max) if opening == "since" else span
 
 
-def _excluded(text: str, places: Sequence[tuple[int, int]]) -> set[int]:
-    """Where days start that a text excludes, maybe together with those right before them."""
-    excluded: set[int] = set()
-    stop = -_ALSO_CHARS
-    for start, end in sorted(places):
-        is_also = start - stop < _ALSO_CHARS and _ALSO.fullmatch(text[stop:start])
-        if is_also or is_excluded(text, start, end):
-            excluded.add(start)
-            stop = end
-    return excluded
-
-
-def _neighbours(text: str, start: int, end: int) -> tuple[Neighbours, int, int] | None:
-    """The neighbours of the days from `start` to `end` that a text asks for, and where it does."""
-    before = text[max(start - _WORDS_BEFORE, 0) : start]
-    if (found := _NEIGHBOURS_BEFORE.search(before)) is not None:
-        if found["every"] or (found["many"] and not found["n"]):
-            return None  # `on days before` are all such days
-        is_before = found["way"] not in ("after", "following")
-        said = found["unit"]
-        unit: str | int = "row" if said in ("day", "session") else said
-        if said in _WEEKDAYS:
-            unit = _WEEKDAYS.index(said)
-        count = max(number_of(found["n"] or "one"), 1)
-        return Neighbours(count, unit, is_before), start - len(before) + found.start(), start
-    if (found := _NEIGHBOURS_BEHIND.match(text, end)) is not None:
-        count = max(number_of(found["n"] or "one"), 1)
-        unit = _HAN_UNITS.get(found["unit"] or "", "row")
-        is_before = (found["before"] or found["before2"] or found["before3"]) is not None
-        return Neighbours(count, unit, is_before), end, found.end()
-    return None
-
-
-def blanked(text: str, places: Iterator[tuple[int, int]] | Sequence[tuple[int, int]]) -> str:
+def blanked(text: str, places: Sequence[tuple[int, int]]) -> str:
     """A text with blanks in some places, each from a start to an end."""
     characters = [*text]
     for start, end in places:
@@ -244,136 +203,63 @@ def blanked(text: str, places: Iterator[tuple[int, int]] | Sequence[tuple[int, i
     return "".join(characters)
 
 
-def _joined(
-    text: str, found: Sequence[tuple[int, int, Span]]
-) -> tuple[list[Span], list[tuple[int, int]]]:
-    """The spans, with those joined that are the two ends of a range; and where their neighbours
-    are named.
+_UNITS = {"周": "week", "星期": "week", "月": "month", "季度": "quarter", "年": "year"}
+_ROWS = r"(?:trading |business )?days?|sessions?|rows?|records?|entries|values|points"
+_CALENDAR = re.compile(
+    r"\b(?P<now>year|month)[- ]to[- ]date\b|\bthis (?P<now2>year|month)\b|\b(?P<ytd>ytd)\b"
+    r"|[今本](?P<now3>[年月])|(?P<now4>年)初至今|去(?P<last>年)|上个?(?P<last2>月)"
+    r"|(?<!the )(?<!past )\b(?:last|previous) (?P<last3>month|year)\b"
+)
+_LAST = re.compile(
+    rf"(?:last|past|previous|(?:most )?recent|latest|newest)\s+(?:{COUNT}\s+)?"
+    rf"(?:(?P<rows>{_ROWS})|(?P<unit>week|month|quarter|year)s?)\b"
+    r"|(?:最近|近|过去|最后|最新)\s?(?P<n2>\d{1,3}|[一二两三四五六七八九十]{1,3})\s?个?"
+    r"(?:(?P<rows2>交易日|[天日条行笔期])|(?P<unit2>周|星期|月|季度|年))"
+)
+_NEWEST = re.compile(
+    r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|last|now|today|as of)\b"
+    r"|最新|最近|目前|当前|今[天日]|现在|最后"
+)
+_OLDEST = re.compile(r"\b(?:earliest|oldest|first)\b|最早|最初|最开始|第一[天个]|首[个日]")
+
+
+def counted_of(plain: str) -> tuple[list[Period], int, int, str]:
+    """What a text without dates asks for by counting: periods, how many of the newest and of the
+    oldest rows, and the text with blanks in place of what was read.
     """
-    spans: list[Span] = []
-    covered: list[tuple[int, int]] = []
-    waiting = [*reversed(found)]
-    while waiting:
-        start, end, span = waiting.pop()
-        if waiting:
-            then, stop, later = waiting[-1]
-            if later.end >= span.start and _is_between(text, start, end, then, stop):
-                waiting.pop()
-                spans.append(replace(span, end=later.end))
-                continue
-        if (near := _neighbours(text, start, end)) is not None:
-            covered.append(near[1:])
-            spans.append(replace(span, neighbours=near[0]))
+    periods, newest = list[Period](), 0
+    for found in (calendar := _asked(_CALENDAR, plain)):
+        group = found.lastgroup or ""
+        unit = "year" if found[group] in ("ytd", "year", "年") else "month"
+        periods.append(Period(int(group.startswith("last")), unit, is_calendar=True))
+    plain = blanked(plain, [found.span() for found in calendar])
+    for found in (last := _asked(_LAST, plain)):
+        count = min(number_of(found["n"] or found["n2"] or "1"), 999)
+        if found["rows"] or found["rows2"]:
+            newest = max(newest, count)
         else:
-            opening = _opening(text, start, end)
-            if span.is_excluded and opening:
-                span, opening = replace(span, is_excluded=False), _OTHERS[opening]
-            spans.append(span.opened(opening))
-    return spans, covered
+            said = found["unit"] or found["unit2"]
+            periods.append(Period(count, _UNITS.get(said, said)))
+    plain = blanked(plain, [found.span() for found in last])
+    if not last and _NEWEST.search(plain):
+        newest = 1
+    oldest = int(_OLDEST.search(plain) is not None)
+    return periods, min(newest, MOST), oldest, plain
 
 
-def _is_between(text: str, start: int, end: int, then: int, stop: int) -> bool:
-    """Whether what stands from `start` to `end` and from `then` to `stop` are ends of a range."""
-    between = text[end:then]
-    if len(between) > JOIN_CHARS or _JOINS.fullmatch(between) is None:
-        return False
-    around = text[max(start - 12, 0) : start] + text[stop : stop + 4]
-    return between.strip() not in _AND or _BETWEEN.search(around) is not None
+def _asked(words: re.Pattern[str], plain: str) -> list[re.Match[str]]:
+    return [found for found in words.finditer(plain) if not is_negated(plain, *found.span())]
 
 
-def _is_range(text: str, one: Recurring, then: Recurring) -> bool:
-    return _is_between(text, one.place, one.end, then.place, then.end)
-
-
-def _opening(text: str, start: int, end: int) -> Opening:
-    """Which end of the days from `start` to `end` is open."""
-    before = text[max(start - 24, 0) : start]
-    for opening, words in _OPENED.items():
-        if words.search(before) or _OPENED_BEHIND[opening].match(text, end):
-            return opening
-    return ""
-
-
-def _with_year(
-    text: str, one: Recurring, found: Sequence[tuple[int, int, Span]], spans: Sequence[Span]
-) -> list[Span] | None:
-    """The spans with days without a year beside one that has a year, as in `May 23, 2026 - 29 May`:
-    as its other end, or as days of that year.
-    """
-    for start, end, span in found:
-        if min(abs(one.place - end), abs(start - one.end)) > JOIN_CHARS:
-            continue
-        there = one.of(span.start.year)
-        if one.place >= end and _JOINS.fullmatch(text[end : one.place]):
-            is_end = there.end >= span.start
-            is_range = is_end and _is_between(text, start, end, one.place, one.end)
-            whole = replace(there, start=span.start)
-        elif start >= one.end and _JOINS.fullmatch(text[one.end : start]):
-            is_end = there.start <= span.end
-            is_range = is_end and _is_between(text, one.place, one.end, start, end)
-            whole = replace(there, end=span.end)
-        else:
-            continue
-        if is_range:
-            return [*(other for other in spans if not _has(other, span)), whole]
-        return [*spans, there]
-    return None
-
-
-def _has(other: Span, span: Span) -> bool:
-    """Whether a span is another one, maybe with an open end."""
-    openings: tuple[Opening, ...] = ("", "before", "until", "since", "after")
-    return any(
-        (other.start, other.end) == (opened.start, opened.end)
-        for opened in map(span.opened, openings)
-    )
-
-
-def _without_year(text: str) -> Iterator[Recurring]:
-    for match in _WITHOUT_YEAR.finditer(text):
-        groups = _groups(match)
-        if quarter := groups.get("q"):
-            number = number_of(quarter)
-            if not 1 <= number <= 4:
-                continue
-            first, last = f"-{3 * number - 2:02}-01", f"-{3 * number:02}-31"
-        else:
-            month, day = _month(groups["m"]), number_of(groups.get("d", "1"))
-            if not 1 <= month <= 12 or not 1 <= day <= end_of(2024, month).day:
-                continue  # 2024 has a 29th of February
-            first = f"-{month:02}-{day:02}"
-            last = first if "d" in groups else f"-{month:02}-31"
-        is_month = match.lastgroup == "m6"  # a preposition is before it
-        yield Recurring(first, last, match.start("m6") if is_month else match.start(), match.end())
-
-
-def _groups(match: re.Match[str]) -> dict[str, str]:
-    return {name.rstrip("0123456789"): text for name, text in match.groupdict().items() if text}
-
-
-def _span(match: re.Match[str], *, day_first: bool) -> Span | None:
-    groups = _groups(match)
-    try:
-        year = number_of(groups.get("y") or groups["alone"])
-        if quarter := groups.get("q"):
-            number = number_of(quarter)
-            return Span(date(year, 3 * number - 2, 1), end_of(year, 3 * number))
-        if "sep" in groups:
-            is_day_first = day_first or groups["sep"] == "."
-            a, b = int(groups["a"]), int(groups["b"])
-            there = date(year, b, a) if is_day_first else date(year, a, b)
-            return Span(there, there)
-        if not (month := groups.get("m")):
-            return Span(date(year, 1, 1), date(year, 12, 31))
-        if day := groups.get("d"):
-            there = date(year, _month(month), number_of(day))
-            return Span(there, there)
-        return Span(date(year, _month(month), 1), end_of(year, _month(month)))
-    except ValueError:  # a 13th month, a 31st of June
-        return None
-
-
-def _month(text: str) -> int:
-    if not text.isascii() or text.isdigit():
-        return number_of(text)
-    return next(n for n, name in enumerate(_MONTHS, 1) if name.startswith(text[:3]))
+def said(span: Span) -> str:
+    """A span as a year, a month, a day or a range."""
+    if span.start == date.min:
+        return f"to {span.end}"
+    if span.end == date.max:
+        return f"from {span.start}"
+    first, last = span.start.isoformat(), span.end.isoformat()
+    for text in (first[:4], first[:7], first):
+        with suppress(ValueError):  # a year before 1600
+            if _named(text) == (span.start, span.end):
+                return text
+    return f"{first} to {last}"

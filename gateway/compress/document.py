@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.compress.budget import Budget, check_time
-from gateway.compress.cut import MORE, cut
+from gateway.compress.cut import MORE, Compressed, cut
 from gateway.compress.paths import DEPTH, Path, Tree, named_paths, tree_of
 from gateway.compress.question import Question
 from gateway.compress.text import shorten_text
@@ -22,15 +22,6 @@ from gateway.compress.written import Written, json_text, read
 
 ASKED_CHARS = 400
 """How much of a long text stays that the question names."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShortenedDocument:
-    """`form` is `json` or `toon`. It is `whole` if nothing is left out."""
-
-    text: str
-    form: str
-    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +43,16 @@ _DETAILS = (
 _ALL = _Detail(2**31, 2**31, 2**31, DEPTH)
 
 
-def shorten_document(data: bytes, budget: Budget, question: Question | None) -> ShortenedDocument:
+def shorten_document(data: bytes, budget: Budget, question: Question | None) -> Compressed:
     """The document within the budget, with numbers as they are written. Raises `ValueError` for
     what is not JSON.
     """
     if len(data) <= budget.most_bytes and budget.fits(text := data.decode()):
-        return ShortenedDocument(text, "json", whole=True)
+        return Compressed(text, "json", whole=True)
     try:
         value = read(data)
     except RecursionError:
-        return ShortenedDocument(_least(None, budget), "json")
+        return Compressed(_least(None, budget), "json")
     pruning = _Pruning(value, budget, question)
     return (pruning.whole() if len(data) <= 2 * budget.most_bytes else None) or pruning.best()
 
@@ -74,16 +65,16 @@ class _Pruning:
         self._budget = budget
         self._question = question
 
-    def whole(self) -> ShortenedDocument | None:
+    def whole(self) -> Compressed | None:
         """The document with nothing left out, if it fits in a form that is shorter than JSON."""
         if self._pruned(self._value, _ALL, None) != self._value:
             return None
-        text = self._written(self._value, "toon")
-        return None if text is None else ShortenedDocument(text, "toon", whole=True)
+        text = toon(self._value)
+        return Compressed(text, "toon", whole=True) if self._fits(text) else None
 
-    def best(self) -> ShortenedDocument:
+    def best(self) -> Compressed:
         named = named_paths(self._value, self._question) if self._question is not None else []
-        best: ShortenedDocument | None = None
+        best: Compressed | None = None
         while best is None and named:  # as much as fits of what the question names
             best = self._at(_DETAILS[0], named)
             named = named if best is not None else named[: len(named) // 2]
@@ -92,22 +83,17 @@ class _Pruning:
             if more is None:
                 break
             best = more
-        return best or ShortenedDocument(_least(self._value, self._budget), "json")
+        return best or Compressed(_least(self._value, self._budget), "json")
 
-    def _at(self, detail: _Detail, named: Sequence[Path]) -> ShortenedDocument | None:
+    def _at(self, detail: _Detail, named: Sequence[Path]) -> Compressed | None:
         """The document in this detail in the form that takes fewer tokens, if it fits."""
         pruned = self._pruned(self._value, detail, tree_of(named))
-        forms = [
-            (text, form) for form in _FORMS if (text := self._written(pruned, form)) is not None
-        ]
-        if not forms:
-            return None
-        return ShortenedDocument(*min(forms, key=lambda one: self._budget.size(one[0])))
+        forms = [Compressed(write(pruned), name) for name, write in _FORMS.items()]
+        fitting = [made for made in forms if self._fits(made.text)]
+        return min(fitting, key=lambda made: self._budget.size(made.text), default=None)
 
-    def _written(self, value: Any, form: str) -> str | None:
-        text = _FORMS[form](value)
-        is_short = len(text) <= self._budget.most_bytes
-        return text if is_short and self._budget.fits(text) else None
+    def _fits(self, text: str) -> bool:
+        return len(text) <= self._budget.most_bytes and self._budget.fits(text)
 
     def _pruned(self, value: Any, detail: _Detail, named: Tree | None, depth: int = 0) -> Any:
         """`named` is the tree below this value, None where the question names nothing."""

@@ -9,8 +9,8 @@ import re
 
 from adapters.extraction import EndpointExtractor
 from adapters.fault import UpstreamFault
-from gateway.compress.answer import Compressed
 from gateway.compress.budget import Budget
+from gateway.compress.cut import Compressed
 from gateway.search.endpoint_limits import EndpointLimits, NotAskedError
 from gateway.settings import GatewaySettings, SettingsError
 

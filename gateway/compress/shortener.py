@@ -13,8 +13,9 @@ from anyio import to_thread
 
 from adapters.akshare.shares import Shares
 from cache import Entry, View
-from gateway.compress.answer import Compressed, compress
+from gateway.compress.answer import compress
 from gateway.compress.budget import TIME_LIMIT, Budget, TimeLimit, is_loaded
+from gateway.compress.cut import Compressed
 from gateway.compress.extractor import READ, Extractor
 from manifests import Manifest
 

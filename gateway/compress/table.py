@@ -8,19 +8,19 @@ with the columns that it names; the other columns; statistics; rows that are eve
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
 from cache import Entry
 from gateway.compress.budget import Budget
+from gateway.compress.cells import number
 from gateway.compress.choice import Choice
 from gateway.compress.columns import is_code
-from gateway.compress.cut import MORE
+from gateway.compress.cut import MORE, Compressed
 from gateway.compress.decoded import Table, spaced
-from gateway.compress.forms import CELL_CHARS, cheapest
+from gateway.compress.forms import CELL_CHARS, cell, cheapest
 from gateway.compress.question import Question
-from gateway.compress.statistics import one_line, statistics_of
 
 SHARE = 0.7
 """The share of a budget within which columns are added to the rows that a question asks for."""
@@ -28,28 +28,13 @@ SHARE = 0.7
 STATISTICS = 8
 """The most lines of statistics."""
 
-NAMED = 6
-"""How many of the columns that are left out are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shortened:
-    """A shortened table. `rows` and `columns` are how many of each are shown. It is `whole` if no
-    row, no column and no part of a cell is left out. `understood` says what the rows were chosen
-    by.
-    """
-
-    text: str
-    form: str
-    rows: int
-    columns: int
-    whole: bool
-    understood: tuple[str, ...] = ()
+NAMED, NAME_CHARS = 6, 24
+"""How many of the columns that are left out are named, and how much of a name is shown."""
 
 
 def shorten_table(
     entry: Entry, meanings: Mapping[str, str], budget: Budget, question: Question | None
-) -> Shortened:
+) -> Compressed:
     """The table of an entry within the budget. `meanings` describe columns."""
     table = Table.of(entry)
     try:
@@ -71,7 +56,7 @@ class _Fitting:
         self._form = cheapest(table, choice.columns, budget)
         self._sizes: dict[tuple[str, ...], Callable[[int], int]] = {}
 
-    def best(self) -> Shortened:
+    def best(self) -> Compressed:
         table, choice = self._table, self._choice
         count, most = len(table), self._budget.most_bytes
         whole = range(count)
@@ -80,7 +65,8 @@ class _Fitting:
             text = self._text(whole, table.columns, [])
             if self._budget.fits(text):
                 is_cut = MORE in text and any(len(table.line(at)) > CELL_CHARS for at in whole)
-                return Shortened(text, self._form.name, count, len(table.columns), not is_cut)
+                made = Compressed(text, self._form.name, rows_shown=count, whole=not is_cut)
+                return replace(made, columns_shown=len(table.columns))
         columns = tuple(choice.columns[: max(choice.asked, 1)])
         first = [*choice.first, *choice.rows, 0][:1]
         fit = _largest(len(columns), lambda n: self._fits(first, columns[:n]))
@@ -90,9 +76,13 @@ class _Fitting:
         stats = self._statistics(rows, columns)
         context = self._context(rows, columns, stats)
         text, shown = self._within(rows, columns, stats, context)
-        shown_columns = len(columns) if shown else 0
-        by = choice.understood
-        return Shortened(text, self._form.name, len(shown), shown_columns, False, by)
+        return Compressed(
+            text,
+            self._form.name,
+            rows_shown=len(shown),
+            columns_shown=len(columns) if shown else 0,
+            understood=choice.understood,
+        )
 
     def _asked_rows(self, columns: tuple[str, ...]) -> list[int]:
         """As many as fit of the rows that answer the question, then of those that it is about."""
@@ -139,7 +129,7 @@ class _Fitting:
         size = self._size_of_head(rows, columns)
         size += sum(map(self._size_with(columns), rows))
         for name in names[:STATISTICS]:
-            line = statistics_of(table, name)
+            line = _statistics_of(table, name)
             size += self._budget.size(f"{line}\n")
             if size > (0.95 if name in asked else SHARE) * self._budget.limit:
                 break
@@ -220,9 +210,37 @@ class _Fitting:
         left = [name for name in self._table.columns if name not in shown]
         if not left:
             return text
-        named = ", ".join(one_line(name) for name in left[:NAMED])
+        named = ", ".join(_one_line(name) for name in left[:NAMED])
         more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
         return f"{text}; left out: {named}{more}"
+
+
+def _statistics_of(table: Table, name: str) -> str:
+    """Of numbers the least, greatest, first and last as they are written, and the mean to six
+    digits; of other columns how many values are distinct. Cells that do not count are counted.
+    """
+    cells = table.column(name)
+    if not table.is_number(name):
+        there = [one for one in cells if one is not None]
+        text = f"# {_one_line(name)}: {len({*map(repr, there)})} distinct"
+        return f"{text}, {len(cells) - len(there)} null" if len(there) < len(cells) else text
+    try:
+        mean, missing = sum(cells) / len(cells), 0
+        places = [cells.index(min(cells)), cells.index(max(cells)), 0, len(cells) - 1]
+    except TypeError:  # texts or nulls are among them
+        numbers = [(value, at) for at, c in enumerate(cells) if (value := number(c)) is not None]
+        places = [min(numbers)[1], max(numbers)[1], numbers[0][1], numbers[-1][1]]
+        mean = sum(value for value, _ in numbers) / len(numbers)
+        missing = len(cells) - len(numbers)
+    least, greatest, first, last = (cell(table.shown(place).get(name)) for place in places)
+    text = f"# {_one_line(name)}: min {least}, max {greatest}, mean {mean:.6g}"
+    text = f"{text}, first {first}, last {last}"
+    return f"{text}, no number in {missing}" if missing else text
+
+
+def _one_line(name: str) -> str:
+    """A column's name for a note."""
+    return " ".join(name[:NAME_CHARS].split())
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

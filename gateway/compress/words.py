@@ -1,6 +1,10 @@
-"""The words of a text in English or Chinese, for comparing it with a question."""
+"""The words of a text in English or Chinese, and where a text has a word."""
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from gateway.compress.budget import check_time
 
 _WORD = re.compile(r"[a-z0-9][a-z0-9.%'-]*[a-z0-9%]|[a-z0-9]|[\u4e00-\u9fff]+")
 STOP = frozenset(
@@ -10,44 +14,45 @@ STOP = frozenset(
         "whose when where why than about there any many much 的 了 是 在 和 与 有 为 对"
     )
 )
-
-
-_UNITS = {
-    "year": "year",
-    "yr": "year",
-    "y": "year",
-    "年": "year",
-    "month": "month",
-    "个月": "month",
-    "week": "week",
-    "周": "week",
-    "day": "day",
-    "日": "day",
-    "天": "day",
-}
-_TERM = re.compile(r"(?<![\d.])(\d{1,3})[ -]?(year|yr|y|month|week|day|年|个月|周|日|天)(?![a-z])")
-"""A term such as `10-year`, `10Y` or `10年`."""
+_CODE_DIGITS = 5
+"""So many digits are found behind letters as well, as in `SH600519`."""
 
 
 def words_of(text: str) -> list[str]:
-    """The words in lower case, without their endings and without those that say nothing. Chinese
-    has no spaces, so of a run of characters each pair is taken for a word.
+    """The words in lower case, without the endings of plurals, possessives and nationalities, and
+    without those that say nothing. Chinese has no spaces, so of a run of characters each pair is
+    taken for a word.
     """
-    text = text.lower()
-    found = [f"{number}-{_UNITS[unit]}" for number, unit in _TERM.findall(text)]
-    for word in _WORD.findall(text):
-        if word.isascii():
-            if word not in STOP:
-                found.append(_stem(word))
-        else:
+    found = []
+    for word in _WORD.findall(text.lower()):
+        if not word.isascii():
             found += [word[at : at + 2] for at in range(max(len(word) - 1, 1))]
+        elif word not in STOP:
+            found.append(_stem(word))
     return found
 
 
 def _stem(word: str) -> str:
-    """A word without the ending of a plural, a possessive or a nationality."""
     word = word.removesuffix("'s")
-    for ending, stem in (("ese", ""), ("ies", "y"), ("ican", "ica"), ("s", "")):
+    for ending, stem in (("ies", "y"), ("ican", "ica"), ("s", "")):
         if len(word) > len(ending) + 2 and word.endswith(ending):
             return word.removesuffix(ending) + stem
-    return word.removesuffix("a") if word == "china" else word
+    return word
+
+
+def places(text: str, word: str) -> Iterator[tuple[int, int]]:
+    """Where a text has a word, maybe in the plural, and not as a part of another word or number."""
+    check_time()
+    if not word or word.removesuffix("s") not in text:
+        return
+    if word.isascii():
+        yield from (found.span() for found in _pattern(word).finditer(text))
+    elif (start := text.find(word)) >= 0:
+        yield start, start + len(word)
+
+
+@lru_cache(4_096)
+def _pattern(word: str) -> re.Pattern[str]:
+    stem = re.escape(word.removesuffix("s") if len(word) > 3 else word)
+    before = r"\d" if word.isdigit() and len(word) >= _CODE_DIGITS else "[a-z0-9_]"
+    return re.compile(rf"(?<!{before}){stem}(?:s|es)?(?![a-z0-9_])")
