@@ -13,7 +13,7 @@ import pytest
 
 from adapters.simulator import Faults
 from tests.support.gateways import LocalGateway
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 ANSWER = re.compile(rb"(?=HTTP/\d\.\d \d{3} )")
 
@@ -109,7 +109,10 @@ def end_of(came: bytes, ends: str) -> str:
 
 @asynccontextmanager
 async def hanging(gate: Gate) -> AsyncIterator[None]:
-    """Upstream answers nothing."""
+    """Upstream answers nothing, from when no execution is under way: a refresh in the background
+    that found it silent would go on until its deadline.
+    """
+    await until(lambda: gate.local.gateway.answers.under_way == 0)
     before = gate.local.simulator.faults
     object.__setattr__(gate.local.simulator, "faults", Faults(hang_rate=1.0))
     try:
