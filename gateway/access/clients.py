@@ -230,7 +230,8 @@ class Clients:
         self._from_settings = keys.settings_entries(settings)
         self._clients: dict[str, tuple[str, Client]] = {}
         self._allowed: dict[str, KeyEntry] = {}
-        self._required = False
+        self.required = False
+        """Whether a key is needed: one is or was known, even if it is revoked by now."""
         self._text = keys.text_of(self._path)
         self._in_file = keys.entries_in(self._path, self._text)
         self._shared: SharedKeys | None = None
@@ -275,11 +276,6 @@ class Clients:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({watcher})
 
-    @property
-    def required(self) -> bool:
-        """Whether a key is needed: one is or was known, even if it is revoked by now."""
-        return self._required
-
     def __iter__(self) -> Iterator[Client]:
         return iter([client for _, client in self._clients.values()])
 
@@ -314,7 +310,7 @@ class Clients:
         """
         known_to_us = {entry.id: entry for entry in (*self._from_settings, *self._in_file)}
         entries = merged(self._from_others, known_to_us.values())
-        self._required = self._required or bool(entries)
+        self.required = self.required or bool(entries)
         before, self._allowed = self._allowed, {e.id: e for e in entries if e.revoked_at is None}
         return [
             *((id_, None) for id_ in before.keys() - self._allowed.keys()),

@@ -112,7 +112,7 @@ class OpenApi:
 
     async def served(self, request: web.Request) -> web.StreamResponse:
         """`GET /openapi.json`: the description as JSON."""
-        query = parsed(OpenApiQuery, request.query)
+        query = parsed(OpenApiQuery, request)
         description = self._description(self._needs_keys())
         tools, caller = list[Manifest](), ANYONE
         if query.tools is not None:
@@ -124,7 +124,7 @@ class OpenApi:
             tools = self._callable(chosen, caller.context.grant)
         # Some clients call the first server, even if the description came from another.
         server = origin_of(request) or "/"
-        with caller.slot():
+        with caller.slot:
             described = await description.text(server, tools)
         return listing(request, described)
 

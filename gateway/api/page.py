@@ -132,7 +132,7 @@ class Page:
             caller, find = request.get(CALLER), self._finder.find
             if caller is None:
                 find = self._finder.find_by_words  # costs nothing
-            with (caller or ANYONE).slot():
+            with (caller or ANYONE).slot:
                 found = await find(query.q, len(catalog), **query.tags)
         else:
             found = catalog.select(**query.tags)

@@ -15,7 +15,6 @@ from aiohttp import hdrs, web
 from pydantic import Field
 
 from cache import CacheControl, CacheControlError
-from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
 from gateway.api.coding import KeptMiddles
@@ -124,6 +123,10 @@ class CallQuery(Query, BudgetFields):
         "that is not shortened.",
     )
 
+    def of_call(self, context: CallContext) -> CallContext:
+        """The context with all these options. Raises `BadRequest`."""
+        return self.within(context, deadline_s=self.timeout_s, max_rows=self.max_rows)
+
 
 TABLES: dict[str, Shape] = {
     CSV: {"type": "string"},
@@ -165,7 +168,7 @@ class Rest:
             Route(
                 "POST",
                 "/v1/tools/{name}",
-                self._call_by_path,
+                self.call,
                 "Call a tool.",
                 {JSON: Answer, **TABLES},
                 query=CallQuery,
@@ -198,11 +201,11 @@ class Rest:
             ),
         )
 
-    async def _call_by_path(self, request: web.Request) -> web.StreamResponse:
-        return await self.call(request, request.match_info["name"], request[CALLER])
-
-    async def call(self, request: web.BaseRequest, name: str, caller: Caller) -> web.StreamResponse:
-        """`POST /v1/tools/{name}`: takes the arguments, returns the envelope."""
+    async def call(self, request: web.Request, name: str = "") -> web.StreamResponse:
+        """`POST /v1/tools/{name}`: takes the arguments, returns the envelope. The name is in the
+        path of a request that was routed.
+        """
+        name, caller = name or request.match_info["name"], request[CALLER]
         context = caller.context
         form = table_form(request.headers.get(hdrs.ACCEPT, ""))
         if form is not None:
@@ -212,17 +215,18 @@ class Rest:
             context = asked_for(request, CallQuery, context)[1]
             if form is not None and context.max_rows is None:
                 context = context.asking(rows.MOST)
-            with caller.slot():
+            with caller.slot:
                 result = await self._gateway.call(name, text, context)
                 if result.view is not None and len(result.view.data) >= LONG:
                     connection_of(request).hold()
         except RequestRejected as refusal:
             result = await self._gateway.refuse(name, refusal.error, context)
-        if result.error is not None or form is None:
-            if result.error is None and is_plain(request, len(result.data)):
-                return ready(result)
-            return answer(request, result, self._kept)
-        return await table_answer(request, result, form)
+        view = result.view if result.error is None else None
+        if view is not None and form is not None:
+            return await table_answer(request, result, form)
+        if view is not None and is_plain(request, len(view.data)):
+            return ready(result)
+        return answer(request, result, self._kept)
 
     async def manifest(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/tools/{name}`: the manifest, with a sample call."""
@@ -245,10 +249,10 @@ class Rest:
 
         With `q` the best matches come first.
         """
-        query, caller = parsed(ToolsQuery, request.query), request[CALLER]
+        query, caller = parsed(ToolsQuery, request), request[CALLER]
         catalog, grant = self._gateway.catalog, caller.context.grant
         tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
-        with caller.slot():
+        with caller.slot:
             if query.q:
                 found = await self._finder.find(query.q, len(catalog), **tags)
             else:
@@ -264,14 +268,14 @@ class Rest:
 
     async def schemas(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/schemas/{format}`: an array of tools in the format of that vendor."""
-        query = parsed(SchemasQuery, request.query)
+        query = parsed(SchemasQuery, request)
         format_ = _FORMATS.get(request.match_info["format"])
         if format_ is None:
             text = f"no such format of schemas; there are {', '.join(_FORMATS)}"
             return problem(request, CallError(ErrorCode.NOT_FOUND, text))
         caller = request[CALLER]
         tools = selection(self._gateway.catalog, query.tools)
-        with caller.slot():
+        with caller.slot:
             found = await self._selected(query.q, tools, query.limit, caller.context.grant)
             schemas = await self._exported(found, format_, query.strict, query.tags)
         return listing(request, b"[%b]" % b",".join(schemas))
@@ -279,8 +283,8 @@ class Rest:
     async def results(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/results/{handle}`: rows of the whole table behind a shortened result."""
         handle, caller = request.match_info["handle"], request[CALLER]
-        query = parsed(ResultsQuery, request.query)
-        with caller.slot():
+        query = parsed(ResultsQuery, request)
+        with caller.slot:
             page = await self._gateway.read_result(
                 handle,
                 query.offset,
@@ -354,5 +358,4 @@ def asked_for(
 def _with_query(model: type[C], text: str, context: CallContext) -> tuple[C, CallContext]:
     """The query and the context that it makes of a caller's, which are often the same."""
     query = parsed_text(model, text)
-    options = {"deadline_s": query.timeout_s, "max_rows": query.max_rows}
-    return query, query.within(context, **options)
+    return query, query.of_call(context)

@@ -75,7 +75,6 @@ class AccessLog:
         if not headers:  # the request was not valid HTTP
             return "-", True
         try:
-            self._guard.check_site(headers)
             client = self._guard.caller(headers).client
         except RequestRejected:
             return "-", not self._guard.may_read_figures(headers)

@@ -190,6 +190,8 @@ class Connection(web.RequestHandler):
             self.force_close()
             return
         self._wire = wire
+        assert self._task_handler is not None  # noqa: S101 - it serves the requests from now on
+        self._task_handler.add_done_callback(self._limit_closing)
         self._unused = self._loop.call_later(REQUEST_S, self._close_unused)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -217,12 +219,12 @@ class Connection(web.RequestHandler):
             if self._received > OVERHEAD + LEAST_CONTENT * request.content.total_bytes:
                 self.force_close()
 
-    async def start(self) -> None:
-        try:
-            await super().start()
-        finally:
-            if self._wire is not None:  # closing waits until buffered data has been sent
-                self._leaving = self._loop.call_later(SEND_S, self._wire.abort)
+    def _limit_closing(self, _: asyncio.Task[None]) -> None:
+        """Bound the closing of a connection that takes no more requests: it waits until buffered
+        data has been sent.
+        """
+        if self._wire is not None:
+            self._leaving = self._loop.call_later(SEND_S, self._wire.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters.simulator import Faults
+from gateway.server.connection import Connection
 from tests.support.gateways import LocalGateway
 from tests.support.waiting import PATIENCE_S, until
 
@@ -77,8 +78,8 @@ class Gate:
     @property
     def left(self) -> int:
         """Connections that are open."""
-        names = (getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks())
-        return sum(name == "Connection.start" for name in names)
+        frames = (getattr(task.get_coro(), "cr_frame", None) for task in asyncio.all_tasks())
+        return sum(isinstance(f.f_locals.get("self"), Connection) for f in frames if f is not None)
 
     @property
     def tracebacks(self) -> list[str]:
