@@ -29,7 +29,7 @@ from gateway.api.budget import NAMES, with_budget
 from gateway.api.models import Call
 from gateway.api.requests import MAX_BODY, is_id, read_lines
 from gateway.api.rest import CallQuery, asked_for
-from gateway.api.route import CALLER, JSON, Route
+from gateway.api.route import CALLER, JSON, routed
 from gateway.api.sending import LONG, Connection, connection_of, holder_of, pieces
 from gateway.call import Gateway
 from gateway.context import CallContext
@@ -82,26 +82,19 @@ class Batch:
         self._gateway = gateway
         self._leaving = leaving
 
-    def routes(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                "POST",
-                "/v1/calls",
-                self.calls,
-                "Make many calls; each answer is sent on a line of its own as its call completes.",
-                {NDJSON: {"type": "string"}},
-                query=BatchQuery,
-                body={
-                    NDJSON: {"type": "string"},
-                    JSON: {"type": "array", "items": {"anyOf": [Call.model_json_schema(), _ODD]}},
-                },
-                errors=(ErrorCode.TOO_LARGE,),
-            ),
-        )
-
+    @routed(
+        "POST",
+        "/v1/calls",
+        {NDJSON: {"type": "string"}},
+        query=BatchQuery,
+        body={
+            NDJSON: {"type": "string"},
+            JSON: {"type": "array", "items": {"anyOf": [Call.model_json_schema(), _ODD]}},
+        },
+        errors=(ErrorCode.TOO_LARGE,),
+    )
     async def calls(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/calls`: takes an array or lines of `{"id", "tool", "arguments"}`, which
-        may have a budget of their own."""
+        """Make many calls; each answer is sent on a line of its own as its call completes."""
         caller: Caller = request[CALLER]
         query, context = asked_for(request, BatchQuery, caller.context)
         at_once = AT_ONCE if query is None else query.concurrency

@@ -41,7 +41,7 @@ from gateway.api.responses import (
     problem,
 )
 from gateway.api.rest import CallQuery, selection
-from gateway.api.route import CALLER, JSON, Route
+from gateway.api.route import CALLER, JSON, routed
 from gateway.api.sending import LONG, connection_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
@@ -112,24 +112,18 @@ class McpHttp:
         self._under_way: dict[Place, asyncio.Future[Any]] = {}
         self._cancelled: set[Place] = set()
 
-    def routes(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                "POST",
-                "/mcp",
-                self.handle,
-                "Model Context Protocol, streamable HTTP.",
-                {JSON: RpcAnswers, "text/event-stream": {"type": "string"}, NOTHING: {}},
-                query=McpQuery,
-                body={JSON: RpcMessages},
-                errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE),
-                failure=RpcProblem,
-                refusal=RpcError,
-            ),
-        )
-
+    @routed(
+        "POST",
+        "/mcp",
+        {JSON: RpcAnswers, "text/event-stream": {"type": "string"}, NOTHING: {}},
+        query=McpQuery,
+        body={JSON: RpcMessages},
+        errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE),
+        failure=RpcProblem,
+        refusal=RpcError,
+    )
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """`POST /mcp`: takes one message of a client, or an array of them."""
+        """Model Context Protocol, streamable HTTP."""
         if request.method != "POST":
             text = f"{request.method} is not served here; POST is"
             error = CallError(ErrorCode.METHOD_NOT_ALLOWED, text)

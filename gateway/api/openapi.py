@@ -31,7 +31,7 @@ from gateway.api.models import NOTHING, Failure, Problem
 from gateway.api.origin import origin_of
 from gateway.api.responses import Query, listing, parsed
 from gateway.api.rest import selection
-from gateway.api.route import CALLER, JSON, Route, Shape
+from gateway.api.route import CALLER, JSON, Route, Shape, routed, routes_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
@@ -90,28 +90,23 @@ class OpenApi:
     ) -> None:
         self._gateway = gateway
         self._needs_keys = needs_keys
-        own = Route(
-            "GET",
-            "/openapi.json",
-            self.served,
-            "This description.",
-            {JSON: {"type": "object"}},
-            query=OpenApiQuery,
-            errors=(ErrorCode.RATE_LIMITED, ErrorCode.UNAUTHORIZED),
-            is_open=True,
-        )
-        self._own = own
-        self._description = cache(lambda needs_keys: _Description((*routes, own), needs_keys))
-
-    def routes(self) -> tuple[Route, ...]:
-        return (self._own,)
+        routes = (*routes, *routes_of(self))
+        self._description = cache(lambda needs_keys: _Description(routes, needs_keys))
 
     def document(self) -> dict[str, Any]:
         """Return the description of the routes."""
         return self._description(self._needs_keys()).document()
 
+    @routed(
+        "GET",
+        "/openapi.json",
+        {JSON: {"type": "object"}},
+        query=OpenApiQuery,
+        errors=(ErrorCode.RATE_LIMITED, ErrorCode.UNAUTHORIZED),
+        is_open=True,
+    )
     async def served(self, request: web.Request) -> web.StreamResponse:
-        """`GET /openapi.json`: the description as JSON."""
+        """This description."""
         query = parsed(OpenApiQuery, request)
         description = self._description(self._needs_keys())
         tools, caller = list[Manifest](), ANYONE
@@ -185,8 +180,8 @@ class _Description:
     @cached_property
     def _paths(self) -> dict[str, Any]:
         paths: dict[str, Any] = {}
-        for route in self._routes:
-            paths.setdefault(route.path, {})[route.method.lower()] = self._operation(route)
+        for one in self._routes:
+            paths.setdefault(one.path, {})[one.method.lower()] = self._operation(one)
         return paths
 
     @cached_property

@@ -21,7 +21,14 @@ from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.access.rejection import BadRequest
-from gateway.api.coding import COMPRESS_FROM, CodedResponse, KeptMiddles, coding_for
+from gateway.api.coding import (
+    CODINGS,
+    CODINGS_OF_KEPT,
+    COMPRESS_FROM,
+    CodedResponse,
+    KeptMiddles,
+    coding_for,
+)
 from gateway.api.sending import LONG, connection_of, send
 from gateway.errors import CallError
 from gateway.result import Result
@@ -136,12 +143,14 @@ def is_plain(request: web.BaseRequest, size: int) -> bool:
     return coding_for(accepted, is_long=size >= COMPRESS_FROM) is None
 
 
-def coding_of(request: web.BaseRequest, size: int) -> str | None:
+def coding_of(
+    request: web.BaseRequest, size: int, best_first: tuple[str, ...] = CODINGS
+) -> str | None:
     """The coding of a body of that size, None if it is sent as it is."""
     if hdrs.ACCEPT_ENCODING not in request.headers:
         return None
     accepted = ", ".join(request.headers.getall(hdrs.ACCEPT_ENCODING))
-    return coding_for(accepted, is_long=size >= COMPRESS_FROM)
+    return coding_for(accepted, is_long=size >= COMPRESS_FROM, best_first=best_first)
 
 
 def answer(request: web.BaseRequest, result: Result, kept: KeptMiddles) -> web.StreamResponse:
@@ -238,7 +247,7 @@ def whole_body(
         status=status,
         headers=headers,
         content_type=content_type,
-        coding=coding_of(request, size),
+        coding=coding_of(request, size, CODINGS if kept is None else CODINGS_OF_KEPT),
         kept=kept,
     )
     response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)

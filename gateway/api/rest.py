@@ -30,7 +30,7 @@ from gateway.api.responses import (
     problem,
     ready,
 )
-from gateway.api.route import CALLER, JSON, Route, Shape
+from gateway.api.route import CALLER, JSON, Shape, routed
 from gateway.api.sending import LONG, connection_of
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
 from gateway.call import Gateway
@@ -146,65 +146,56 @@ class Rest:
         self._kept = KeptMiddles()
         self._exports: dict[tuple[ExportFormat, bool, bool], dict[str, bytes]] = {}
 
-    def routes(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                "GET",
-                "/v1/tools",
-                self.tools,
-                "The tools that the caller may use, in pages, by tags; with `q` the best first.",
-                {JSON: ToolsPage},
-                query=ToolsQuery,
-                errors=(ErrorCode.RATE_LIMITED,),
-            ),
-            Route(
-                "GET",
-                "/v1/tools/{name}",
-                self.manifest,
-                "All that is known about a tool, with a sample call.",
-                {JSON: ToolManifest},
-                errors=(ErrorCode.UNKNOWN_TOOL,),
-            ),
-            Route(
-                "POST",
-                "/v1/tools/{name}",
-                self.call,
-                "Call a tool.",
-                {JSON: Answer, **TABLES},
-                query=CallQuery,
-                body={JSON: {"type": "object"}},
-                errors=CALL_ERRORS,
-                failure=Failure,
-            ),
-            Route(
-                "GET",
-                "/v1/schemas/{format}",
-                self.schemas,
-                f"Tools as a model's interface takes them: {', '.join(_FORMATS)}.",
-                {JSON: {"type": "array", "items": {"type": "object"}}},
-                query=SchemasQuery,
-                errors=(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
-            ),
-            Route(
-                "GET",
-                "/v1/results/{handle}",
-                self.results,
-                "Rows of the whole table behind a shortened answer.",
-                {JSON: ResultsPage, **TABLES},
-                query=ResultsQuery,
-                errors=(
-                    ErrorCode.FORBIDDEN,
-                    ErrorCode.INVALID_ARGUMENTS,
-                    ErrorCode.NOT_FOUND,
-                    ErrorCode.RATE_LIMITED,
-                ),
-            ),
-        )
+    @routed(
+        "GET", "/v1/tools", {JSON: ToolsPage}, query=ToolsQuery, errors=(ErrorCode.RATE_LIMITED,)
+    )
+    async def tools(self, request: web.Request) -> web.StreamResponse:
+        """The tools that the caller may use, in pages, by tags; with `q` the best first."""
+        query, caller = parsed(ToolsQuery, request), request[CALLER]
+        catalog, grant = self._gateway.catalog, caller.context.grant
+        tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
+        with caller.slot:
+            if query.q:
+                found = await self._finder.find(query.q, len(catalog), **tags)
+            else:
+                found = catalog.select(**tags)
+        found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
+        end = query.cursor + query.limit
+        page = {
+            "total": len(found),
+            "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
+            "next_cursor": str(end) if end < len(found) else None,
+        }
+        return listing(request, page)
 
+    @routed("GET", "/v1/tools/{name}", {JSON: ToolManifest}, errors=(ErrorCode.UNKNOWN_TOOL,))
+    async def manifest(self, request: web.Request) -> web.StreamResponse:
+        """All that is known about a tool, with a sample call."""
+        name = request.match_info["name"]
+        manifest = self._gateway.catalog.get(name)
+        if manifest is None:
+            return problem(request, unknown_tool(self._gateway.catalog, name))
+        refusal = self._gateway.refusal(manifest, request[CALLER].context.grant)
+        shapes = self._gateway.answers.shapes
+        changes = await shapes.last_changes(name) if shapes else []
+        about = {
+            **describe(manifest),
+            "refused": refusal and refusal.message,
+            "shape_changes": [change.to_dict() for change in changes],
+        }
+        return listing(request, about)
+
+    @routed(
+        "POST",
+        "/v1/tools/{name}",
+        {JSON: Answer, **TABLES},
+        query=CallQuery,
+        body={JSON: {"type": "object"}},
+        errors=CALL_ERRORS,
+        failure=Failure,
+    )
     async def call(self, request: web.Request, name: str = "") -> web.StreamResponse:
-        """`POST /v1/tools/{name}`: takes the arguments, returns the envelope. The name is in the
-        path of a request that was routed.
-        """
+        """Call a tool."""
         name, caller = name or request.match_info["name"], request[CALLER]
         context = caller.context
         form = table_form(request.headers.get(hdrs.ACCEPT, ""))
@@ -228,46 +219,15 @@ class Rest:
             return ready(result)
         return answer(request, result, self._kept)
 
-    async def manifest(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/tools/{name}`: the manifest, with a sample call."""
-        name = request.match_info["name"]
-        manifest = self._gateway.catalog.get(name)
-        if manifest is None:
-            return problem(request, unknown_tool(self._gateway.catalog, name))
-        refusal = self._gateway.refusal(manifest, request[CALLER].context.grant)
-        shapes = self._gateway.answers.shapes
-        changes = await shapes.last_changes(name) if shapes else []
-        about = {
-            **describe(manifest),
-            "refused": refusal and refusal.message,
-            "shape_changes": [change.to_dict() for change in changes],
-        }
-        return listing(request, about)
-
-    async def tools(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/tools`: pages of the tools that the caller may use, by tags.
-
-        With `q` the best matches come first.
-        """
-        query, caller = parsed(ToolsQuery, request), request[CALLER]
-        catalog, grant = self._gateway.catalog, caller.context.grant
-        tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
-        with caller.slot:
-            if query.q:
-                found = await self._finder.find(query.q, len(catalog), **tags)
-            else:
-                found = catalog.select(**tags)
-        found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
-        end = query.cursor + query.limit
-        page = {
-            "total": len(found),
-            "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
-            "next_cursor": str(end) if end < len(found) else None,
-        }
-        return listing(request, page)
-
+    @routed(
+        "GET",
+        "/v1/schemas/{format}",
+        {JSON: {"type": "array", "items": {"type": "object"}}},
+        query=SchemasQuery,
+        errors=(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
+    )
     async def schemas(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/schemas/{format}`: an array of tools in the format of that vendor."""
+        """Tools as a model's interface takes them, in one of its formats."""
         query = parsed(SchemasQuery, request)
         format_ = _FORMATS.get(request.match_info["format"])
         if format_ is None:
@@ -280,8 +240,18 @@ class Rest:
             schemas = await self._exported(found, format_, query.strict, query.tags)
         return listing(request, b"[%b]" % b",".join(schemas))
 
+    @routed(
+        "GET",
+        "/v1/results/{handle}",
+        {JSON: ResultsPage, **TABLES},
+        query=ResultsQuery,
+        errors=(
+            *(ErrorCode.FORBIDDEN, ErrorCode.INVALID_ARGUMENTS),
+            *(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
+        ),
+    )
     async def results(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/results/{handle}`: rows of the whole table behind a shortened result."""
+        """Rows of the whole table behind a shortened answer."""
         handle, caller = request.match_info["handle"], request[CALLER]
         query = parsed(ResultsQuery, request)
         with caller.slot:

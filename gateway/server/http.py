@@ -25,11 +25,12 @@ from gateway.access.clients import Clients
 from gateway.access.guard import Guard
 from gateway.api.batch import Batch
 from gateway.api.front import Front
-from gateway.api.health import Health
+from gateway.api.health import HealthRoutes
 from gateway.api.mcp_http import McpHttp
 from gateway.api.openapi import OpenApi
 from gateway.api.page import Page
 from gateway.api.rest import Rest
+from gateway.api.route import routes_of
 from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
 from gateway.search.finder import PER_MINUTE, ToolFinder, embedder_limits
@@ -92,14 +93,13 @@ class Serving:
         self._guard = guard
         self._worker = worker
         self._idle_s = 0.0
-        rest = Rest(gateway, finder)
-        batch = Batch(gateway, self._leaving)
-        mcp = McpHttp(gateway, finder)
-        health = Health(gateway, metrics, worker.workers, lambda: self._is_ending)
-        routes = (*rest.routes(), *batch.routes(), *mcp.routes(), *health.routes())
+        rest, mcp = Rest(gateway, finder), McpHttp(gateway, finder)
+        health = HealthRoutes(gateway, metrics, worker.workers, lambda: self._is_ending)
+        owners = (rest, Batch(gateway, self._leaving), mcp, health)
+        routes = tuple(route for owner in owners for route in routes_of(owner))
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
         page = Page(gateway, finder, openapi.document)
-        routes = (*routes, *openapi.routes())
+        routes = (*routes, *routes_of(openapi))
         pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
         self._front = Front(guard, self._connections.strangers, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
