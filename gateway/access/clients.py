@@ -63,24 +63,6 @@ class Client:
     nothing begins, not even in a request that came before.
     """
 
-    __slots__ = (
-        "_at_once",
-        "_clock",
-        "_is_revoked",
-        "_limited",
-        "_rate",
-        "_timer",
-        "_waiting",
-        "_workers",
-        "at_once",
-        "grant",
-        "id",
-        "in_flight",
-        "max_tokens",
-        "name",
-        "per_second",
-    )
-
     def __init__(
         self,
         entry: KeyEntry,
@@ -137,6 +119,11 @@ class Client:
             self._check_limits()
         self.in_flight += 1
 
+    __enter__ = begin
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     async def wait_for_slot(self) -> None:
         """Wait for a slot; slots are given in the order of arrival.
 
@@ -162,13 +149,6 @@ class Client:
         if self._is_revoked:
             self.end()
             raise _unknown()
-
-    def __enter__(self) -> None:
-        """As `begin`."""
-        self.begin()
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     def end(self) -> None:
         """Give a slot back."""
@@ -221,7 +201,7 @@ class Clients:
     Redis.
 
     What the file says of a key, above all that it was revoked, overrides the settings. A key that
-    is revoked anywhere is revoked.
+    is revoked anywhere is revoked. Opening blocks, and raises `SettingsError`.
     """
 
     def __init__(self, settings: GatewaySettings, workers: int = 1) -> None:
@@ -244,11 +224,6 @@ class Clients:
             self._apply(*new)
 
     @classmethod
-    def load(cls, settings: GatewaySettings, *, workers: int = 1) -> "Clients":
-        """The clients as they are known now. Raises `SettingsError`."""
-        return cls(settings, workers)
-
-    @classmethod
     @asynccontextmanager
     async def open(
         cls,
@@ -263,7 +238,7 @@ class Clients:
 
         `workers` is how many processes share each client's limits. Raises `SettingsError`.
         """
-        clients = await to_thread.run_sync(lambda: cls.load(settings, workers=workers))
+        clients = await to_thread.run_sync(cls, settings, workers)
         if store is not None:
             clients._shared = SharedKeys(store, settings.clients_file)
             store.on_change(clients._beaten)

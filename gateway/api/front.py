@@ -17,13 +17,13 @@ from gateway.access.guard import API_KEY, Guard
 from gateway.access.loop_share import LoopShare
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp, refused
+from gateway.api.origin import challenge
 from gateway.api.requests import MAX_BODY
 from gateway.api.responses import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.api.rest import Rest
 from gateway.api.route import CALLER, Route
 from gateway.api.sending import Connection, connection_of
 from gateway.api.table_forms import ENVELOPE
-from gateway.api.well_known import challenge
 from gateway.context import CLIENT
 from gateway.errors import CallError, ErrorCode
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID

@@ -166,6 +166,8 @@ class McpHttp:
         self, request: web.BaseRequest, asked: Request, visitor: Visitor
     ) -> web.StreamResponse:
         headers, own, place = request.headers, _NOT_STORED, None
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a handler runs in one
         if asked.method in ("initialize", "server/discover"):
             origin = origin_of(request)
             visitor = replace(visitor, website=origin and f"{origin}/")
@@ -173,7 +175,7 @@ class McpHttp:
                 own = {**own, SESSION: secrets.token_hex(16)}
         elif asked.method == "tools/call" and SESSION in headers:
             place = _place(headers, visitor.caller, asked.id)
-            self._under_way[place] = asyncio.current_task()
+            self._under_way[place] = task
         token = asked.progress_token if asked.meta else None
         try:
             if token is None or not takes_events(", ".join(headers.getall(hdrs.ACCEPT, ()))):
@@ -188,8 +190,7 @@ class McpHttp:
                 finally:
                     answering.cancel()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if place not in self._cancelled or task is None:
+            if place not in self._cancelled:
                 raise
             task.uncancel()
             return _unanswered(request)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from cache.entry import quoted
 from gateway.access.rejection import RequestRejected
 from gateway.api.budget import META_NAMES, NAMES, BudgetFields
-from gateway.api.models import Answer, FoundTools, ResultsPage, ToolDescription
+from gateway.api.models import TAGS, Answer, FoundTools, ResultsPage, ToolDescription
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
@@ -288,7 +288,7 @@ class McpTools:
         return [m.name for m in found if m is not None and (offer is None or m in offer)]
 
     async def _search(self, wanted: SearchTools, grant: Grant | None) -> bytes:
-        tags = wanted.model_dump(include={"source", "domain", "timeliness", "intent"})
+        tags = wanted.model_dump(include={*TAGS})
         ranked = await self._finder.find(wanted.query, len(self._gateway.catalog), **tags)
         found = [manifest for manifest in ranked if self._is_offered(manifest, grant)]
         tools = [summarise(manifest) for manifest in found[: wanted.limit]]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -27,7 +27,7 @@ from gateway.access.clients import HOW_TO_SEND
 from gateway.access.guard import ANYONE, API_KEY
 from gateway.access.rejection import RequestRejected
 from gateway.api.mcp_http import SEARCH
-from gateway.api.models import NOTHING, Failure, Problem
+from gateway.api.models import NOTHING, TAGS, Failure, Problem
 from gateway.api.origin import origin_of
 from gateway.api.responses import Query, listing, parsed
 from gateway.api.rest import selection
@@ -35,7 +35,7 @@ from gateway.api.route import CALLER, JSON, Route, Shape, routed, routes_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
-from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
+from manifests import Manifest, Selection
 from manifests.export import EXPORT_FORMATS, arguments_schema, describe
 from manifests.selection import MAX_TEXT
 
@@ -57,13 +57,7 @@ _TAGS = [
 ]
 
 _SELECTED = "|".join(
-    f"{facet}:V(,V)*".replace("V", f"({'|'.join(get_args(values))})")
-    for facet, values in (
-        ("source", Source),
-        ("domain", Domain),
-        ("timeliness", Timeliness),
-        ("intent", Intent),
-    )
+    f"{tag}:V(,V)*".replace("V", f"({'|'.join(values)})") for tag, values in TAGS.items()
 )
 _FACET = f"({_SELECTED}|names:[A-Za-z0-9_,-]*[A-Za-z0-9_-])"
 

@@ -18,7 +18,7 @@ from cache import CacheControl, CacheControlError
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
 from gateway.api.coding import KeptMiddles
-from gateway.api.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
+from gateway.api.models import Answer, Failure, ResultsPage, Tags, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
 from gateway.api.responses import (
     Query,
@@ -43,13 +43,9 @@ from gateway.search.finder import ToolFinder
 from gateway.tables import rows
 from manifests import (
     Catalog,
-    Domain,
-    Intent,
     Manifest,
     Selection,
     SelectionError,
-    Source,
-    Timeliness,
 )
 from manifests.export import EXPORT_FORMATS, ExportFormat, export
 
@@ -73,14 +69,10 @@ AT_ONCE = 100
 """Tools that are written as JSON before yielding to the event loop: 1 ms."""
 
 
-class ToolsQuery(Query):
+class ToolsQuery(Query, Tags):
     """Query of `GET /v1/tools`. `cursor` is the `next_cursor` of the page before."""
 
     q: str = Field("", description="A question or words; the best matches come first.")
-    source: Source | None = None
-    domain: Domain | None = None
-    timeliness: Timeliness | None = None
-    intent: Intent | None = None
     limit: int = Field(100, ge=1, le=1000)
     cursor: int = Field(0, ge=0, description="`next_cursor` of the page before.")
 
@@ -153,12 +145,11 @@ class Rest:
         """The tools that the caller may use, in pages, by tags; with `q` the best first."""
         query, caller = parsed(ToolsQuery, request), request[CALLER]
         catalog, grant = self._gateway.catalog, caller.context.grant
-        tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
         with caller.slot:
             if query.q:
-                found = await self._finder.find(query.q, len(catalog), **tags)
+                found = await self._finder.find(query.q, len(catalog), **query.tags)
             else:
-                found = catalog.select(**tags)
+                found = catalog.select(**query.tags)
         found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
         end = query.cursor + query.limit
         page = {

@@ -54,7 +54,7 @@ def routed(method: str, path: str, answer: Mapping[str, Shape], **fields: Any) -
     """Mark a method as the handler of a `Route` with these fields."""
 
     def marked(handler: F) -> F:
-        made = partial(Route, method, path, answer, summary=getdoc(handler), **fields)
+        made = partial(Route, method, path, answer, summary=getdoc(handler) or "", **fields)
         vars(handler)["route"] = made
         return handler
 

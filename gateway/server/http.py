@@ -29,10 +29,10 @@ from gateway.api.front import Front, Handler
 from gateway.api.health import HealthRoutes
 from gateway.api.mcp_http import McpHttp
 from gateway.api.openapi import OpenApi
-from gateway.api.page import Page
+from gateway.api.origin import WellKnown
+from gateway.api.page import WebPage
 from gateway.api.rest import Rest
 from gateway.api.route import routes_of
-from gateway.api.well_known import WellKnown
 from gateway.call import Gateway
 from gateway.search.finder import PER_MINUTE, ToolFinder, embedder_limits
 from gateway.server.access_log import AccessLog
@@ -98,7 +98,7 @@ class Serving:
         owners = (rest, Batch(gateway, self._leaving), mcp, health)
         routes = tuple(route for owner in owners for route in routes_of(owner))
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
-        page = Page(gateway, finder, openapi.document)
+        page = WebPage(gateway, finder, openapi.document)
         routes = (*routes, *routes_of(openapi))
         pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
         self._front = Front(guard, self._connections.without_key, rest, mcp, routes, pages)
@@ -117,7 +117,7 @@ class Serving:
         server = runner.server
         assert server is not None  # noqa: S101 - it is set up
         self._routed = server.request_handler
-        server.request_handler = self._observed(listening)
+        server.request_handler = self._observed(listening)  # type: ignore[assignment] # of Requests
         accepting = await asyncio.get_running_loop().create_server(
             partial(self._connect, server), sock=listening, backlog=BACKLOG
         )

@@ -36,7 +36,7 @@ ports = st.none() | st.integers(0, 65_535)
 
 def guard(**settings: Any) -> Guard:
     chosen = GatewaySettings(clients_file=PLACE, **{"allowed_hosts": ALLOWED, **settings})
-    return Guard(chosen, Clients.load(chosen))
+    return Guard(chosen, Clients(chosen))
 
 
 GUARD = guard()
