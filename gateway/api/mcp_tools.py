@@ -191,8 +191,8 @@ class McpTools:
                     # The usual case: validation by the model takes 2 us, and so much is saved if
                     # the gateway gets a text, whose meaning it remembers.
                     is_flat = type(plain) is dict and _NESTED.isdisjoint(map(type, plain.values()))
-                    text = orjson.dumps(plain) if is_flat else plain
-                    return _result_of(await self._gateway.call(tool, text, context))
+                    taken = orjson.dumps(plain) if is_flat else plain
+                    return _result_of(await self._gateway.call(tool, taken, context))
         if name == READ_RESULT or (offer is None and name in _OWN):
             return await self._own(name, arguments, context)
         if offer is None:

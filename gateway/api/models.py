@@ -41,9 +41,10 @@ TAGS: Mapping[str, tuple[str, ...]] = {
 """The tags that tools are chosen by, and their values."""
 
 
-class Tags(BaseModel):
-    """Tags that tools are chosen by."""
+class ToolFilter(BaseModel):
+    """Words and tags that tools are chosen by."""
 
+    q: str = Field("", description="A question or words; the best matches come first.")
     source: Source | None = None
     domain: Domain | None = None
     timeliness: Timeliness | None = None
@@ -51,7 +52,7 @@ class Tags(BaseModel):
 
     @property
     def tags(self) -> dict[str, str]:
-        """Those that are given."""
+        """The tags that are given."""
         return self.model_dump(include={*TAGS}, exclude_none=True)
 
 

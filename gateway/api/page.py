@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 
 from cache import Rule, rule_of
 from gateway.access.guard import ANYONE
-from gateway.api.models import TAGS, Tags
+from gateway.api.models import TAGS, ToolFilter
 from gateway.api.reference import operations
 from gateway.api.route import CALLER
 from gateway.call import Gateway
@@ -56,10 +56,9 @@ _CONTENT_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+
 _CONTROLS = {"boolean": "checkbox", "integer": "number", "number": "number", "string": "text"}
 
 
-class SearchQuery(Tags):
+class SearchQuery(ToolFilter):
     """Query of `GET /`. An empty field counts as absent, because browsers send empty fields too."""
 
-    q: str = ""
     page: int = Field(1, ge=1, le=10_000)
 
     def link(self, page: int) -> str:

@@ -18,7 +18,7 @@ from cache import CacheControl, CacheControlError
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
 from gateway.api.coding import KeptMiddles
-from gateway.api.models import Answer, Failure, ResultsPage, Tags, ToolManifest, ToolsPage
+from gateway.api.models import Answer, Failure, ResultsPage, ToolFilter, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
 from gateway.api.responses import (
     Query,
@@ -69,10 +69,9 @@ AT_ONCE = 100
 """Tools that are written as JSON before yielding to the event loop: 1 ms."""
 
 
-class ToolsQuery(Query, Tags):
+class ToolsQuery(Query, ToolFilter):
     """Query of `GET /v1/tools`. `cursor` is the `next_cursor` of the page before."""
 
-    q: str = Field("", description="A question or words; the best matches come first.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: int = Field(0, ge=0, description="`next_cursor` of the page before.")
 
