@@ -63,24 +63,6 @@ class Client:
     nothing begins, not even in a request that came before.
     """
 
-    __slots__ = (
-        "_at_once",
-        "_clock",
-        "_is_revoked",
-        "_limited",
-        "_rate",
-        "_timer",
-        "_waiting",
-        "_workers",
-        "at_once",
-        "grant",
-        "id",
-        "in_flight",
-        "max_tokens",
-        "name",
-        "per_second",
-    )
-
     def __init__(
         self,
         entry: KeyEntry,
@@ -137,6 +119,11 @@ class Client:
             self._check_limits()
         self.in_flight += 1
 
+    __enter__ = begin
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     async def wait_for_slot(self) -> None:
         """Wait for a slot; slots are given in the order of arrival.
 
@@ -162,13 +149,6 @@ class Client:
         if self._is_revoked:
             self.end()
             raise _unknown()
-
-    def __enter__(self) -> None:
-        """As `begin`."""
-        self.begin()
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     def end(self) -> None:
         """Give a slot back."""
@@ -221,7 +201,7 @@ class Clients:
     Redis.
 
     What the file says of a key, above all that it was revoked, overrides the settings. A key that
-    is revoked anywhere is revoked.
+    is revoked anywhere is revoked. Opening blocks, and raises `SettingsError`.
     """
 
     def __init__(self, settings: GatewaySettings, workers: int = 1) -> None:
@@ -230,7 +210,8 @@ class Clients:
         self._from_settings = keys.settings_entries(settings)
         self._clients: dict[str, tuple[str, Client]] = {}
         self._allowed: dict[str, KeyEntry] = {}
-        self._required = False
+        self.required = False
+        """Whether a key is needed: one is or was known, even if it is revoked by now."""
         self._text = keys.text_of(self._path)
         self._in_file = keys.entries_in(self._path, self._text)
         self._shared: SharedKeys | None = None
@@ -241,11 +222,6 @@ class Clients:
             self._from_others = remembered(self._path)
         for new in self._news():
             self._apply(*new)
-
-    @classmethod
-    def load(cls, settings: GatewaySettings, *, workers: int = 1) -> "Clients":
-        """The clients as they are known now. Raises `SettingsError`."""
-        return cls(settings, workers)
 
     @classmethod
     @asynccontextmanager
@@ -262,7 +238,7 @@ class Clients:
 
         `workers` is how many processes share each client's limits. Raises `SettingsError`.
         """
-        clients = await to_thread.run_sync(lambda: cls.load(settings, workers=workers))
+        clients = await to_thread.run_sync(cls, settings, workers)
         if store is not None:
             clients._shared = SharedKeys(store, settings.clients_file)
             store.on_change(clients._beaten)
@@ -274,11 +250,6 @@ class Clients:
             watcher.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({watcher})
-
-    @property
-    def required(self) -> bool:
-        """Whether a key is needed: one is or was known, even if it is revoked by now."""
-        return self._required
 
     def __iter__(self) -> Iterator[Client]:
         return iter([client for _, client in self._clients.values()])
@@ -314,7 +285,7 @@ class Clients:
         """
         known_to_us = {entry.id: entry for entry in (*self._from_settings, *self._in_file)}
         entries = merged(self._from_others, known_to_us.values())
-        self._required = self._required or bool(entries)
+        self.required = self.required or bool(entries)
         before, self._allowed = self._allowed, {e.id: e for e in entries if e.revoked_at is None}
         return [
             *((id_, None) for id_ in before.keys() - self._allowed.keys()),

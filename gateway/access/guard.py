@@ -29,28 +29,27 @@ MAX_CLIENT = 64
 ANY_NAME = "*"
 """As an allowed host: any name of the gateway is accepted."""
 
+NO_LIMITS: AbstractContextManager[None] = nullcontext()
+
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
 
 API_KEY = istr("X-Api-Key")
-
-_NO_LIMITS = nullcontext()
 
 Headers = CIMultiDictProxy[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request: a client with a key, or anyone. Its calls begin with `context`."""
+    """Who makes a request: a client with a key, or anyone. Its calls begin with `context`.
+
+    A call counts against the limits of the client, if any, within `slot`. Entering it raises
+    `RequestRejected` if a limit is used up.
+    """
 
     client: Client | None = None
     context: CallContext = DEFAULT_CONTEXT
-
-    def slot(self) -> AbstractContextManager[None]:
-        """Context in which a call counts against the limits of the client, if any. Entering it
-        raises `RequestRejected` if a limit is used up.
-        """
-        return _NO_LIMITS if self.client is None else self.client
+    slot: AbstractContextManager[None] = NO_LIMITS
 
 
 ANYONE = Caller()
@@ -72,14 +71,24 @@ class Guard:
     def needs_keys(self) -> bool:
         return self._clients.required
 
-    def check_site(self, headers: Headers) -> None:
-        """Raises `RequestRejected` for a foreign Host or Origin."""
+    def caller(self, headers: Headers) -> Caller:
+        """The caller. Raises `RequestRejected` for a foreign Host or Origin, and if a key is needed
+        and no known one is given.
+        """
         host = headers.get(hdrs.HOST, "")
         if not self._is_own(host):
             text = f"the gateway is not called {_shown(host)}; allow it by FINPORT_ALLOWED_HOSTS"
             raise RequestRejected(CallError(ErrorCode.FORBIDDEN, text))
-        if hdrs.ORIGIN not in headers:
-            return
+        if hdrs.ORIGIN in headers:
+            self._check_origin(headers, host)
+        if self._clients.required:
+            return self._client(headers)
+        name = headers.get(CLIENT)
+        if name is None:
+            return ANYONE
+        return Caller(context=CallContext(client=name[:MAX_CLIENT]))
+
+    def _check_origin(self, headers: Headers, host: str) -> None:
         origin = ", ".join(headers.getall(hdrs.ORIGIN))
         if not is_same_site(origin, host) and not self.is_allowed_page(headers):
             text = f"pages of {_shown(origin)} may not call; allow it by FINPORT_ALLOWED_ORIGINS"
@@ -89,29 +98,20 @@ class Guard:
         """Whether a page of another origin calls, and the settings allow it."""
         return ", ".join(headers.getall(hdrs.ORIGIN, ())) in self._origins
 
-    def caller(self, headers: Headers) -> Caller:
-        """The caller. Raises `RequestRejected` if a key is needed and no known one is given."""
-        if self._clients.required:
-            try:
-                client = self._clients.authenticate(_key(headers))
-            except RequestRejected:
-                if self.may_read_figures(headers):
-                    text = "this key opens /metrics and nothing else"
-                    raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text)) from None
-                raise
-            context = CallContext(
-                client=client.id, grant=client.grant, max_tokens=client.max_tokens
-            )
-            return Caller(client, context)
-        name = headers.get(CLIENT)
-        if name is None:
-            return ANYONE
-        return Caller(context=CallContext(client=name[:MAX_CLIENT]))
+    def _client(self, headers: Headers) -> Caller:
+        try:
+            client = self._clients.authenticate(_key(headers))
+        except RequestRejected:
+            if self.may_read_figures(headers):
+                text = "this key opens /metrics and nothing else"
+                raise RequestRejected(CallError(ErrorCode.UNAUTHORIZED, text)) from None
+            raise
+        context = CallContext(client=client.id, grant=client.grant, max_tokens=client.max_tokens)
+        return Caller(client, context, client)
 
     def admits(self, headers: Headers) -> bool:
         """Whether a request may call."""
         try:
-            self.check_site(headers)
             self.caller(headers)
         except RequestRejected:
             return False

@@ -15,7 +15,7 @@ ended as `overloaded` with the drain.
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -29,7 +29,7 @@ from gateway.api.budget import NAMES, with_budget
 from gateway.api.models import Call
 from gateway.api.requests import MAX_BODY, is_id, read_lines
 from gateway.api.rest import CallQuery, asked_for
-from gateway.api.route import CALLER, JSON, Route
+from gateway.api.route import CALLER, JSON, routed
 from gateway.api.sending import LONG, Connection, connection_of, holder_of, pieces
 from gateway.call import Gateway
 from gateway.context import CallContext
@@ -82,26 +82,19 @@ class Batch:
         self._gateway = gateway
         self._leaving = leaving
 
-    def routes(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                "POST",
-                "/v1/calls",
-                self.calls,
-                "Make many calls; each answer is sent on a line of its own as its call completes.",
-                {NDJSON: {"type": "string"}},
-                query=BatchQuery,
-                body={
-                    NDJSON: {"type": "string"},
-                    JSON: {"type": "array", "items": {"anyOf": [Call.model_json_schema(), _ODD]}},
-                },
-                errors=(ErrorCode.TOO_LARGE,),
-            ),
-        )
-
+    @routed(
+        "POST",
+        "/v1/calls",
+        {NDJSON: {"type": "string"}},
+        query=BatchQuery,
+        body={
+            NDJSON: {"type": "string"},
+            JSON: {"type": "array", "items": {"anyOf": [Call.model_json_schema(), _ODD]}},
+        },
+        errors=(ErrorCode.TOO_LARGE,),
+    )
     async def calls(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/calls`: takes an array or lines of `{"id", "tool", "arguments"}`, which
-        may have a budget of their own."""
+        """Make many calls; each answer is sent on a line of its own as its call completes."""
         caller: Caller = request[CALLER]
         query, context = asked_for(request, BatchQuery, caller.context)
         at_once = AT_ONCE if query is None else query.concurrency
@@ -112,68 +105,58 @@ class Batch:
         response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store"})
         response.content_type = NDJSON
         await response.prepare(request)
-        exchange: _Exchange
         connection = connection_of(request)
+        about = self._gateway, caller, context, response, connection, at_once
+        exchange = _Stream(*about, leaving=self._leaving) if is_stream else _Exchange(*about)
         if is_stream:
             await response.write(b"\n")  # aiohttp keeps the head back until something is written
-            exchange = _Stream(self._gateway, caller, context, response, connection, self._leaving)
-        else:
-            exchange = _Exchange(self._gateway, caller, context, response, connection)
         connection.ping = exchange.ping
         async with aclosing(lines):
-            await exchange.run(lines, at_once)
+            await exchange.run(lines)
         await response.write_eof()
         return response
 
 
+@dataclass(eq=False)
 class _Exchange:
-    """The calls of one request and their answers."""
+    """The calls of one request and their answers. `idle` callers wait for a call."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        caller: Caller,
-        context: CallContext,
-        response: web.StreamResponse,
-        connection: Connection,
-    ) -> None:
-        self._gateway = gateway
-        self._caller = caller
-        self._context = context
-        self._response = response
-        self._connection = connection
-        self._no_calls = 0
-        self._writing = asyncio.Lock()
-        self._answers = bytearray()
-        self._filled = asyncio.Event()
-        self._room = asyncio.Event()
-        self._over = False
-        self._queue: asyncio.Queue[tuple[int, object] | None]
-        self._callers: list[asyncio.Task[None]] = []
-        self._idle = 0
-        """Callers that wait for a call."""
+    gateway: Gateway
+    caller: Caller
+    context: CallContext
+    response: web.StreamResponse
+    connection: Connection
+    at_once: int
+    without_call: int = 0
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answers: bytearray = field(default_factory=bytearray)
+    filled: asyncio.Event = field(default_factory=asyncio.Event)
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+    over: bool = False
+    callers: list[asyncio.Task[None]] = field(default_factory=list)
+    idle: int = 0
+
+    def __post_init__(self) -> None:
+        self.queue = asyncio.Queue[tuple[int, object] | None](self.at_once)
 
     def ping(self) -> None:
         """Send an empty line."""
-        self._answers += b"\n"
-        self._filled.set()
+        self.answers += b"\n"
+        self.filled.set()
 
-    async def run(self, lines: AsyncGenerator[object], at_once: int) -> None:
-        self._queue = asyncio.Queue(at_once)
+    async def run(self, lines: AsyncGenerator[object]) -> None:
         async with asyncio.TaskGroup() as group:
             writer = group.create_task(self._write())
-            await self._read(lines, group, at_once)
-            for _ in self._callers:
-                await self._queue.put(None)
-            if self._callers:
-                await asyncio.wait(self._callers)
-            self._over = True
-            self._filled.set()
+            await self._read(lines, group)
+            for _ in self.callers:
+                await self.queue.put(None)
+            if self.callers:
+                await asyncio.wait(self.callers)
+            self.over = True
+            self.filled.set()
             await writer
 
-    async def _read(
-        self, lines: AsyncGenerator[object], group: asyncio.TaskGroup, at_once: int
-    ) -> None:
+    async def _read(self, lines: AsyncGenerator[object], group: asyncio.TaskGroup) -> None:
         """Put calls into the queue until there are no more, and have enough callers for them."""
         number = 0
         try:
@@ -182,9 +165,9 @@ class _Exchange:
                 if call is None:
                     continue
                 number += 1
-                if self._queue.qsize() >= self._idle and len(self._callers) < at_once:
-                    self._callers.append(group.create_task(self._call()))
-                await self._queue.put((number, call))
+                if self.queue.qsize() >= self.idle and len(self.callers) < self.at_once:
+                    self.callers.append(group.create_task(self._call()))
+                await self.queue.put((number, call))
         except RequestRejected as refusal:
             await self._say(_problem(None, refusal.error))
 
@@ -197,9 +180,9 @@ class _Exchange:
     async def _call(self) -> None:
         made = 0
         while True:
-            self._idle += 1
-            item = await self._queue.get()
-            self._idle -= 1
+            self.idle += 1
+            item = await self.queue.get()
+            self.idle -= 1
             if item is None:
                 return
             await self._answer(*item)
@@ -213,21 +196,21 @@ class _Exchange:
         try:
             call = _parsed(line, number)
             id_ = _id(call, number)
-            tool, arguments, context = _read(call, number, self._context)
+            tool, arguments, context = _read(call, number, self.context)
         except RequestRejected as refusal:
             await self._refuse(id_, refusal.error)
             return
-        client = self._caller.client
+        client = self.caller.client
         if client is None:
-            await self._tell(id_, await self._gateway.call(tool, arguments, context))
+            await self._tell(id_, await self.gateway.call(tool, arguments, context))
             return
         try:
             await self._wait_for_slot(client)
         except RequestRejected as refusal:
-            await self._tell(id_, await self._gateway.refuse(tool, refusal.error, context))
+            await self._tell(id_, await self.gateway.refuse(tool, refusal.error, context))
             return
         try:
-            await self._tell(id_, await self._gateway.call(tool, arguments, context))
+            await self._tell(id_, await self.gateway.call(tool, arguments, context))
         finally:
             client.end()
 
@@ -238,11 +221,11 @@ class _Exchange:
             return
         head, data, rest = result.parts()
         parts = b'{"id":%b,%b' % (orjson.dumps(id_), head[1:]), data, rest
-        with self._connection.outbox.waiting(self._connection, parts):
-            async with self._writing:
+        with self.connection.outbox.waiting(self.connection, parts):
+            async with self.writing:
                 for piece in pieces(parts):
-                    await self._response.write(bytes(piece).replace(b"\n", b"\t"))
-                await self._response.write(b"\n")
+                    await self.response.write(bytes(piece).replace(b"\n", b"\t"))
+                await self.response.write(b"\n")
 
     async def _refuse(self, id_: str | float | None, error: CallError) -> None:
         """Answer a line that is no call."""
@@ -256,18 +239,18 @@ class _Exchange:
         """Count a line without a call as if it were one. After many, wait for a share of the event
         loop. Raises `RequestRejected` if too many wait.
         """
-        if self._caller.client is not None:
+        if self.caller.client is not None:
             with suppress(RequestRejected):  # the line says nothing that could be refused
-                await self._wait_for_slot(self._caller.client)
-                self._caller.client.end()
-        self._no_calls += 1
-        if self._no_calls % NO_CALLS == 0:
-            async with self._connection.no_calls.slot(holder_of(self._connection)):
+                await self._wait_for_slot(self.caller.client)
+                self.caller.client.end()
+        self.without_call += 1
+        if self.without_call % NO_CALLS == 0:
+            async with self.connection.no_calls.slot(holder_of(self.connection)):
                 pass
 
     async def _wait_for_slot(self, client: Client) -> None:
         """Wait until the client's limits admit a call. Raises `RequestRejected` at the deadline."""
-        most_s = self._gateway.settings.deadline_s
+        most_s = self.gateway.settings.deadline_s
         try:
             async with asyncio.timeout(most_s):
                 await client.wait_for_slot()
@@ -278,21 +261,21 @@ class _Exchange:
             ) from None
 
     async def _say(self, line: bytes) -> None:
-        while len(self._answers) >= BUFFERED:
-            self._room.clear()
-            await self._room.wait()
-        self._answers += line
-        self._filled.set()
+        while len(self.answers) >= BUFFERED:
+            self.room.clear()
+            await self.room.wait()
+        self.answers += line
+        self.filled.set()
 
     async def _write(self) -> None:
-        while self._answers or not self._over:
-            await self._filled.wait()
-            self._filled.clear()
-            text, self._answers = self._answers, bytearray()
-            self._room.set()
+        while self.answers or not self.over:
+            await self.filled.wait()
+            self.filled.clear()
+            text, self.answers = self.answers, bytearray()
+            self.room.set()
             if text:
-                async with self._writing:
-                    await self._response.write(text)
+                async with self.writing:
+                    await self.response.write(text)
 
 
 @dataclass(slots=True)
@@ -303,29 +286,19 @@ class _UnderWay:
     is_cancelled: bool = False
 
 
+@dataclass(eq=False)
 class _Stream(_Exchange):
-    """The calls of a request that the client keeps open, and their answers."""
+    """The calls of a request that the client keeps open, and their answers, until the gateway is
+    `leaving`. Calls `under_way` have their id as their key; a tuple of their number without one.
+    """
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        caller: Caller,
-        context: CallContext,
-        response: web.StreamResponse,
-        connection: Connection,
-        leaving: asyncio.Event,
-    ) -> None:
-        super().__init__(gateway, caller, context, response, connection)
-        self._leaving = leaving
-        self._under_way: dict[object, _UnderWay] = {}
-        """By the id of the call; by a tuple of its number if it has none."""
+    leaving: asyncio.Event = field(kw_only=True)
+    under_way: dict[object, _UnderWay] = field(default_factory=dict)
 
-    async def _read(
-        self, lines: AsyncGenerator[object], group: asyncio.TaskGroup, at_once: int
-    ) -> None:
+    async def _read(self, lines: AsyncGenerator[object], group: asyncio.TaskGroup) -> None:
         """As for other requests, but no longer than until the gateway drains."""
-        reading = group.create_task(super()._read(lines, group, at_once))
-        leaving = group.create_task(self._leaving.wait())
+        reading = group.create_task(super()._read(lines, group))
+        leaving = group.create_task(self.leaving.wait())
         await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
         reading.cancel()
@@ -333,8 +306,8 @@ class _Stream(_Exchange):
 
     async def _taken(self, line: object, number: int) -> object | None:
         if not line:
-            if self._caller.client is not None:
-                self._caller.client.check_known()
+            if self.caller.client is not None:
+                self.caller.client.check_known()
             await self._say(b"\n")
             return None
         try:
@@ -346,19 +319,19 @@ class _Stream(_Exchange):
             if not isinstance(call, dict) or not (call.get("id") is None or is_id(call["id"])):
                 raise BadRequest(f"{_FORM}; call {number} is not")
             key = _key(call, number)
-            if key in self._under_way:
+            if key in self.under_way:
                 raise BadRequest(f"call {number}: a call with the id {key!r} is under way")
         except BadRequest as refusal:
             await self._refuse(None, refusal.error)
             return None
-        self._under_way[key] = _UnderWay()
+        self.under_way[key] = _UnderWay()
         return call
 
     def _cancel(self, id_: object) -> bool:
         """Cancel a call; returns whether it is under way, for it may have been answered."""
         if not is_id(id_):
             return False
-        found = self._under_way.get(id_) or self._under_way.get((id_,))
+        found = self.under_way.get(id_) or self.under_way.get((id_,))
         if found is None or found.is_cancelled:
             return False
         found.is_cancelled = True
@@ -367,7 +340,7 @@ class _Stream(_Exchange):
         return True
 
     async def _answer(self, number: int, line: object) -> None:
-        under_way = self._under_way[_key(line, number)]
+        under_way = self.under_way[_key(line, number)]
         under_way.task = task = asyncio.current_task()
         try:
             if not under_way.is_cancelled:
@@ -377,19 +350,19 @@ class _Stream(_Exchange):
             if task is None or not under_way.is_cancelled or task.uncancel():
                 raise
         finally:
-            self._under_way.pop(_key(line, number), None)
+            self.under_way.pop(_key(line, number), None)
         error = CallError(ErrorCode.CANCELLED, "the client cancelled this call")
         await self._say(_problem(_id(line, number), error))
 
     async def _tell(self, id_: str | float, result: Result) -> None:
         """As for other requests, but not of a call that ends with the drain: it was not made."""
         task = asyncio.current_task()
-        key = id_ if (one := self._under_way.get(id_)) and one.task is task else (id_,)
-        if self._under_way[key].is_cancelled:
+        key = id_ if (one := self.under_way.get(id_)) and one.task is task else (id_,)
+        if self.under_way[key].is_cancelled:
             await asyncio.sleep(0)  # here it ends, and not amid its answer
-        del self._under_way[key]
+        del self.under_way[key]
         is_over = result.error is not None and result.error.code is ErrorCode.OVERLOADED
-        if not (is_over and self._leaving.is_set()):
+        if not (is_over and self.leaving.is_set()):
             await super()._tell(id_, result)
 
 
@@ -400,28 +373,23 @@ async def _opened(request: web.Request) -> AsyncGenerator[object]:
     if not first.lstrip().startswith(b"["):
         if first and request.content_type == JSON:
             raise BadRequest(f"a body of {JSON} is an array of calls; lines are {NDJSON}")
-        return _after(first, lines)
+        return _chained([first] if first else [], lines)
     text = bytearray(first)
     async for line in lines:
         text += b"\n" + line  # the line break may separate two numbers
         if len(text) > MAX_BODY:
             raise BadRequest(f"an array is over {MAX_BODY} bytes", ErrorCode.TOO_LARGE)
     try:
-        return _each(await read_json_aside(text))
+        return _chained(await read_json_aside(text), lines)
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is no JSON array: {error}") from None
 
 
-async def _after(first: bytes, lines: AsyncGenerator[bytes]) -> AsyncGenerator[object]:
-    if first:
-        yield first
-    async for line in lines:
-        yield line
-
-
-async def _each(calls: Iterable[object]) -> AsyncGenerator[object]:
+async def _chained(calls: Iterable[object], lines: AsyncGenerator[bytes]) -> AsyncGenerator[object]:
     for call in calls:
         yield call
+    async for line in lines:
+        yield line
 
 
 def _parsed(line: object, number: int) -> object:

@@ -13,17 +13,17 @@ from itertools import count
 
 from aiohttp import hdrs, web
 
-from gateway.access.guard import API_KEY, Caller, Guard
+from gateway.access.guard import API_KEY, Guard
 from gateway.access.loop_share import LoopShare
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.mcp_http import METHOD, NAME, REVISION, SESSION, McpHttp, refused
+from gateway.api.origin import challenge
 from gateway.api.requests import MAX_BODY
 from gateway.api.responses import REQUEST_ID, ReadyResponse, own_headers, problem
 from gateway.api.rest import Rest
 from gateway.api.route import CALLER, Route
-from gateway.api.sending import connection_of
+from gateway.api.sending import Connection, connection_of
 from gateway.api.table_forms import ENVELOPE
-from gateway.api.well_known import challenge
 from gateway.context import CLIENT
 from gateway.errors import CallError, ErrorCode
 from gateway.telemetry.logs import REQUEST_ID as LOGGED_ID
@@ -46,13 +46,17 @@ _GIVEN_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
 _CODES = {404: ErrorCode.NOT_FOUND, 405: ErrorCode.METHOD_NOT_ALLOWED, 413: ErrorCode.TOO_LARGE}
 
 
+_REFUSAL = web.RequestKey("refusal", RequestRejected)
+"""Why a request may use open routes only."""
+
+
 class Front:
     """The handler of all requests. `pages`, like the open routes, need no key."""
 
     def __init__(
         self,
         guard: Guard,
-        strangers: LoopShare,
+        without_key: LoopShare,
         rest: Rest,
         mcp: McpHttp,
         routes: Iterable[Route],
@@ -61,7 +65,7 @@ class Front:
         self._guard = guard
         self._rest = rest
         self._mcp = mcp
-        self._strangers = strangers
+        self._without_key = without_key
         self._id_prefix = f"{os.getpid():x}-{time.time_ns():x}-"
         self._ids = count(1)
         self._open: set[web.AbstractResource | None] = set()
@@ -83,23 +87,27 @@ class Front:
         if given is None or not _GIVEN_ID.fullmatch(given):
             given = f"{self._id_prefix}{next(self._ids):x}"
         LOGGED_ID.set(given)
-        leaves_unread = False
+        leaves_unread, path = False, request.raw_path.partition("?")[0]
         try:
             try:
-                self._guard.check_site(headers)
                 caller = self._guard.caller(headers)
             except RequestRejected as refusal:
                 leaves_unread = _leave_unread(request)
-                if self._is_scrape(request, refusal):
-                    response = await routed(request)
-                else:
-                    response = await self._answer_stranger(request, routed, refusal)
+                response = await self._answer_unknown(request, routed, refusal)
             else:
-                connection = connection_of(request)
+                connection: Connection = request.protocol  # type: ignore[assignment] # as always
                 connection.client = caller.client
-                if not connection.is_known and request.path not in FIGURES:
+                if not connection.is_known and path not in FIGURES:
                     connection.know()
-                response = await self._answer(request, routed, caller)
+                request[CALLER] = caller
+                call = _CALL.fullmatch(path) if request.method == "POST" else None
+                if hdrs.ORIGIN in headers or hdrs.EXPECT in headers or not (call or path == MCP):
+                    _check_names_path(path)
+                    response = await routed(request)
+                elif call is not None:
+                    response = await self._rest.call(request, call[1])
+                else:
+                    response = await self._mcp.handle(request)
         except RequestRejected as refusal:
             response = _turned_away(request, refusal.error)
         except web.HTTPException as error:
@@ -121,53 +129,32 @@ class Front:
         resource = None if match is None else match.route.resource
         return None if resource is None else resource.canonical
 
-    async def _answer(
-        self, request: web.Request, routed: Handler, caller: Caller
-    ) -> web.StreamResponse:
-        path, _, _ = request.raw_path.partition("?")
-        if not path.startswith("/"):
-            raise BadRequest("a request names a path: this is no proxy")
-        if hdrs.ORIGIN in request.headers or hdrs.EXPECT in request.headers:  # aiohttp handles them
-            return await routed(request)
-        call = _CALL.fullmatch(path) if request.method == "POST" else None
-        if call is not None:
-            return await self._rest.call(request, call[1], caller)
-        if path == MCP:
-            return await self._mcp.handle(request, caller)
-        return await routed(request)
-
-    async def _answer_stranger(
+    async def _answer_unknown(
         self, request: web.Request, routed: Handler, refusal: RequestRejected
     ) -> web.StreamResponse:
-        """Answer a request that may use open routes at most, in the queue of unknown callers."""
-        async with self._strangers.slot(request.remote or ""):
-            if refusal.error.code is not ErrorCode.UNAUTHORIZED:
+        """Answer a request that asks for figures and may read them. Any other may use open routes
+        at most, in the queue of unknown callers.
+        """
+        path = request.raw_path.partition("?")[0]
+        is_unauthorized = refusal.error.code is ErrorCode.UNAUTHORIZED
+        if is_unauthorized and path in FIGURES and self._guard.may_read_figures(request.headers):
+            return await routed(request)
+        async with self._without_key.slot(request.remote or ""):
+            if not is_unauthorized:
                 raise refusal
-            if not request.raw_path.startswith("/"):
-                raise BadRequest("a request names a path: this is no proxy")
+            _check_names_path(path)
+            request[_REFUSAL] = refusal
             return await routed(request)
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Reject callers that may not use this route; store the caller if it is known."""
+        """Reject unknown callers of routes that are not open."""
         if request.method == "OPTIONS" and self._guard.is_allowed_page(request.headers):
             return web.Response(status=204, headers=_PREFLIGHT)
-        try:
-            request[CALLER] = self._guard.caller(request.headers)
-        except RequestRejected as refusal:
-            resource = request.match_info.route.resource
-            if resource not in self._open and not self._is_scrape(request, refusal):
-                raise
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            return _as_json(request, error)
-
-    def _is_scrape(self, request: web.Request, refusal: RequestRejected) -> bool:
-        """Whether a request without a client key asks for figures only and may read them."""
-        is_for_figures = request.raw_path.partition("?")[0] in FIGURES
-        is_unknown = refusal.error.code is ErrorCode.UNAUTHORIZED
-        return is_unknown and is_for_figures and self._guard.may_read_figures(request.headers)
+        refusal = request.get(_REFUSAL)
+        if refusal is not None and request.match_info.route.resource not in self._open:
+            raise refusal
+        return await handler(request)
 
     async def _finish(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Set the headers that every answer carries."""
@@ -202,6 +189,12 @@ _PREFLIGHT = {
     ),
     hdrs.ACCESS_CONTROL_MAX_AGE: "600",
 }
+
+
+def _check_names_path(path: str) -> None:
+    """Raises `BadRequest` for a whole address."""
+    if not path.startswith("/"):
+        raise BadRequest("a request names a path: this is no proxy")
 
 
 def _leave_unread(request: web.Request) -> bool:

@@ -9,14 +9,16 @@ from aiohttp import hdrs, web
 from gateway.api import models
 from gateway.api.negotiation import takes_openmetrics
 from gateway.api.responses import json
-from gateway.api.route import CALLER, JSON, Route, Shape
+from gateway.api.route import CALLER, JSON, Shape, routed
 from gateway.call import Gateway
 from gateway.sharing.store import StoreError
 from gateway.telemetry.exposition import OPENMETRICS, TEXT
 from gateway.telemetry.metrics import Metrics
 
+_TEXT: Shape = {"type": "string"}
 
-class Health:
+
+class HealthRoutes:
     """Request handlers for the state of one gateway. `workers` is the number of processes that
     should serve; `is_draining` says whether this process is about to end.
     """
@@ -33,32 +35,9 @@ class Health:
         self._workers = workers
         self._is_draining = is_draining
 
-    def routes(self) -> tuple[Route, ...]:
-        text: dict[str, Shape] = {
-            format_.content_type: {"type": "string"} for format_ in (TEXT, OPENMETRICS)
-        }
-        return (
-            Route(
-                "GET",
-                "/healthz",
-                self.health,
-                "How the gateway is doing.",
-                {JSON: models.Health},
-                is_open=True,
-            ),
-            Route(
-                "GET",
-                "/readyz",
-                self.readiness,
-                "Whether new calls should be sent here.",
-                {JSON: models.Readiness},
-                is_open=True,
-            ),
-            Route("GET", "/metrics", self.figures, "Figures for Prometheus.", text),
-        )
-
+    @routed("GET", "/healthz", {JSON: models.Health}, is_open=True)
     async def health(self, request: web.Request) -> web.StreamResponse:
-        """`GET /healthz`: whether the gateway serves. Callers with access also get details."""
+        """How the gateway is doing."""
         gateway, failed = self._gateway, await self._metrics.any_failed()
         said: dict[str, object] = {"status": "failed" if failed else "ok"}
         if CALLER in request:
@@ -88,8 +67,9 @@ class Health:
         redis = store.trouble or "ok"
         return {"redis": redis, "together": {"gateways": store.gateways, "calls": counts}}
 
+    @routed("GET", "/readyz", {JSON: models.Readiness}, is_open=True)
     async def readiness(self, request: web.Request) -> web.StreamResponse:
-        """`GET /readyz`: whether new calls should be sent here."""
+        """Whether new calls should be sent here."""
         reason = self._gateway.halted
         if self._is_draining():
             reason = "the gateway is about to end"
@@ -102,8 +82,9 @@ class Health:
             return json(request, said)
         return json(request, {**said, "status": "not ready", "reason": reason}, 503)
 
+    @routed("GET", "/metrics", {format_.content_type: _TEXT for format_ in (TEXT, OPENMETRICS)})
     async def figures(self, request: web.Request) -> web.StreamResponse:
-        """`GET /metrics`: OpenMetrics if the client asks for it, else Prometheus' text format."""
+        """Figures for Prometheus."""
         accept = ", ".join(request.headers.getall(hdrs.ACCEPT, ()))
         format_ = OPENMETRICS if takes_openmetrics(accept) else TEXT
         text = await self._metrics.exposition(format_)

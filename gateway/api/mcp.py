@@ -138,28 +138,54 @@ class Mcp:
         """Return the response to a request. Raises `McpError`, and `RequestRejected` for a list of
         tools for which the client's limits leave no room.
         """
-        match request.method:
-            case "tools/call":
-                result = await self._call(request, visitor)
-                if visitor.listing.output_schema == "none":
-                    result = text_only(result)
-            case "tools/list":
-                if not is_counted(request, visitor):
-                    result = await self._list(request, visitor)
-                else:
-                    async with _turn(visitor.caller.client):
-                        result = await self._list(request, visitor)
-            case "server/discover" if request.stateless:
-                return _response(request.id, _discovered(visitor.website))
-            case "initialize" if not request.stateless:
-                result = _initialized(request.params, visitor.website)
-            case "ping" if not request.stateless:
-                result = b"{}"
-            case _:
-                raise McpError(METHOD_NOT_FOUND, f"no method is named {request.method[:64]!r}")
-        if request.stateless:
+        if request.method == "tools/call":
+            result = await self._call(request, visitor)
+        else:
+            result = await self._result(request, visitor)
+        if request.stateless and request.method != "server/discover":
             result = result[:-1] + (_STATELESS_END if len(result) > 2 else _STATELESS_END[1:])
-        return _response(request.id, result)
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request.id, result)
+
+    async def _call(self, request: Request, visitor: Visitor) -> bytes:
+        """Return the result of `tools/call`."""
+        params, meta, context = request.params, request.meta, visitor.caller.context
+        if isinstance(params, Repeating):
+            raise McpError(INVALID_PARAMS, f"{params.repeated[0][:64]} is given more than once")
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str) or not isinstance(arguments, dict | None):
+            raise McpError(INVALID_PARAMS, "tools/call takes a name and an object of arguments")
+        if meta and isinstance(parent := meta.get("traceparent"), str):
+            context = context.within(parent)
+        arguments = arguments or {}
+        try:
+            if meta:
+                context = with_budget_in_meta(context, meta)
+            with visitor.caller.slot:
+                result = await self._tools.call(visitor.offer, name, arguments, context)
+        except UnknownToolError as unknown:
+            near = {"nearest": unknown.nearest} if unknown.nearest else None
+            raise McpError(INVALID_PARAMS, str(unknown), near) from None
+        except RequestRejected as refusal:
+            result = await self._tools.refuse(
+                visitor.offer, name, arguments, refusal.error, context
+            )
+        return text_only(result) if visitor.listing.output_schema == "none" else result
+
+    async def _result(self, request: Request, visitor: Visitor) -> bytes:
+        """Return the result of a request that calls no tool."""
+        match request.method:
+            case "tools/list" if is_counted(request, visitor):
+                async with _turn(visitor.caller.client):
+                    return await self._list(request, visitor)
+            case "tools/list":
+                return await self._list(request, visitor)
+            case "server/discover" if request.stateless:
+                return _discovered(visitor.website)
+            case "initialize" if not request.stateless:
+                return _initialized(request.params, visitor.website)
+            case "ping" if not request.stateless:
+                return b"{}"
+        raise McpError(METHOD_NOT_FOUND, f"no method is named {request.method[:64]!r}")
 
     async def _list(self, request: Request, visitor: Visitor) -> bytes:
         cursor = request.params.get("cursor")
@@ -174,30 +200,6 @@ class Mcp:
         more = b"" if next_ is None else b',"nextCursor":"%b"' % next_.encode()
         stay = b',"ttlMs":%d,"cacheScope":"private"' % TOOLS_STAY_MS if request.stateless else b""
         return b'{"tools":%b%b%b}' % (tools, more, stay)
-
-    async def _call(self, request: Request, visitor: Visitor) -> bytes:
-        if isinstance(request.params, Repeating):
-            raise McpError(
-                INVALID_PARAMS, f"{request.params.repeated[0][:64]} is given more than once"
-            )
-        name, arguments = request.params.get("name"), request.params.get("arguments")
-        if not isinstance(name, str) or not isinstance(arguments, dict | None):
-            raise McpError(INVALID_PARAMS, "tools/call takes a name and an object of arguments")
-        context, meta = visitor.caller.context, request.meta
-        if isinstance(parent := meta.get("traceparent"), str):
-            context = context.within(parent)
-        try:
-            if meta:
-                context = with_budget_in_meta(context, meta)
-            with visitor.caller.slot():
-                return await self._tools.call(visitor.offer, name, arguments or {}, context)
-        except UnknownToolError as unknown:
-            near = {"nearest": unknown.nearest} if unknown.nearest else None
-            raise McpError(INVALID_PARAMS, str(unknown), near) from None
-        except RequestRejected as refusal:
-            return await self._tools.refuse(
-                visitor.offer, name, arguments or {}, refusal.error, context
-            )
 
 
 def id_of(message: object) -> bytes:
@@ -220,7 +222,7 @@ def read(message: object) -> Request | None:
     if "id" not in message:
         return None
     id_ = message["id"]
-    if not is_id(id_):
+    if type(id_) is not int and not is_id(id_):
         raise McpError(INVALID_REQUEST, "an id is a text or a whole number")
     if not isinstance(params, dict):
         raise McpError(INVALID_PARAMS, "params is an object")
@@ -343,10 +345,6 @@ def _server(website: str | None) -> dict[str, object]:
 
 def _result(**fields: object) -> bytes:
     return orjson.dumps(fields)
-
-
-def _response(id_: bytes, result: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result)
 
 
 _STATELESS_END = b"," + _result(resultType="complete", _meta={SERVER_KEY: SERVER})[1:]

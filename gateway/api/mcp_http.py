@@ -17,11 +17,10 @@ from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
-from urllib.parse import parse_qsl
 
 import orjson
 from aiohttp import hdrs, web
-from multidict import CIMultiDictProxy, MultiDict
+from multidict import CIMultiDictProxy
 from pydantic import Field
 
 from gateway.access.guard import Caller
@@ -33,14 +32,20 @@ from gateway.api.models import NOTHING, RpcAnswers, RpcError, RpcMessages, RpcPr
 from gateway.api.negotiation import takes_events, takes_json
 from gateway.api.origin import origin_of
 from gateway.api.requests import read_body
-from gateway.api.responses import is_plain, json_body, own_headers, parsed, problem, ready_json
+from gateway.api.responses import (
+    ReadyResponse,
+    is_plain,
+    json_body,
+    own_headers,
+    parsed_text,
+    problem,
+)
 from gateway.api.rest import CallQuery, selection
-from gateway.api.route import CALLER, JSON, Route
+from gateway.api.route import CALLER, JSON, routed
 from gateway.api.sending import LONG, connection_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.search.finder import ToolFinder
-from manifests import Selection
 from manifests.common.json_text import AT_ONCE, read_json, read_json_aside
 
 SEARCH = "search"
@@ -103,36 +108,27 @@ class McpHttp:
     def __init__(self, gateway: Gateway, finder: ToolFinder) -> None:
         self._catalog = gateway.catalog
         self._mcp = Mcp(gateway, finder)
-        self._read_query = lru_cache(256)(self._parse_query)
+        self._visitor_of = lru_cache(256)(self._visitor)
         self._under_way: dict[Place, asyncio.Future[Any]] = {}
         self._cancelled: set[Place] = set()
 
-    def routes(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                "POST",
-                "/mcp",
-                self._by_path,
-                "Model Context Protocol, streamable HTTP.",
-                {JSON: RpcAnswers, "text/event-stream": {"type": "string"}, NOTHING: {}},
-                query=McpQuery,
-                body={JSON: RpcMessages},
-                errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE),
-                failure=RpcProblem,
-                refusal=RpcError,
-            ),
-        )
-
-    async def _by_path(self, request: web.Request) -> web.StreamResponse:
-        return await self.handle(request, request[CALLER])
-
-    async def handle(self, request: web.BaseRequest, caller: Caller) -> web.StreamResponse:
-        """`POST /mcp`: takes one message of a client, or an array of them."""
+    @routed(
+        "POST",
+        "/mcp",
+        {JSON: RpcAnswers, "text/event-stream": {"type": "string"}, NOTHING: {}},
+        query=McpQuery,
+        body={JSON: RpcMessages},
+        errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE),
+        failure=RpcProblem,
+        refusal=RpcError,
+    )
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Model Context Protocol, streamable HTTP."""
         if request.method != "POST":
             text = f"{request.method} is not served here; POST is"
             error = CallError(ErrorCode.METHOD_NOT_ALLOWED, text)
             return refused(request, error, {hdrs.ALLOW: "POST"})
-        headers = request.headers
+        headers, caller = request.headers, request[CALLER]
         message, stateless, asked = None, False, None
         try:
             try:
@@ -140,9 +136,8 @@ class McpHttp:
                 message = read_json(body) if len(body) <= AT_ONCE else await read_json_aside(body)
             except orjson.JSONDecodeError as error:
                 raise McpError(mcp.PARSE_ERROR, f"the body is no JSON: {error}") from None
-            visitor = Visitor(caller)
-            if request.query_string:
-                visitor = self._visitor(request.query_string, caller)
+            text = request.rel_url.raw_query_string
+            visitor = self._visitor_of(text, caller) if text else Visitor(caller)
             if not takes_json(", ".join(headers.getall(hdrs.ACCEPT, ("*/*",)))):
                 raise BadRequest("answers are application/json", ErrorCode.NOT_ACCEPTABLE)
             revision = headers.get(REVISION)
@@ -170,56 +165,50 @@ class McpHttp:
     async def _answer(
         self, request: web.BaseRequest, asked: Request, visitor: Visitor
     ) -> web.StreamResponse:
-        session = request.headers.get(SESSION)
+        headers, own, place = request.headers, _NOT_STORED, None
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a handler runs in one
         if asked.method in ("initialize", "server/discover"):
             origin = origin_of(request)
             visitor = replace(visitor, website=origin and f"{origin}/")
-        if asked.method == "initialize" and not asked.stateless:
-            text = await self._mcp.answer(asked, visitor)
-            return json_body(request, text, 200, {SESSION: secrets.token_hex(16)})
-        if session is None or asked.method != "tools/call":
-            return await self._answered(request, asked, visitor)
-        place = _place(request.headers, visitor.caller, asked.id)
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a handler runs in one
-        self._under_way[place] = task
+            if asked.method == "initialize" and not asked.stateless:
+                own = {**own, SESSION: secrets.token_hex(16)}
+        elif asked.method == "tools/call" and SESSION in headers:
+            place = _place(headers, visitor.caller, asked.id)
+            self._under_way[place] = task
+        token = asked.progress_token if asked.meta else None
         try:
-            return await self._answered(request, asked, visitor)
+            if token is None or not takes_events(", ".join(headers.getall(hdrs.ACCEPT, ()))):
+                text = await self._mcp.answer(asked, visitor)
+            else:
+                answering = asyncio.ensure_future(self._mcp.answer(asked, visitor))
+                try:
+                    await asyncio.wait({answering}, timeout=mcp.PROGRESS_S)
+                    if not answering.done():
+                        return await self._streamed(request, asked, place, answering)
+                    text = answering.result()
+                finally:
+                    answering.cancel()
         except asyncio.CancelledError:
             if place not in self._cancelled:
                 raise
             task.uncancel()
             return _unanswered(request)
         finally:
-            self._under_way.pop(place, None)
-            self._cancelled.discard(place)
-
-    async def _answered(
-        self, request: web.BaseRequest, asked: Request, visitor: Visitor
-    ) -> web.StreamResponse:
-        token = asked.progress_token if asked.meta else None
-        if token is None or not takes_events(", ".join(request.headers.getall(hdrs.ACCEPT, ()))):
-            text = await self._mcp.answer(asked, visitor)
-        else:
-            answering = asyncio.ensure_future(self._mcp.answer(asked, visitor))
-            try:
-                await asyncio.wait({answering}, timeout=mcp.PROGRESS_S)
-                if not answering.done():
-                    return await self._streamed(request, asked, visitor.caller, answering)
-                text = answering.result()
-            finally:
-                answering.cancel()
+            if place is not None:
+                self._under_way.pop(place, None)
+                self._cancelled.discard(place)
         if len(text) >= LONG:
             connection_of(request).hold()
-        if is_plain(request, len(text)):
-            return ready_json((text,))
-        return json_body(request, text, 200, _NOT_STORED)
+        if own is _NOT_STORED and is_plain(request, len(text)):
+            return ReadyResponse((text,))
+        return json_body(request, text, 200, own)
 
     async def _streamed(
         self,
         request: web.BaseRequest,
         asked: Request,
-        caller: Caller,
+        place: Place | None,
         answering: "asyncio.Future[bytes]",
     ) -> web.StreamResponse:
         """Send the progress of a call as events, then its answer unless it was cancelled."""
@@ -227,8 +216,7 @@ class McpHttp:
         response.content_type = "text/event-stream"
         await response.prepare(request)
         connection_of(request).ping = partial(_write_comment, request)
-        place = _place(request.headers, caller, asked.id)
-        if place in self._under_way:
+        if place is not None:
             self._under_way[place] = answering  # cancel the call, not the stream
         async with aclosing(mcp.progress_while(answering, asked.progress_token)) as events:
             async for event in events:
@@ -260,7 +248,7 @@ class McpHttp:
                     self._take_note(message, request.headers, visitor.caller)
                     return None
                 is_counted = mcp.is_counted(asked, visitor)
-                with nullcontext() if is_counted else visitor.caller.slot():
+                with nullcontext() if is_counted else visitor.caller.slot:
                     text = await self._mcp.answer(asked, visitor)
             except McpError as fault:
                 return mcp.error(id_, fault)
@@ -290,18 +278,11 @@ class McpHttp:
 
     def _visitor(self, text: str, caller: Caller) -> Visitor:
         """Return the visitor that a query describes. Raises `BadRequest`."""
-        query, offer, listing = self._read_query(text)
-        if query.max_rows is not None or query.timeout_s is not None:
-            context = caller.context.asking(query.max_rows, query.timeout_s)
-            caller = Caller(caller.client, context)
-        caller = Caller(caller.client, query.within(caller.context))
-        return Visitor(caller, offer, listing)
-
-    def _parse_query(self, text: str) -> tuple[McpQuery, Selection | None, Listing]:
-        query = parsed(McpQuery, MultiDict(parse_qsl(text, keep_blank_values=True)))
+        query = parsed_text(McpQuery, text)
         name = CALL_TOOL_NAMES.get(query.tools)
         offer = selection(self._catalog, query.tools) if name is None else None
-        return query, offer, Listing(query.page_size, query.output_schema, name or CALL_TOOL)
+        listing = Listing(query.page_size, query.output_schema, name or CALL_TOOL)
+        return Visitor(replace(caller, context=query.of_call(caller.context)), offer, listing)
 
 
 def refused(

@@ -13,13 +13,12 @@ from typing import Any, Literal
 
 import orjson
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cache.entry import quoted
 from gateway.access.rejection import RequestRejected
 from gateway.api.budget import META_NAMES, NAMES, BudgetFields
-from gateway.api.mcp_rows import READ_RESULT, read_result, read_result_tool
-from gateway.api.models import Answer, FoundTools, ToolDescription
+from gateway.api.models import TAGS, Answer, FoundTools, ResultsPage, ToolDescription
 from gateway.call import Gateway
 from gateway.context import CallContext
 from gateway.describe import summarise
@@ -28,7 +27,7 @@ from gateway.grant import Grant
 from gateway.pipeline.bind import printable, unknown_tool
 from gateway.result import Result
 from gateway.search.finder import ToolFinder
-from gateway.tables.rows import BYTES_AT_ONCE, Page
+from gateway.tables.rows import BYTES_AT_ONCE, Page, column_names
 from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
 from manifests.common.json_text import Repeating, read_json
 from manifests.common.nearest import hint
@@ -42,7 +41,10 @@ MAX_PAGE = 1_000
 OutputSchema = Literal["short", "full", "none"]
 """How much of its output schema a listed tool has. With `none` results are text alone."""
 
-CALL_TOOL, EXECUTE_TOOL = "call_tool", "execute_tool"
+CALL_TOOL, EXECUTE_TOOL, READ_RESULT = "call_tool", "execute_tool", "read_result"
+
+MOST_ROWS = 500
+"""The most rows of a page over MCP, since a model reads them all."""
 
 CALL_TOOL_NAMES = {"search": CALL_TOOL, "execute": EXECUTE_TOOL}
 """The offers of the three tools, and the name under which each lists the third. Semantic Kernel
@@ -99,12 +101,35 @@ class ExecuteTool(CallTool):
     arguments: dict[str, Any] = Field({}, alias="parameters", description="Arguments by name.")
 
 
-_THREE: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {
+class ReadResult(_Arguments):
+    """Read more rows of a shortened answer: one with truncated true and a handle."""
+
+    handle: str = Field(description="The handle of the answer.")
+    offset: int = Field(0, description="How many rows to skip; -20 gives the last 20 rows.")
+    limit: int = Field(50, ge=1, le=MOST_ROWS, description="Rows to return; no budget applies.")
+    columns: list[str] | None = Field(None, description="Columns to return; all by default.")
+    where: str | None = Field(
+        None,
+        description="A filter of rows, such as: date >= 2024-01-02 and close > 13. Operators: "
+        "= != < <= > >= contains in is null, and, or, not, parentheses.",
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _as_list(cls, given: object) -> object:
+        return column_names(given) if isinstance(given, str) else given
+
+
+_NESTED = {dict, list, Repeating}
+
+_OWN: dict[str, tuple[type[_Arguments], type[BaseModel]]] = {
     "search_tools": (SearchTools, FoundTools),
     "describe_tool": (DescribeTool, ToolDescription),
-    "call_tool": (CallTool, Answer),
+    CALL_TOOL: (CallTool, Answer),
+    EXECUTE_TOOL: (ExecuteTool, Answer),
+    READ_RESULT: (ReadResult, ResultsPage),
 }
-_OWN = {*_THREE, EXECUTE_TOOL, READ_RESULT}
+"""What the tools of the gateway itself take and return."""
 
 
 class UnknownToolError(Exception):
@@ -135,14 +160,15 @@ class McpTools:
         """Return a JSON array of tools and the cursor of the next page. Raises `CursorError`."""
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 9):
             raise CursorError(cursor)
-        reading = read_result_tool(listing.output_schema != "none")
+        output_schema = listing.output_schema
+        reading = own_tool(READ_RESULT, output_schema)
         if offer is None:
             changes = any(self._is_offered(manifest, grant) for manifest in self._transactional)
-            output_schema, call_tool = listing.output_schema, listing.call_tool
-            three = three_tools(output_schema, call_tool, changes_something=changes)
-            tools = (*three, reading)
+            names = "search_tools", "describe_tool", listing.call_tool
+            own = (own_tool(name, output_schema, changes_something=changes) for name in names)
+            tools = (*own, reading)
         else:
-            chosen = await to_thread.run_sync(self._listed, offer, listing.output_schema, grant)
+            chosen = await to_thread.run_sync(self._listed, offer, output_schema, grant)
             tools = (reading, *chosen)  # `read_result` is on the first page
         start = int(cursor or 0)
         size = listing.page_size
@@ -159,15 +185,18 @@ class McpTools:
         if isinstance(arguments, Repeating) and name in _OWN:
             text = f"argument {printable(arguments.repeated[0])}: is given more than once"
             raise RequestRejected(CallError(ErrorCode.INVALID_ARGUMENTS, text))
-        match arguments:
-            case {"name": str() as tool, "arguments": dict() as plain} if (
-                offer is None and name == CALL_TOOL and len(arguments) == 2
-            ):  # the usual case; validation by the model takes 2 us
-                return _result_of(await self._gateway.call(tool, plain, context))
-        if name == READ_RESULT:
-            return await self._read_result(arguments, context.grant)
+        if offer is None and name == CALL_TOOL and len(arguments) == 2:
+            match arguments:
+                case {"name": str() as tool, "arguments": dict() as plain}:
+                    # The usual case: validation by the model takes 2 us, and so much is saved if
+                    # the gateway gets a text, whose meaning it remembers.
+                    is_flat = type(plain) is dict and _NESTED.isdisjoint(map(type, plain.values()))
+                    taken = orjson.dumps(plain) if is_flat else plain
+                    return _result_of(await self._gateway.call(tool, taken, context))
+        if name == READ_RESULT or (offer is None and name in _OWN):
+            return await self._own(name, arguments, context)
         if offer is None:
-            return await self._one_of_three(name, arguments, context)
+            return await self._found_only(name, arguments, context)
         manifest = self._gateway.catalog.get(name)
         if manifest is None or manifest not in offer:
             raise UnknownToolError(name, self._nearest(offer, name))
@@ -190,22 +219,13 @@ class McpTools:
             return refused(name, error)
         return _result_of(await self._gateway.refuse(tool, error, context))
 
-    async def _read_result(self, given_: dict[str, Any], grant: Grant | None) -> bytes:
-        page = await read_result(self._gateway, given_, grant)
-        if isinstance(page, CallError):
-            return refused(READ_RESULT, page)
-        if len(page.data) <= BYTES_AT_ONCE:
-            return _page_result(page)
-        return await to_thread.run_sync(_page_result, page)
-
-    async def _one_of_three(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
-        if name not in _THREE:
-            if name != EXECUTE_TOOL:
-                return await self._found_only(name, given, context)
+    async def _own(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
+        """Call one of the gateway's own tools."""
+        if name == EXECUTE_TOOL:
             name, given = CALL_TOOL, _as_call_tool(given)
         try:
-            gathered = self._gathered(given) if name == "call_tool" else given
-            arguments = _THREE[name][0].model_validate(gathered)
+            gathered = self._gathered(given) if name == CALL_TOOL else given
+            arguments = _OWN[name][0].model_validate(gathered)
         except ValidationError as error:
             raise _wrong(name, first_problem(error), is_budget=_is_of_budget(error)) from None
         match arguments:
@@ -213,6 +233,8 @@ class McpTools:
                 return await self._search(arguments, context.grant)
             case DescribeTool():
                 return self._describe(arguments.name)
+            case ReadResult():
+                return await self._read_result(arguments, context.grant)
             case CallTool():
                 if arguments.max_rows is not None:
                     context = context.asking(arguments.max_rows)
@@ -221,6 +243,16 @@ class McpTools:
                 )
                 return _result_of(result)
         raise AssertionError(name)
+
+    async def _read_result(self, asked: ReadResult, grant: Grant | None) -> bytes:
+        page = await self._gateway.read_result(
+            asked.handle, asked.offset, asked.limit, asked.columns, grant, where=asked.where
+        )
+        if isinstance(page, CallError):
+            return refused(READ_RESULT, page)
+        if len(page.data) <= BYTES_AT_ONCE:
+            return _page_result(page)
+        return await to_thread.run_sync(_page_result, page)
 
     def _gathered(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return what call_tool was given, with all arguments of the tool in `arguments`.
@@ -238,10 +270,10 @@ class McpTools:
             odd = printable(next(iter(beside)))
             if clash is not None:
                 text = f"{odd}: this tool has an argument {clash} too: give all in arguments"
-                raise _wrong("call_tool", text)
+                raise _wrong(CALL_TOOL, text)
             if arguments:
                 text = f"{odd}: stands beside arguments: give all in arguments, or none"
-                raise _wrong("call_tool", text)
+                raise _wrong(CALL_TOOL, text)
         return own | {"arguments": arguments or beside}
 
     async def _found_only(self, name: str, given: dict[str, Any], context: CallContext) -> bytes:
@@ -261,7 +293,7 @@ class McpTools:
         return [m.name for m in found if m is not None and (offer is None or m in offer)]
 
     async def _search(self, wanted: SearchTools, grant: Grant | None) -> bytes:
-        tags = wanted.model_dump(include={"source", "domain", "timeliness", "intent"})
+        tags = wanted.model_dump(include={*TAGS})
         ranked = await self._finder.find(wanted.query, len(self._gateway.catalog), **tags)
         found = [manifest for manifest in ranked if self._is_offered(manifest, grant)]
         tools = [summarise(manifest) for manifest in found[: wanted.limit]]
@@ -326,37 +358,25 @@ def _output(answer: type[BaseModel], output_schema: OutputSchema) -> dict[str, A
     return {"outputSchema": _SHORT if is_short else answer.model_json_schema()}
 
 
-@lru_cache(12)
-def three_tools(
-    output_schema: OutputSchema, call_tool: str, *, changes_something: bool
-) -> tuple[bytes, ...]:
-    """Return the three tools as entries of `tools/list`, the last one by the name `call_tool`.
-    `changes_something` says whether the caller may call a tool that changes something.
+@lru_cache(32)
+def own_tool(name: str, output_schema: OutputSchema, *, changes_something: bool = False) -> bytes:
+    """Return one of the gateway's own tools as an entry of `tools/list`. `changes_something` says
+    whether the caller may call a tool that changes something.
     """
-    offered = {**_THREE}
-    if call_tool == EXECUTE_TOOL:
-        offered[EXECUTE_TOOL] = (ExecuteTool, offered.pop(CALL_TOOL)[1])
-    return tuple(
-        orjson.dumps(
-            {
-                "name": name,
-                "title": _title(name),
-                "description": taken.__doc__,
-                "inputSchema": taken.model_json_schema(),
-                **_output(given, output_schema),
-                "annotations": annotations(
-                    _title(name),
-                    changes_something=changes_something and issubclass(taken, CallTool),
-                    open_world=issubclass(taken, CallTool),
-                ),
-            }
-        )
-        for name, (taken, given) in offered.items()
+    taken, given = _OWN[name]
+    title, calls = name.replace("_", " ").capitalize(), issubclass(taken, CallTool)
+    return orjson.dumps(
+        {
+            "name": name,
+            "title": title,
+            "description": taken.__doc__,
+            "inputSchema": taken.model_json_schema(),
+            **_output(given, output_schema),
+            "annotations": annotations(
+                title, changes_something=changes_something and calls, open_world=calls
+            ),
+        }
     )
-
-
-def _title(name: str) -> str:
-    return name.replace("_", " ").capitalize()
 
 
 def _as_call_tool(given: dict[str, Any]) -> dict[str, Any]:
@@ -375,17 +395,18 @@ def _object(value: object) -> Any:
     try:
         meant = read_json(value.encode())
     except orjson.JSONDecodeError as error:
-        raise _wrong("call_tool", f"arguments: a text that is no JSON: {error}") from None
+        raise _wrong(CALL_TOOL, f"arguments: a text that is no JSON: {error}") from None
     if not isinstance(meant, dict | None):
-        raise _wrong("call_tool", "arguments: a JSON text that is no object")
+        raise _wrong(CALL_TOOL, "arguments: a JSON text that is no object")
     return meant or {}
 
 
 def _wrong(name: str, problem: str, *, is_budget: bool = False) -> RequestRejected:
-    """Reject an argument that one of the three tools does not take. A wrong budget has the code
+    """Reject an argument that a tool of the gateway does not take. A wrong budget has the code
     that it has wherever else it is set.
     """
-    allowed = {"allowed": [*_THREE[name][0].model_fields]}
+    allowed = {"allowed": [*_OWN[name][0].model_fields]}
+    is_budget = is_budget and name != READ_RESULT
     code = ErrorCode.INVALID_REQUEST if is_budget else ErrorCode.INVALID_ARGUMENTS
     return RequestRejected(CallError(code, f"argument {problem}", details=allowed))
 
@@ -404,7 +425,7 @@ def _tool_to_call(name: str, arguments: Mapping[str, Any]) -> str | None:
 
 def _result_of(result: Result) -> bytes:
     line, text = result.to_texts()
-    return given(line, text, failed=result.error is not None)
+    return _GIVEN % (text, line) if result.error is None else _FAILED % text
 
 
 def _with_way_to_budget(result: Result, arguments: Mapping[str, Any]) -> Result:
@@ -424,30 +445,23 @@ def _with_way_to_budget(result: Result, arguments: Mapping[str, Any]) -> Result:
 
 def _page_result(page: Page) -> bytes:
     line = page.to_json().replace(b"\n", b"")
-    return given(line, b'"%b"' % quoted(line), failed=False)
+    return _GIVEN % (b'"%b"' % quoted(line), line)
 
 
 def refused(tool: str, error: CallError) -> bytes:
     """Return an error as the result of `tools/call`."""
-    envelope = {"ok": False, "tool": tool, "error": error.to_dict()}
-    return _given(envelope, failed=True)
+    line = orjson.dumps({"ok": False, "tool": tool, "error": error.to_dict()})
+    return _FAILED % (b'"%b"' % quoted(line))
 
 
-def _given(value: object, *, failed: bool = False) -> bytes:
+def _given(value: object) -> bytes:
     line = orjson.dumps(value)
-    return given(line, b'"%b"' % quoted(line), failed=failed)
+    return _GIVEN % (b'"%b"' % quoted(line), line)
 
 
-def given(line: bytes, text: bytes, *, failed: bool) -> bytes:
-    """Return the result of `tools/call`. `line` is JSON on one line, `text` the same as a JSON
-    string.
-    """
-    if failed:
-        return b'{"content":[{"type":"text","text":%b}],"isError":true}' % text
-    return b'{"content":[{"type":"text","text":%b}],"structuredContent":%b,"isError":false}' % (
-        text,
-        line,
-    )
+_GIVEN = b'{"content":[{"type":"text","text":%b}],"structuredContent":%b,"isError":false}'
+_FAILED = b'{"content":[{"type":"text","text":%b}],"isError":true}'
+"""The result of `tools/call`: JSON on one line, and before it the same as a JSON string."""
 
 
 def text_only(result: bytes) -> bytes:

@@ -4,13 +4,15 @@ Answers are joined from ready bytes and never pass through these models. Tests c
 describe what is sent.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
 
 from gateway.api.budget import BudgetFields
 from gateway.errors import ErrorCode, Fault
 from gateway.result import ProvenanceSource
+from manifests import Domain, Intent, Source, Timeliness
 
 _ANY_JSON = WithJsonSchema(
     {
@@ -28,6 +30,30 @@ that has an array without `items`.
 
 class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+TAGS: Mapping[str, tuple[str, ...]] = {
+    "source": get_args(Source),
+    "domain": get_args(Domain),
+    "timeliness": get_args(Timeliness),
+    "intent": get_args(Intent),
+}
+"""The tags that tools are chosen by, and their values."""
+
+
+class ToolFilter(BaseModel):
+    """Words and tags that tools are chosen by."""
+
+    q: str = Field("", description="A question or words; the best matches come first.")
+    source: Source | None = None
+    domain: Domain | None = None
+    timeliness: Timeliness | None = None
+    intent: Intent | None = None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags that are given."""
+        return self.model_dump(include={*TAGS}, exclude_none=True)
 
 
 class Provenance(_Shape):

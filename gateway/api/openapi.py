@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -27,15 +27,15 @@ from gateway.access.clients import HOW_TO_SEND
 from gateway.access.guard import ANYONE, API_KEY
 from gateway.access.rejection import RequestRejected
 from gateway.api.mcp_http import SEARCH
-from gateway.api.models import NOTHING, Failure, Problem
+from gateway.api.models import NOTHING, TAGS, Failure, Problem
 from gateway.api.origin import origin_of
 from gateway.api.responses import Query, listing, parsed
 from gateway.api.rest import selection
-from gateway.api.route import CALLER, JSON, Route, Shape
+from gateway.api.route import CALLER, JSON, Route, Shape, routed, routes_of
 from gateway.call import Gateway
 from gateway.errors import CallError, ErrorCode
 from gateway.grant import Grant
-from manifests import Domain, Intent, Manifest, Selection, Source, Timeliness
+from manifests import Manifest, Selection
 from manifests.export import EXPORT_FORMATS, arguments_schema, describe
 from manifests.selection import MAX_TEXT
 
@@ -57,13 +57,7 @@ _TAGS = [
 ]
 
 _SELECTED = "|".join(
-    f"{facet}:V(,V)*".replace("V", f"({'|'.join(get_args(values))})")
-    for facet, values in (
-        ("source", Source),
-        ("domain", Domain),
-        ("timeliness", Timeliness),
-        ("intent", Intent),
-    )
+    f"{tag}:V(,V)*".replace("V", f"({'|'.join(values)})") for tag, values in TAGS.items()
 )
 _FACET = f"({_SELECTED}|names:[A-Za-z0-9_,-]*[A-Za-z0-9_-])"
 
@@ -90,29 +84,24 @@ class OpenApi:
     ) -> None:
         self._gateway = gateway
         self._needs_keys = needs_keys
-        own = Route(
-            "GET",
-            "/openapi.json",
-            self.served,
-            "This description.",
-            {JSON: {"type": "object"}},
-            query=OpenApiQuery,
-            errors=(ErrorCode.RATE_LIMITED, ErrorCode.UNAUTHORIZED),
-            is_open=True,
-        )
-        self._own = own
-        self._description = cache(lambda needs_keys: _Description((*routes, own), needs_keys))
-
-    def routes(self) -> tuple[Route, ...]:
-        return (self._own,)
+        routes = (*routes, *routes_of(self))
+        self._description = cache(lambda needs_keys: _Description(routes, needs_keys))
 
     def document(self) -> dict[str, Any]:
         """Return the description of the routes."""
         return self._description(self._needs_keys()).document()
 
+    @routed(
+        "GET",
+        "/openapi.json",
+        {JSON: {"type": "object"}},
+        query=OpenApiQuery,
+        errors=(ErrorCode.RATE_LIMITED, ErrorCode.UNAUTHORIZED),
+        is_open=True,
+    )
     async def served(self, request: web.Request) -> web.StreamResponse:
-        """`GET /openapi.json`: the description as JSON."""
-        query = parsed(OpenApiQuery, request.query)
+        """This description."""
+        query = parsed(OpenApiQuery, request)
         description = self._description(self._needs_keys())
         tools, caller = list[Manifest](), ANYONE
         if query.tools is not None:
@@ -124,7 +113,7 @@ class OpenApi:
             tools = self._callable(chosen, caller.context.grant)
         # Some clients call the first server, even if the description came from another.
         server = origin_of(request) or "/"
-        with caller.slot():
+        with caller.slot:
             described = await description.text(server, tools)
         return listing(request, described)
 
@@ -185,8 +174,8 @@ class _Description:
     @cached_property
     def _paths(self) -> dict[str, Any]:
         paths: dict[str, Any] = {}
-        for route in self._routes:
-            paths.setdefault(route.path, {})[route.method.lower()] = self._operation(route)
+        for one in self._routes:
+            paths.setdefault(one.path, {})[one.method.lower()] = self._operation(one)
         return paths
 
     @cached_property

@@ -13,24 +13,24 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.resources import files
-from typing import Any, Final, get_args
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import hdrs, web
 from anyio import to_thread
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
-from pydantic import BaseModel, ValidationError
-from pydantic import Field as Limit
+from pydantic import Field, ValidationError
 
 from cache import Rule, rule_of
 from gateway.access.guard import ANYONE
+from gateway.api.models import TAGS, ToolFilter
 from gateway.api.reference import operations
 from gateway.api.route import CALLER
 from gateway.call import Gateway
 from gateway.pipeline.bind import printable
 from gateway.search.finder import ToolFinder
-from manifests import Catalog, Domain, Intent, Manifest, Scalar, Source, Timeliness
+from manifests import Catalog, Manifest, Scalar
 from manifests.catalog import MAX_QUERY
 from manifests.common.duration import duration
 from manifests.common.terminal import plain
@@ -55,34 +55,18 @@ _CONTENT_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+
 
 _CONTROLS = {"boolean": "checkbox", "integer": "number", "number": "number", "string": "text"}
 
-_TAGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "source": get_args(Source),
-    "domain": get_args(Domain),
-    "timeliness": get_args(Timeliness),
-    "intent": get_args(Intent),
-}
 
-
-class SearchQuery(BaseModel):
+class SearchQuery(ToolFilter):
     """Query of `GET /`. An empty field counts as absent, because browsers send empty fields too."""
 
-    q: str = ""
-    source: Source | None = None
-    domain: Domain | None = None
-    timeliness: Timeliness | None = None
-    intent: Intent | None = None
-    page: int = Limit(1, ge=1, le=10_000)
-
-    @property
-    def tags(self) -> dict[str, str]:
-        return self.model_dump(include=set(_TAGS), exclude_none=True)
+    page: int = Field(1, ge=1, le=10_000)
 
     def link(self, page: int) -> str:
         return "/?" + urlencode({**({"q": self.q} if self.q else {}), **self.tags, "page": page})
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One argument in a tool's form. `value` is what the form starts with."""
 
     name: str
@@ -96,7 +80,7 @@ class Field:
     example: Scalar | None
 
 
-class Page:
+class WebPage:
     """Request handlers for the page of one gateway. `document` returns the OpenAPI document of the
     API; it is called once, at the first request for the reference.
     """
@@ -132,7 +116,7 @@ class Page:
             caller, find = request.get(CALLER), self._finder.find
             if caller is None:
                 find = self._finder.find_by_words  # costs nothing
-            with (caller or ANYONE).slot():
+            with (caller or ANYONE).slot:
                 found = await find(query.q, len(catalog), **query.tags)
         else:
             found = catalog.select(**query.tags)
@@ -253,10 +237,10 @@ def _filters(catalog: Catalog) -> list[tuple[str, list[tuple[str, int]]]]:
         "timeliness": Counter(tool.timeliness for tool in catalog),
         "intent": Counter(tool.intent_type for tool in catalog),
     }
-    return [(kind, [(v, counts[kind][v]) for v in values]) for kind, values in _TAGS.items()]
+    return [(kind, [(v, counts[kind][v]) for v in values]) for kind, values in TAGS.items()]
 
 
-def _fields(manifest: Manifest) -> list[Field]:
+def _fields(manifest: Manifest) -> list[FormField]:
     """Return the fields of a tool's form: the arguments that an agent may give."""
     schema = arguments_schema(manifest)
     sample = manifest.sample()
@@ -267,7 +251,7 @@ def _fields(manifest: Manifest) -> list[Field]:
         if type_ == "boolean" and default is None and not required:
             options = (True, False)  # an empty checkbox can't tell "no" from "not given"
         fields.append(
-            Field(
+            FormField(
                 name=name,
                 control="select" if options else _CONTROLS[type_],
                 type=type_,

@@ -10,18 +10,25 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
 import orjson
 from aiohttp import HttpVersion11, hdrs, web
-from multidict import CIMultiDict, MultiDict
+from multidict import CIMultiDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.access.rejection import BadRequest
-from gateway.api.coding import COMPRESS_FROM, CodedResponse, KeptMiddles, coding_for
+from gateway.api.coding import (
+    CODINGS,
+    CODINGS_OF_KEPT,
+    COMPRESS_FROM,
+    CodedResponse,
+    KeptMiddles,
+    coding_for,
+)
 from gateway.api.sending import LONG, connection_of, send
 from gateway.errors import CallError
 from gateway.result import Result
@@ -52,12 +59,19 @@ class Query(BaseModel):
 Q = TypeVar("Q", bound=Query)
 
 
-def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
-    """Validate a request's query. Raises `BadRequest`."""
-    if len(query) > len(set(query)):
+def parsed(model: type[Q], request: web.BaseRequest) -> Q:
+    """Validate the query of a request. Raises `BadRequest`."""
+    return parsed_text(model, request.rel_url.raw_query_string)
+
+
+def parsed_text(model: type[Q], text: str) -> Q:
+    """Validate a query as it was sent. Raises `BadRequest`."""
+    pairs = parse_qsl(text, keep_blank_values=True)
+    query = dict(pairs)
+    if len(pairs) > len(query):
         raise BadRequest("query: a name may stand in it once")
     try:
-        return model.model_validate(dict(query))
+        return model.model_validate(query)
     except ValidationError as error:
         unknown = next((name for name in query if name not in model.model_fields), None)
         if unknown is None:
@@ -65,104 +79,78 @@ def parsed(model: type[Q], query: Mapping[str, str]) -> Q:
         raise BadRequest(f"query has no {not_among(unknown, model.model_fields)}") from None
 
 
-@lru_cache(256)
-def parsed_text(model: type[Q], query: str) -> Q:
-    """Validate a request's query as it was sent, which is often the same. Raises `BadRequest`."""
-    return parsed(model, MultiDict(parse_qsl(query, keep_blank_values=True)))
-
-
-class ReadyResponse(web.StreamResponse):
-    """A whole answer as bytes, for a connection that is kept alive. `message` is the head with the
-    body, or a head that a long body follows.
-    """
-
-    def __init__(self, message: bytes, long: Sequence[bytes] = ()) -> None:
-        super().__init__()
-        self._message = message
-        self._long = long
-
-    @property
-    def keep_alive(self) -> bool:
-        return self._keep_alive is not False
-
-    @property
-    def body_length(self) -> int:
-        """The bytes sent, including the head, as aiohttp counts."""
-        return len(self._message) + sum(map(len, self._long))
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        transport = request.transport
-        if transport is None:
-            raise ConnectionResetError("the client went away")
-        message = self._message
-        if self._keep_alive is False:
-            message = message.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
-        transport.write(message)
-        if self._long:
-            await send(request, self._long)
-        if transport.get_write_buffer_size():
-            await request.writer.drain()
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: `prepare` has written the whole answer."""
-
-
-class _Clock:
-    """The value of the Date header, formatted once a second."""
-
-    def __init__(self) -> None:
-        self.second = 0
-        self.date = ""
-
-    def now(self) -> str:
-        second = int(time.time())
-        if second != self.second:
-            self.second, self.date = second, formatdate(second, usegmt=True)
-        return self.date
-
-
-_CLOCK = _Clock()
-
 _HEAD = (
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %s\r\n"
     "Server: finport\r\nX-Request-Id: %s\r\n%s\r\n"
 )
 _NOT_KEPT = "Cache-Control: no-store\r\n"
-_KEPT = 'Cache-Control: %s\r\nAge: %d\r\nETag: W/"%s"\r\nVary: Accept, Accept-Encoding\r\n'
+_KEPT = "Cache-Control: %s\r\nAge: %d\r\nETag: %s\r\nVary: Accept, Accept-Encoding\r\n"
+
+_date = lru_cache(2)(partial(formatdate, usegmt=True))
+"""The Date header of a second."""
+
+
+class ReadyResponse(web.StreamResponse):
+    """JSON text in `parts` as a whole answer in bytes, for requests that are plain (`is_plain`).
+
+    What aiohttp keeps of other answers is left out: it is never read of this one.
+    """
+
+    _status = 200
+    _keep_alive = True
+
+    def __init__(self, parts: Sequence[bytes], headers: str = _NOT_KEPT) -> None:
+        size = sum(map(len, parts))
+        head = _HEAD % (size, _date(int(time.time())), LOGGED_ID.get(), headers)
+        self._message = head.encode("latin-1")
+        self._parts = parts
+        self._is_long = size >= LONG
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        transport, message = request.transport, self._message
+        if transport is None:
+            raise ConnectionResetError("the client went away")
+        if not self._keep_alive:
+            message = message.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+        if self._is_long:
+            transport.write(message)
+            self._body_length = len(message) + sum(map(len, self._parts))
+            await send(request, self._parts)
+        else:
+            message = b"".join((message, *self._parts))
+            self._body_length = len(message)
+            transport.write(message)
+        if transport.get_write_buffer_size():
+            await request.writer.drain()
+        self._eof_sent = True
 
 
 def ready(result: Result) -> ReadyResponse:
     """Return the envelope of an answer as ready bytes."""
-    kept = _NOT_KEPT
-    if result.fresh_s > 0:
-        kept = _KEPT % (_fresh(result), result.age_s, _version(result))
-    return ready_json(result.parts(), kept)
-
-
-def ready_json(parts: Sequence[bytes], headers: str = _NOT_KEPT) -> ReadyResponse:
-    """Return the parts of a JSON text as ready bytes, for requests that are plain (`is_plain`)."""
-    size = sum(map(len, parts))
-    head = (_HEAD % (size, _CLOCK.now(), LOGGED_ID.get(), headers)).encode("latin-1")
-    return ReadyResponse(head, parts) if size >= LONG else ReadyResponse(b"".join((head, *parts)))
+    if result.fresh_s <= 0:
+        return ReadyResponse(result.parts())
+    return ReadyResponse(result.parts(), _KEPT % _freshness(result))
 
 
 def is_plain(request: web.BaseRequest, size: int) -> bool:
     """Whether a request can be answered with ready bytes if the body has that size."""
     headers = request.headers
-    return (
-        request.keep_alive
-        and request.version == HttpVersion11
-        and hdrs.ORIGIN not in headers
-        and (hdrs.ACCEPT_ENCODING not in headers or coding_of(request, size) is None)
-    )
+    if not request.keep_alive or request.version != HttpVersion11 or hdrs.ORIGIN in headers:
+        return False
+    if hdrs.ACCEPT_ENCODING not in headers:
+        return True
+    accepted = ", ".join(headers.getall(hdrs.ACCEPT_ENCODING))
+    return coding_for(accepted, is_long=size >= COMPRESS_FROM) is None
 
 
-def coding_of(request: web.BaseRequest, size: int) -> str | None:
+def coding_of(
+    request: web.BaseRequest, size: int, best_first: tuple[str, ...] = CODINGS
+) -> str | None:
     """The coding of a body of that size, None if it is sent as it is."""
     if hdrs.ACCEPT_ENCODING not in request.headers:
         return None
     accepted = ", ".join(request.headers.getall(hdrs.ACCEPT_ENCODING))
-    return coding_for(accepted, is_long=size >= COMPRESS_FROM)
+    return coding_for(accepted, is_long=size >= COMPRESS_FROM, best_first=best_first)
 
 
 def answer(request: web.BaseRequest, result: Result, kept: KeptMiddles) -> web.StreamResponse:
@@ -182,9 +170,8 @@ def answer_headers(result: Result) -> CIMultiDict[str]:
     if result.error is not None or result.fresh_s <= 0:
         head[hdrs.CACHE_CONTROL] = "no-store"
     else:
-        head[hdrs.CACHE_CONTROL] = _fresh(result)
-        head[hdrs.AGE] = str(int(result.age_s))
-        head[hdrs.ETAG] = f'W/"{_version(result)}"'
+        head[hdrs.CACHE_CONTROL], age_s, head[hdrs.ETAG] = _freshness(result)
+        head[hdrs.AGE] = str(age_s)
     return head
 
 
@@ -260,7 +247,7 @@ def whole_body(
         status=status,
         headers=headers,
         content_type=content_type,
-        coding=coding_of(request, size),
+        coding=coding_of(request, size, CODINGS if kept is None else CODINGS_OF_KEPT),
         kept=kept,
     )
     response.headers.add(hdrs.VARY, hdrs.ACCEPT_ENCODING)
@@ -272,10 +259,9 @@ def _say_when(headers: CIMultiDict[str], error: CallError) -> None:
         headers[hdrs.RETRY_AFTER] = str(math.ceil(error.retry_after_s))
 
 
-def _fresh(result: Result) -> str:
-    return f"private, max-age={int(min(result.fresh_s, YEAR_S))}"
-
-
-def _version(result: Result) -> str:
-    shown = f"-{result.offset}-{len(result.data)}" if result.truncated else ""
-    return f"{(result.digest or '')[:16]}{shown}"
+def _freshness(result: Result) -> tuple[str, int, str]:
+    """What Cache-Control, Age and ETag say of an answer that is fresh for some time."""
+    view, digest = result.view, (result.digest or "")[:16]
+    shown = f"-{view.offset}-{len(view.data)}" if view is not None and view.truncated else ""
+    fresh = f"private, max-age={int(min(result.fresh_s, YEAR_S))}"
+    return fresh, int(result.age_s), f'W/"{digest}{shown}"'

@@ -15,11 +15,10 @@ from aiohttp import hdrs, web
 from pydantic import Field
 
 from cache import CacheControl, CacheControlError
-from gateway.access.guard import Caller
 from gateway.access.rejection import BadRequest, RequestRejected
 from gateway.api.budget import BudgetFields
 from gateway.api.coding import KeptMiddles
-from gateway.api.models import Answer, Failure, ResultsPage, ToolManifest, ToolsPage
+from gateway.api.models import Answer, Failure, ResultsPage, ToolFilter, ToolManifest, ToolsPage
 from gateway.api.requests import read_body
 from gateway.api.responses import (
     Query,
@@ -31,7 +30,7 @@ from gateway.api.responses import (
     problem,
     ready,
 )
-from gateway.api.route import CALLER, JSON, Route, Shape
+from gateway.api.route import CALLER, JSON, Shape, routed
 from gateway.api.sending import LONG, connection_of
 from gateway.api.table_forms import ARROW, CSV, table_answer, table_form, table_page
 from gateway.call import Gateway
@@ -44,13 +43,9 @@ from gateway.search.finder import ToolFinder
 from gateway.tables import rows
 from manifests import (
     Catalog,
-    Domain,
-    Intent,
     Manifest,
     Selection,
     SelectionError,
-    Source,
-    Timeliness,
 )
 from manifests.export import EXPORT_FORMATS, ExportFormat, export
 
@@ -74,14 +69,9 @@ AT_ONCE = 100
 """Tools that are written as JSON before yielding to the event loop: 1 ms."""
 
 
-class ToolsQuery(Query):
+class ToolsQuery(Query, ToolFilter):
     """Query of `GET /v1/tools`. `cursor` is the `next_cursor` of the page before."""
 
-    q: str = Field("", description="A question or words; the best matches come first.")
-    source: Source | None = None
-    domain: Domain | None = None
-    timeliness: Timeliness | None = None
-    intent: Intent | None = None
     limit: int = Field(100, ge=1, le=1000)
     cursor: int = Field(0, ge=0, description="`next_cursor` of the page before.")
 
@@ -124,6 +114,10 @@ class CallQuery(Query, BudgetFields):
         "that is not shortened.",
     )
 
+    def of_call(self, context: CallContext) -> CallContext:
+        """The context with all these options. Raises `BadRequest`."""
+        return self.within(context, deadline_s=self.timeout_s, max_rows=self.max_rows)
+
 
 TABLES: dict[str, Shape] = {
     CSV: {"type": "string"},
@@ -143,89 +137,30 @@ class Rest:
         self._kept = KeptMiddles()
         self._exports: dict[tuple[ExportFormat, bool, bool], dict[str, bytes]] = {}
 
-    def routes(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                "GET",
-                "/v1/tools",
-                self.tools,
-                "The tools that the caller may use, in pages, by tags; with `q` the best first.",
-                {JSON: ToolsPage},
-                query=ToolsQuery,
-                errors=(ErrorCode.RATE_LIMITED,),
-            ),
-            Route(
-                "GET",
-                "/v1/tools/{name}",
-                self.manifest,
-                "All that is known about a tool, with a sample call.",
-                {JSON: ToolManifest},
-                errors=(ErrorCode.UNKNOWN_TOOL,),
-            ),
-            Route(
-                "POST",
-                "/v1/tools/{name}",
-                self._call_by_path,
-                "Call a tool.",
-                {JSON: Answer, **TABLES},
-                query=CallQuery,
-                body={JSON: {"type": "object"}},
-                errors=CALL_ERRORS,
-                failure=Failure,
-            ),
-            Route(
-                "GET",
-                "/v1/schemas/{format}",
-                self.schemas,
-                f"Tools as a model's interface takes them: {', '.join(_FORMATS)}.",
-                {JSON: {"type": "array", "items": {"type": "object"}}},
-                query=SchemasQuery,
-                errors=(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
-            ),
-            Route(
-                "GET",
-                "/v1/results/{handle}",
-                self.results,
-                "Rows of the whole table behind a shortened answer.",
-                {JSON: ResultsPage, **TABLES},
-                query=ResultsQuery,
-                errors=(
-                    ErrorCode.FORBIDDEN,
-                    ErrorCode.INVALID_ARGUMENTS,
-                    ErrorCode.NOT_FOUND,
-                    ErrorCode.RATE_LIMITED,
-                ),
-            ),
-        )
+    @routed(
+        "GET", "/v1/tools", {JSON: ToolsPage}, query=ToolsQuery, errors=(ErrorCode.RATE_LIMITED,)
+    )
+    async def tools(self, request: web.Request) -> web.StreamResponse:
+        """The tools that the caller may use, in pages, by tags; with `q` the best first."""
+        query, caller = parsed(ToolsQuery, request), request[CALLER]
+        catalog, grant = self._gateway.catalog, caller.context.grant
+        with caller.slot:
+            if query.q:
+                found = await self._finder.find(query.q, len(catalog), **query.tags)
+            else:
+                found = catalog.select(**query.tags)
+        found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
+        end = query.cursor + query.limit
+        page = {
+            "total": len(found),
+            "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
+            "next_cursor": str(end) if end < len(found) else None,
+        }
+        return listing(request, page)
 
-    async def _call_by_path(self, request: web.Request) -> web.StreamResponse:
-        return await self.call(request, request.match_info["name"], request[CALLER])
-
-    async def call(self, request: web.BaseRequest, name: str, caller: Caller) -> web.StreamResponse:
-        """`POST /v1/tools/{name}`: takes the arguments, returns the envelope."""
-        context = caller.context
-        form = table_form(request.headers.get(hdrs.ACCEPT, ""))
-        if form is not None:
-            context = replace(context, as_rows=True, max_tokens=None)  # the key's default
-        try:
-            text = await read_body(request)
-            context = asked_for(request, CallQuery, context)[1]
-            if form is not None and context.max_rows is None:
-                context = context.asking(rows.MOST)
-            with caller.slot():
-                result = await self._gateway.call(name, text, context)
-                if result.view is not None and len(result.view.data) >= LONG:
-                    connection_of(request).hold()
-        except RequestRejected as refusal:
-            result = await self._gateway.refuse(name, refusal.error, context)
-        if result.error is not None or form is None:
-            if result.error is None and is_plain(request, len(result.data)):
-                return ready(result)
-            return answer(request, result, self._kept)
-        return await table_answer(request, result, form)
-
+    @routed("GET", "/v1/tools/{name}", {JSON: ToolManifest}, errors=(ErrorCode.UNKNOWN_TOOL,))
     async def manifest(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/tools/{name}`: the manifest, with a sample call."""
+        """All that is known about a tool, with a sample call."""
         name = request.match_info["name"]
         manifest = self._gateway.catalog.get(name)
         if manifest is None:
@@ -240,47 +175,76 @@ class Rest:
         }
         return listing(request, about)
 
-    async def tools(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/tools`: pages of the tools that the caller may use, by tags.
+    @routed(
+        "POST",
+        "/v1/tools/{name}",
+        {JSON: Answer, **TABLES},
+        query=CallQuery,
+        body={JSON: {"type": "object"}},
+        errors=CALL_ERRORS,
+        failure=Failure,
+    )
+    async def call(self, request: web.Request, name: str = "") -> web.StreamResponse:
+        """Call a tool."""
+        name, caller = name or request.match_info["name"], request[CALLER]
+        context = caller.context
+        form = table_form(request.headers.get(hdrs.ACCEPT, ""))
+        if form is not None:
+            context = replace(context, as_rows=True, max_tokens=None)  # the key's default
+        try:
+            text = await read_body(request)
+            context = asked_for(request, CallQuery, context)[1]
+            if form is not None and context.max_rows is None:
+                context = context.asking(rows.MOST)
+            with caller.slot:
+                result = await self._gateway.call(name, text, context)
+                if result.view is not None and len(result.view.data) >= LONG:
+                    connection_of(request).hold()
+        except RequestRejected as refusal:
+            result = await self._gateway.refuse(name, refusal.error, context)
+        view = result.view if result.error is None else None
+        if view is not None and form is not None:
+            return await table_answer(request, result, form)
+        if view is not None and is_plain(request, len(view.data)):
+            return ready(result)
+        return answer(request, result, self._kept)
 
-        With `q` the best matches come first.
-        """
-        query, caller = parsed(ToolsQuery, request.query), request[CALLER]
-        catalog, grant = self._gateway.catalog, caller.context.grant
-        tags = query.model_dump(include={"source", "domain", "timeliness", "intent"})
-        with caller.slot():
-            if query.q:
-                found = await self._finder.find(query.q, len(catalog), **tags)
-            else:
-                found = catalog.select(**tags)
-        found = [manifest for manifest in found if self._gateway.may_use(manifest, grant)]
-        end = query.cursor + query.limit
-        page = {
-            "total": len(found),
-            "tools": [summarise(manifest) for manifest in found[query.cursor : end]],
-            "next_cursor": str(end) if end < len(found) else None,
-        }
-        return listing(request, page)
-
+    @routed(
+        "GET",
+        "/v1/schemas/{format}",
+        {JSON: {"type": "array", "items": {"type": "object"}}},
+        query=SchemasQuery,
+        errors=(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
+    )
     async def schemas(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/schemas/{format}`: an array of tools in the format of that vendor."""
-        query = parsed(SchemasQuery, request.query)
+        """Tools as a model's interface takes them, in one of its formats."""
+        query = parsed(SchemasQuery, request)
         format_ = _FORMATS.get(request.match_info["format"])
         if format_ is None:
             text = f"no such format of schemas; there are {', '.join(_FORMATS)}"
             return problem(request, CallError(ErrorCode.NOT_FOUND, text))
         caller = request[CALLER]
         tools = selection(self._gateway.catalog, query.tools)
-        with caller.slot():
+        with caller.slot:
             found = await self._selected(query.q, tools, query.limit, caller.context.grant)
             schemas = await self._exported(found, format_, query.strict, query.tags)
         return listing(request, b"[%b]" % b",".join(schemas))
 
+    @routed(
+        "GET",
+        "/v1/results/{handle}",
+        {JSON: ResultsPage, **TABLES},
+        query=ResultsQuery,
+        errors=(
+            *(ErrorCode.FORBIDDEN, ErrorCode.INVALID_ARGUMENTS),
+            *(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMITED),
+        ),
+    )
     async def results(self, request: web.Request) -> web.StreamResponse:
-        """`GET /v1/results/{handle}`: rows of the whole table behind a shortened result."""
+        """Rows of the whole table behind a shortened answer."""
         handle, caller = request.match_info["handle"], request[CALLER]
-        query = parsed(ResultsQuery, request.query)
-        with caller.slot():
+        query = parsed(ResultsQuery, request)
+        with caller.slot:
             page = await self._gateway.read_result(
                 handle,
                 query.offset,
@@ -354,5 +318,4 @@ def asked_for(
 def _with_query(model: type[C], text: str, context: CallContext) -> tuple[C, CallContext]:
     """The query and the context that it makes of a caller's, which are often the same."""
     query = parsed_text(model, text)
-    options = {"deadline_s": query.timeout_s, "max_rows": query.max_rows}
-    return query, query.within(context, **options)
+    return query, query.of_call(context)

@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from inspect import getdoc
+from typing import Any, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -17,6 +19,8 @@ CALLER = web.RequestKey("caller", Caller)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+F = TypeVar("F", bound=Callable[..., Awaitable[web.StreamResponse]])
+
 Shape = type[BaseModel] | dict[str, Any]
 """The shape of a body: a model, or a JSON Schema."""
 
@@ -25,7 +29,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method on one path.
+    """One method on one path; `summary` is the docstring of its handler.
 
     `query` is the model that validates its query. `body` and `answer` give the shapes of its body
     and its answer by media type. `errors` are its error codes in addition to those of every route;
@@ -35,12 +39,29 @@ class Route:
 
     method: str
     path: str
+    answer: Mapping[str, Shape]
     handler: Handler
     summary: str
-    answer: Mapping[str, Shape]
     query: type[Query] | None = None
     body: Mapping[str, Shape] = field(default_factory=dict)
     errors: tuple[ErrorCode, ...] = ()
     failure: type[BaseModel] = Problem
     refusal: type[BaseModel] = Problem
     is_open: bool = False
+
+
+def routed(method: str, path: str, answer: Mapping[str, Shape], **fields: Any) -> Callable[[F], F]:
+    """Mark a method as the handler of a `Route` with these fields."""
+
+    def marked(handler: F) -> F:
+        made = partial(Route, method, path, answer, summary=getdoc(handler) or "", **fields)
+        vars(handler)["route"] = made
+        return handler
+
+    return marked
+
+
+def routes_of(owner: object) -> tuple[Route, ...]:
+    """The routes whose handlers are methods of an object, in the order of its class."""
+    marked = [(name, f.route) for name, f in vars(type(owner)).items() if hasattr(f, "route")]
+    return tuple(made(handler=getattr(owner, name)) for name, made in marked)

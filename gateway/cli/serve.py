@@ -246,7 +246,7 @@ def _check_host(host: str, settings: "GatewaySettings") -> None:
     try:
         with suppress(StoreError):  # then the copy of what was shared before counts
             asyncio.run(learn(settings))
-        needs_keys = Clients.load(settings).required
+        needs_keys = Clients(settings).required
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
     if not needs_keys:

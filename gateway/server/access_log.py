@@ -16,16 +16,16 @@ from aiohttp import web
 
 from gateway.access.guard import Guard
 from gateway.access.rejection import RequestRejected
-from gateway.telemetry.logs import ACCESS
-from gateway.telemetry.request_path import LONG, shown_path
+from gateway.api.front import Handler
+from gateway.telemetry.logs import ACCESS, LONG, shown_path
 from manifests import Catalog
 
 log = logging.getLogger(ACCESS)
 
-BEGAN = web.RequestKey("began", float)
+_BEGAN = web.RequestKey("began", float)
 """The time at which the head of a request had arrived, by `time.perf_counter`."""
 
-STRANGERS, WINDOW_S = 100, 10.0
+UNKNOWN, WINDOW_S = 100, 10.0
 """At most this many requests of callers without access are logged in this many seconds."""
 
 CLIENT_WENT = 499
@@ -52,11 +52,25 @@ class AccessLog:
                 access._window.cancel()
                 access._end_window()
 
+    def around(self, handler: Handler) -> Handler:
+        """The same handler, whose requests are logged."""
+
+        async def logged(request: web.Request) -> web.StreamResponse:
+            request[_BEGAN] = time.perf_counter()
+            try:
+                return await handler(request)
+            except BaseException as error:
+                if is_lost(error) or isinstance(error, asyncio.CancelledError):
+                    self.answered(request, CLIENT_WENT, 0)
+                raise
+
+        return logged
+
     def answered(self, request: web.BaseRequest, status: int, size: int) -> None:
         """Log an answer of `size` bytes, including its head, that has been sent."""
         now = time.perf_counter()  # the event loop's clock has only whole milliseconds
-        client, is_stranger = self._client(request)
-        if is_stranger and not self._has_room():
+        client, is_unknown = self._client(request)
+        if is_unknown and not self._has_room():
             return
         fields = {
             "remote": request.remote or "-",
@@ -65,7 +79,7 @@ class AccessLog:
             "path": shown_path(request.raw_path, self._catalog),
             "status": status,
             "bytes": size,
-            "ms": round((now - request.get(BEGAN, now)) * 1e3, 3),
+            "ms": round((now - request.get(_BEGAN, now)) * 1e3, 3),
         }
         log.info('%s %s "%s %s" %d %d %.3f', *fields.values(), extra={"fields": fields})
 
@@ -75,7 +89,6 @@ class AccessLog:
         if not headers:  # the request was not valid HTTP
             return "-", True
         try:
-            self._guard.check_site(headers)
             client = self._guard.caller(headers).client
         except RequestRejected:
             return "-", not self._guard.may_read_figures(headers)
@@ -85,12 +98,19 @@ class AccessLog:
         if self._window is None:
             self._window = asyncio.get_running_loop().call_later(WINDOW_S, self._end_window)
         self._written += 1
-        if self._written > STRANGERS:
+        if self._written > UNKNOWN:
             self._left_out += 1
-        return self._written <= STRANGERS
+        return self._written <= UNKNOWN
 
     def _end_window(self) -> None:
         if self._left_out:
             text = "%d requests of callers who may not call were left out of the access log"
             log.warning(text, self._left_out)
         self._written, self._left_out, self._window = 0, 0, None
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Whether an error means a lost connection; in a group of errors, whether all of them do."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_lost, error.exceptions))
+    return isinstance(error, ConnectionError)

@@ -22,7 +22,7 @@ from gateway.access.rejection import RequestRejected
 from gateway.api.responses import problem
 from gateway.api.sending import Outbox, holder_of
 from gateway.errors import CallError, ErrorCode
-from gateway.server.access_log import AccessLog
+from gateway.server.access_log import AccessLog, is_lost
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -73,7 +73,7 @@ class Connections:
     def __init__(self, most: int, access: AccessLog | None = None) -> None:
         self.access = access
         self.open = 0
-        self.strangers = LoopShare(WITHOUT_KEY, "requests without a key")
+        self.without_key = LoopShare(WITHOUT_KEY, "requests without a key")
         self.no_calls = LoopShare(WITHOUT_CALL, "lines and chunks that make no calls")
         self.outbox = Outbox()
         self._most = most
@@ -190,6 +190,8 @@ class Connection(web.RequestHandler):
             self.force_close()
             return
         self._wire = wire
+        assert self._task_handler is not None  # noqa: S101 - it serves the requests from now on
+        self._task_handler.add_done_callback(self._limit_closing)
         self._unused = self._loop.call_later(REQUEST_S, self._close_unused)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -217,12 +219,12 @@ class Connection(web.RequestHandler):
             if self._received > OVERHEAD + LEAST_CONTENT * request.content.total_bytes:
                 self.force_close()
 
-    async def start(self) -> None:
-        try:
-            await super().start()
-        finally:
-            if self._wire is not None:  # closing waits until buffered data has been sent
-                self._leaving = self._loop.call_later(SEND_S, self._wire.abort)
+    def _limit_closing(self, _: asyncio.Task[None]) -> None:
+        """Bound the closing of a connection that takes no more requests: it waits until buffered
+        data has been sent.
+        """
+        if self._wire is not None:
+            self._leaving = self._loop.call_later(SEND_S, self._wire.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -347,7 +349,7 @@ class Connection(web.RequestHandler):
 
         async def answer_in_slot(request: web.BaseRequest) -> web.StreamResponse:
             try:
-                async with self._owner.strangers.slot(request.remote or ""):
+                async with self._owner.without_key.slot(request.remote or ""):
                     return await answer(request)
             except RequestRejected as refusal:
                 response = problem(request, refusal.error, {hdrs.SERVER: "finport"})
@@ -371,10 +373,3 @@ def turn_away(wire: asyncio.Transport) -> None:
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%b" % (len(body), body)
     )
-
-
-def is_lost(exc: BaseException | None) -> bool:
-    """Whether an error means a lost connection; in a group of errors, whether all of them do."""
-    if isinstance(exc, BaseExceptionGroup):
-        return all(map(is_lost, exc.exceptions))
-    return isinstance(exc, ConnectionError)

@@ -11,9 +11,10 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from socket import socket
 
@@ -24,17 +25,18 @@ from anyio import to_thread
 from gateway.access.clients import Clients
 from gateway.access.guard import Guard
 from gateway.api.batch import Batch
-from gateway.api.front import Front
-from gateway.api.health import Health
+from gateway.api.front import Front, Handler
+from gateway.api.health import HealthRoutes
 from gateway.api.mcp_http import McpHttp
 from gateway.api.openapi import OpenApi
-from gateway.api.page import Page
+from gateway.api.origin import WellKnown
+from gateway.api.page import WebPage
 from gateway.api.rest import Rest
-from gateway.api.well_known import WellKnown
+from gateway.api.route import routes_of
 from gateway.call import Gateway
 from gateway.search.finder import PER_MINUTE, ToolFinder, embedder_limits
-from gateway.server.access_log import BEGAN, CLIENT_WENT, AccessLog
-from gateway.server.connection import Connection, Connections, is_lost
+from gateway.server.access_log import AccessLog
+from gateway.server.connection import Connection, Connections
 from gateway.server.sockets import BACKLOG, bound_socket, is_loopback, queued, turn_away, url_of
 from gateway.telemetry.metrics import CallMetrics, Metrics
 from gateway.telemetry.server_spans import ServerSpans
@@ -42,8 +44,6 @@ from gateway.telemetry.spans import ToolSpans
 from gateway.telemetry.vitals import Vitals
 
 log = logging.getLogger("finport")
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 REQUESTS = 1_000
 """Requests on one connection if several processes serve. The client must then reconnect, perhaps to
@@ -91,23 +91,22 @@ class Serving:
         self._gateway = gateway
         self._guard = guard
         self._worker = worker
+        self._is_one_of_many = worker.workers > 1
         self._idle_s = 0.0
-        rest = Rest(gateway, finder)
-        batch = Batch(gateway, self._leaving)
-        mcp = McpHttp(gateway, finder)
-        health = Health(gateway, metrics, worker.workers, lambda: self._is_ending)
-        routes = (*rest.routes(), *batch.routes(), *mcp.routes(), *health.routes())
+        rest, mcp = Rest(gateway, finder), McpHttp(gateway, finder)
+        health = HealthRoutes(gateway, metrics, worker.workers, lambda: self._is_ending)
+        owners = (rest, Batch(gateway, self._leaving), mcp, health)
+        routes = tuple(route for owner in owners for route in routes_of(owner))
         openapi = OpenApi(gateway, routes, lambda: guard.needs_keys)
-        page = Page(gateway, finder, openapi.document)
-        routes = (*routes, *openapi.routes())
+        page = WebPage(gateway, finder, openapi.document)
+        routes = (*routes, *routes_of(openapi))
         pages = (*page.routes(), *WellKnown(lambda: guard.needs_keys).routes())
-        self._front = Front(guard, self._connections.strangers, rest, mcp, routes, pages)
+        self._front = Front(guard, self._connections.without_key, rest, mcp, routes, pages)
         self._front.application.on_response_prepare.append(self._tell)
 
     @asynccontextmanager
     async def on(self, listening: socket) -> AsyncIterator[None]:
         """Serve on a bound socket; leaving the context drains."""
-        loop = asyncio.get_running_loop()
         runner = web.AppRunner(
             self._front.application,
             access_log=None,
@@ -117,47 +116,11 @@ class Serving:
         await runner.setup()
         server = runner.server
         assert server is not None  # noqa: S101 - it is set up
-        routed = server.request_handler
-        is_one_of_many, access = self._worker.workers > 1, self._access
-
-        async def handle(request: web.BaseRequest) -> web.StreamResponse:
-            assert isinstance(request, web.Request)  # noqa: S101 - the application makes them
-            was_draining = self.draining
-            self.in_flight += 1
-            try:
-                response = await self._front.handle(request, routed)
-            finally:
-                self.in_flight -= 1
-            # A client whose answer had no `Connection: close` may send another request.
-            if self.draining:
-                self._idle_s = 0.0
-                if was_draining or not response.prepared:
-                    response.force_close()
-            elif is_one_of_many and not response.prepared and _is_used_up(request):
-                response.force_close()
-            return response
-
-        async def logged(request: web.BaseRequest) -> web.StreamResponse:
-            request[BEGAN] = time.perf_counter()
-            try:
-                return await answer(request)
-            except BaseException as error:
-                if access and (is_lost(error) or isinstance(error, asyncio.CancelledError)):
-                    access.answered(request, CLIENT_WENT, 0)
-                raise
-
-        def connect() -> asyncio.Protocol:
-            if is_one_of_many:
-                time.sleep(1e-9)  # takes 50 us: other processes wake up and accept the next one
-            return Connection(self._connections, server)
-
-        answer: Handler = handle
-        if self._spans is not None:
-            catalog, route_of = self._gateway.catalog, self._front.route_of
-            shown = ServerSpans(self._spans, self._guard, catalog, route_of, listening)
-            answer = shown.around(handle)
-        server.request_handler = answer if access is None else logged
-        accepting = await loop.create_server(connect, sock=listening, backlog=BACKLOG)
+        self._routed = server.request_handler
+        server.request_handler = self._observed(listening)  # type: ignore[assignment] # of Requests
+        accepting = await asyncio.get_running_loop().create_server(
+            partial(self._connect, server), sock=listening, backlog=BACKLOG
+        )
         try:
             yield
         finally:
@@ -165,6 +128,36 @@ class Serving:
                 await self._give_notice()
                 await self._drain(listening, accepting, server)
                 await runner.cleanup()
+
+    def _connect(self, server: web.Server) -> Connection:
+        if self._is_one_of_many:
+            time.sleep(1e-9)  # takes 50 us: other processes wake up and accept the next one
+        return Connection(self._connections, server)
+
+    def _observed(self, listening: socket) -> Handler:
+        """The handler of all requests, with spans and the access log around it."""
+        handler: Handler = self._handle
+        if self._spans is not None:
+            catalog, route_of = self._gateway.catalog, self._front.route_of
+            spans = ServerSpans(self._spans, self._guard, catalog, route_of, listening)
+            handler = spans.around(handler)
+        return handler if self._access is None else self._access.around(handler)
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        was_draining = self.draining
+        self.in_flight += 1
+        try:
+            response = await self._front.handle(request, self._routed)
+        finally:
+            self.in_flight -= 1
+        # A client whose answer had no `Connection: close` may send another request.
+        if self.draining:
+            self._idle_s = 0.0
+            if was_draining or not response.prepared:
+                response.force_close()
+        elif self._is_one_of_many and not response.prepared and _is_used_up(request):
+            response.force_close()
+        return response
 
     async def _tell(self, _: web.BaseRequest, response: web.StreamResponse) -> None:
         """While draining, send `Connection: close` with every answer, also with streams."""
@@ -178,7 +171,7 @@ class Serving:
         notice_s = self._gateway.settings.drain_notice_s
         if not notice_s:
             return
-        if self._worker.workers > 1:
+        if self._is_one_of_many:
             notice_s += NOTICE_MARGIN_S
         with suppress(TimeoutError):
             async with asyncio.timeout(notice_s):
@@ -280,5 +273,5 @@ async def serve(
         yield url_of(listening)
 
 
-def _is_used_up(request: web.BaseRequest) -> bool:
+def _is_used_up(request: web.Request) -> bool:
     return request.protocol._request_count >= REQUESTS

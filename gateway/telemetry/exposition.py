@@ -48,8 +48,8 @@ BOUNDS_S = (0.0005, 0.002, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30
 BUCKETS = len(BOUNDS_S) + 1
 TIME, BYTES = BUCKETS, BUCKETS + 1  # after the buckets of a tally
 
-Row = tuple[list[str], list[float]]
-Figures = dict[str, list[Row]]
+Series = tuple[list[str], list[float]]
+Figures = dict[str, list[Series]]
 """Rows of label values and numbers, by family."""
 
 # Families with one number a row: their labels and help texts. Counters end in _total.
@@ -194,7 +194,7 @@ class _Families(Collector):
             yield family
 
 
-def _of_calls(calls: list[Row]) -> Iterator[Metric]:
+def _of_calls(calls: list[Series]) -> Iterator[Metric]:
     text = (
         "Calls that have ended; code is ok or the error's. Calls that were not made have no tool."
     )
@@ -216,18 +216,18 @@ def _of_calls(calls: list[Row]) -> Iterator[Metric]:
     yield times
 
 
-def _by_client(counters: Figures) -> list[Row]:
+def _by_client(counters: Figures) -> list[Series]:
     """The calls of each client; processes that ran at different times may know other clients."""
     rows = counters.get("finport_client_calls_total", [])
     names = sorted({name for (name, _), _ in rows} - {"", OTHER})
     surplus = {*names[MAX_CLIENTS:]}
-    folded: list[Row] = [
+    folded: list[Series] = [
         ([OTHER if name in surplus else name, code], count) for (name, code), count in rows
     ]
     return merge([{"": folded}]).get("", [])
 
 
-def _sums(gateway: Gateway, calls: list[Row]) -> Figures:
+def _sums(gateway: Gateway, calls: list[Series]) -> Figures:
     """The sums over all calls. When recording, or offline, no call looks among cached answers."""
     sums: Figures = {"finport_answer_bytes_total": [([], [sum(t[BYTES] for _, t in calls)])]}
     if gateway.settings.mode in ("live", "replay"):
@@ -245,8 +245,8 @@ def _sums(gateway: Gateway, calls: list[Row]) -> Figures:
 def _quotas(gateway: Gateway) -> Figures:
     """The accounts of the ledger, which all workers share."""
     settings, reported = gateway.settings, Counter[tuple[str, str]]()
-    used: list[Row] = []
-    limits: list[Row] = []
+    used: list[Series] = []
+    limits: list[Series] = []
     if settings.mode == "offline":
         return {}
     asked = {m.upstream for m in gateway.catalog if m.source == "rapidapi"}
@@ -267,7 +267,7 @@ def _quotas(gateway: Gateway) -> Figures:
     return {"finport_quota_used": used, "finport_quota_limit": limits}
 
 
-def _disk(gateway: Gateway) -> list[Row]:
+def _disk(gateway: Gateway) -> list[Series]:
     """Size of the disk tier's files, which all workers share."""
     settings = gateway.settings
     files = (settings.cache_dir / settings.cache_name).glob("cache.db*")

@@ -17,9 +17,12 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import orjson
+
+if TYPE_CHECKING:
+    from manifests import Catalog
 
 REQUEST_ID: ContextVar[str] = ContextVar("REQUEST_ID", default="")
 """The id of the request that is being served, if there is one."""
@@ -31,6 +34,12 @@ QUEUED = 10_000
 """Records that may wait to be written. Lines about requests may use half of this, so that they
 leave room for records of errors.
 """
+
+MAX_PATH = 256
+"""Characters of a path that are shown."""
+
+LONG = 16
+"""A part of a path of this many characters or more may be a key."""
 
 FLUSH_S = 2.0
 """How long records that still wait may delay the exit if nobody reads stderr."""
@@ -195,3 +204,13 @@ def _utc(at: float) -> str:
 def _valid(text: str) -> str:
     """`text` as UTF-8 can hold it."""
     return text.encode("utf-8", "replace").decode()
+
+
+def shown_path(target: str, catalog: "Catalog") -> str:
+    """The path of a request's target as bounded plain text; `***` replaces what may be a key."""
+    if not target.startswith("/") and target != "*":
+        return "***"  # a whole address, which may hold a password
+    parts = target.partition("?")[0].split("/")
+    known = (p if len(p) < LONG or catalog.get(p) is not None else "***" for p in parts)
+    text = "/".join(known)[:MAX_PATH].replace('"', "%22")
+    return text.encode("ascii", "backslashreplace").decode()

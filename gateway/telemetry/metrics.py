@@ -11,13 +11,11 @@ import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import CapacityLimiter, to_thread
-from pydantic import TypeAdapter
 
 from gateway.call import Gateway
 from gateway.context import CallContext
@@ -33,11 +31,10 @@ from gateway.telemetry.exposition import (
     TIME,
     Figures,
     Format,
-    Row,
+    Series,
     exposed,
 )
-from gateway.telemetry.health import Health, health_state, together
-from gateway.telemetry.shared import Record, Shared
+from gateway.telemetry.reports import Reports, WorkerReport, together
 from gateway.telemetry.vitals import Vitals
 from gateway.upstreams.hosts import host_of
 from manifests.common.memory import rss_bytes
@@ -100,11 +97,11 @@ class CallMetrics:
         """The rows: one a kind of call, with its buckets, its time in whole microseconds and its
         bytes, and one a client and code.
         """
-        rows: list[Row] = []
+        rows: list[Series] = []
         for (tool, source, code), tally in self._tallies.items():
             labels = [tool, self._hosts[tool], source or "", _label(code)]
             rows.append((labels, [*tally[:TIME], round(tally[TIME] * 1e3), tally[BYTES]]))
-        clients: list[Row] = [
+        clients: list[Series] = [
             ([name, _label(code)], [count])
             for name, codes in self._by_name.items()
             for code, count in codes.items()
@@ -128,17 +125,6 @@ def _label(code: ErrorCode | None) -> str:
     return "ok" if code is None else code.value
 
 
-@dataclass(frozen=True, slots=True)
-class State(Record):
-    """The figures of one worker process."""
-
-    counters: Figures
-    gauges: Figures
-
-
-_STATE, _HEALTH = TypeAdapter(State), TypeAdapter(Health)
-
-
 class Metrics:
     """The figures of this worker and of those that share its folder. Made by `Metrics.open`."""
 
@@ -150,9 +136,8 @@ class Metrics:
         self._calls = calls
         self._index = index
         self._started = time.monotonic()
-        self._states = Shared(folder, "worker", index, _STATE)
-        self._healths = Shared(folder, "health", index, _HEALTH)
-        self._known: list[Health] = []
+        self._reports = Reports(folder, index)
+        self._known: list[WorkerReport] = []
         self._known_until = 0.0
         self._closing = asyncio.Event()
         self._scrapes = CapacityLimiter(1)
@@ -176,8 +161,7 @@ class Metrics:
         if folder is None:
             yield metrics
             return
-        await to_thread.run_sync(metrics._states.make_room)
-        await to_thread.run_sync(metrics._healths.make_room)
+        await to_thread.run_sync(metrics._reports.make_room)
         writer = asyncio.create_task(metrics._write_often())
         try:
             yield metrics
@@ -186,68 +170,67 @@ class Metrics:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([writer])
 
-    def state(self) -> State:
-        """This worker's figures."""
-        counters, gauges = _figures(self._gateway, self._vitals)
-        counters |= self._calls.figures()
-        return State(os.getpid(), self._index, time.time(), counters, gauges)
-
     async def exposition(self, format_: Format = TEXT) -> bytes:
         """The figures of all workers."""
-        return await to_thread.run_sync(self._exposed, self.state(), format_, limiter=self._scrapes)
+        own = self._report()
+        return await to_thread.run_sync(self._exposed, own, format_, limiter=self._scrapes)
 
     async def health(self) -> dict[str, Any]:
         """The health of all workers (`together`). That of the others is what they last wrote or, if
         the folder can't be read in time, what was read before.
         """
         await self._know_others()
-        return together([*self._known, self._health()])
+        return together([*self._known, self._report()])
 
     async def any_failed(self) -> bool:
         """Whether this worker or another can no longer answer anything."""
         await self._know_others()
-        others = (health.failed and health.serves for health in self._known)
+        others = (report.failed and report.serves for report in self._known)
         return self._gateway.answers.failed or any(others)
 
+    def _report(self, *, has_ended: bool = False) -> WorkerReport:
+        gateway, vitals, answers = self._gateway, self._vitals.result(), self._gateway.answers
+        del vitals["loop_lag_ms"]
+        counters, gauges = _figures(gateway, self._vitals)
+        return WorkerReport(
+            pid=os.getpid(),
+            index=self._index,
+            at=time.time(),
+            has_ended=has_ended,
+            failed=answers.failed,
+            uptime_s=round(time.monotonic() - self._started, 3),
+            calls=dict(gateway.outcomes),
+            state={
+                "cache": answers.state(),
+                "pending": answers.pending,
+                "hosts": answers.hosts.state(),
+                **vitals,
+            },
+            counters=counters | self._calls.figures(),
+            gauges={} if has_ended else gauges,
+        )
+
     async def _know_others(self) -> None:
-        if self._healths.has_folder and time.monotonic() >= self._known_until:
+        if self._reports.has_folder and time.monotonic() >= self._known_until:
             with anyio.move_on_after(LOOK_S):
                 await to_thread.run_sync(self._look, limiter=self._looks, abandon_on_cancel=True)
 
-    def _health(self, *, has_ended: bool = False) -> Health:
-        return Health(
-            os.getpid(),
-            self._index,
-            time.time(),
-            has_ended,
-            self._gateway.answers.failed,
-            round(time.monotonic() - self._started, 3),
-            tuple(self._vitals.lag_ms.buckets.items()),
-            dict(self._gateway.outcomes),
-            health_state(self._gateway, self._vitals),
-        )
-
     def _look(self) -> None:
-        self._known = sorted(self._healths.others(), key=lambda health: health.at)
+        self._known = self._reports.others()
         self._known_until = time.monotonic() + KNOWN_S
 
     async def _write_often(self) -> None:
         while not self._closing.is_set():
-            await to_thread.run_sync(self._write, self.state(), self._health())
+            await to_thread.run_sync(self._reports.write, self._report())
             with anyio.move_on_after(WRITE_S):
                 await self._closing.wait()
-        last = replace(self.state(), gauges={})
-        await to_thread.run_sync(self._write, last, self._health(has_ended=True))
+        await to_thread.run_sync(self._reports.write, self._report(has_ended=True))
 
-    def _write(self, state: State, health: Health) -> None:
-        if self._states.write(state):
-            self._healths.write(health)
-
-    def _exposed(self, own: State, format_: Format) -> bytes:
-        states = [*sorted(self._states.others(), key=lambda state: state.at), own]
-        living = {state.pid: state for state in states if state.is_alive}  # one for each process id
-        counters = (state.counters for state in states)
-        gauges = (state.gauges for state in living.values())
+    def _exposed(self, own: WorkerReport, format_: Format) -> bytes:
+        reports = [*self._reports.others(), own]
+        living = {report.pid: report for report in reports if report.is_alive}  # one for each id
+        counters = (report.counters for report in reports)
+        gauges = (report.gauges for report in living.values())
         return exposed(self._gateway, counters, gauges, format_)
 
 
@@ -306,5 +289,5 @@ def _figures(gateway: Gateway, vitals: Vitals) -> tuple[Figures, Figures]:
     return counters, gauges
 
 
-def _by(states: Mapping[str, Mapping[str, float]], name: str) -> list[Row]:
+def _by(states: Mapping[str, Mapping[str, float]], name: str) -> list[Series]:
     return [([label], [state[name]]) for label, state in states.items() if name in state]

@@ -8,14 +8,15 @@ a request.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from socket import socket
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from gateway.access.guard import Guard
-from gateway.telemetry.request_path import shown_path
+from gateway.telemetry.logs import shown_path
 from gateway.telemetry.spans import REQUEST_SPAN, ToolSpans
 from manifests import Catalog
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("finport")
 
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 WITHOUT = ("/healthz", "/readyz", "/metrics")
 """Paths whose requests have no span."""
@@ -52,33 +53,31 @@ class ServerSpans:
     def around(self, handler: Handler) -> Handler:
         """The same handler, with spans."""
 
-        async def spanned(request: web.BaseRequest) -> web.StreamResponse:
+        async def spanned(request: web.Request) -> web.StreamResponse:
             is_of_calls = request.raw_path.partition("?")[0] not in WITHOUT
             if not is_of_calls or not self._guard.admits(request.headers):
                 return await handler(request)
-            span = self._begun(request)
+            span, status, error = None, None, None
+            with _logged():
+                span = self._begun(request)
             token = REQUEST_SPAN.set(span)
             try:
                 response = await handler(request)
-            except BaseException as error:
-                self._end(span, request, None, type(error).__name__)
+                status = response.status
+                error = str(status) if status >= 500 else None
+                return response
+            except BaseException as raised:
+                error = type(raised).__name__
                 raise
             finally:
                 REQUEST_SPAN.reset(token)
-            status = response.status
-            self._end(span, request, status, str(status) if status >= 500 else None)
-            return response
+                if span is not None:
+                    with _logged():
+                        self._end(span, request, status, error)
 
         return spanned
 
-    def _begun(self, request: web.BaseRequest) -> "Span | None":
-        try:
-            return self._made(request)
-        except Exception:
-            log.exception("the span of a request could not be made")
-            return None
-
-    def _made(self, request: web.BaseRequest) -> "Span":
+    def _begun(self, request: web.Request) -> "Span":
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind
 
@@ -99,25 +98,29 @@ class ServerSpans:
         )
 
     def _end(
-        self, span: "Span | None", request: web.BaseRequest, status: int | None, error: str | None
+        self, span: "Span", request: web.Request, status: int | None, error: str | None
     ) -> None:
         from opentelemetry.trace import Status, StatusCode
 
-        if span is None:
-            return
-        try:
-            route = self._route_of(request) if isinstance(request, web.Request) else None
-            span.update_name(_name(_method(request), route))
-            if route is not None:
-                span.set_attribute("http.route", route)
-            if status is not None:
-                span.set_attribute("http.response.status_code", status)
-            if error is not None:
-                span.set_attribute("error.type", error)
-                span.set_status(Status(StatusCode.ERROR))
-            span.end()
-        except Exception:
-            log.exception("the span of a request could not be ended")
+        route = self._route_of(request)
+        span.update_name(_name(_method(request), route))
+        if route is not None:
+            span.set_attribute("http.route", route)
+        if status is not None:
+            span.set_attribute("http.response.status_code", status)
+        if error is not None:
+            span.set_attribute("error.type", error)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Context whose errors are logged and do not reach the request."""
+    try:
+        yield
+    except Exception:
+        log.exception("the span of a request could not be made")
 
 
 def _method(request: web.BaseRequest) -> str:

@@ -26,8 +26,8 @@ BUDGET = {
     "a cached call": 6,
     "a cached call that is recorded": 8,
     "a live call": 180,
-    "a cached call over REST": 40,
-    "a cached call over MCP": 40,
+    "a cached call over REST": 24,
+    "a cached call over MCP": 32,
     "a scripted episode of three cached calls": 100,
 }
 """Calls of the project's own functions on the event loop's thread. A live call has its first

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from adapters.simulator import Faults
+from gateway.server.connection import Connection
 from tests.support.gateways import LocalGateway
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 ANSWER = re.compile(rb"(?=HTTP/\d\.\d \d{3} )")
 
@@ -77,8 +78,8 @@ class Gate:
     @property
     def left(self) -> int:
         """Connections that are open."""
-        names = (getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks())
-        return sum(name == "Connection.start" for name in names)
+        frames = (getattr(task.get_coro(), "cr_frame", None) for task in asyncio.all_tasks())
+        return sum(isinstance(f.f_locals.get("self"), Connection) for f in frames if f is not None)
 
     @property
     def tracebacks(self) -> list[str]:
@@ -109,7 +110,10 @@ def end_of(came: bytes, ends: str) -> str:
 
 @asynccontextmanager
 async def hanging(gate: Gate) -> AsyncIterator[None]:
-    """Upstream answers nothing."""
+    """Upstream answers nothing, from when no execution is under way: a refresh in the background
+    that found it silent would go on until its deadline.
+    """
+    await until(lambda: gate.local.gateway.answers.under_way == 0)
     before = gate.local.simulator.faults
     object.__setattr__(gate.local.simulator, "faults", Faults(hang_rate=1.0))
     try:

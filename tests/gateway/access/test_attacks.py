@@ -288,7 +288,7 @@ async def test_a_client_that_closes_its_side_gets_its_answers(gate: Gate) -> Non
     ("sent", "told"),
     [
         (call(b'{"uuid":"late"}'), b"HTTP/1.1 100 Continue\r\n\r\n"),
-        (batch(COIN, COIN.replace(b'"x"', b'"late"')), b"1\r\n\n\r\n"),
+        (batch(b'{"tool":"unknown"}', COIN.replace(b'"x"', b'"late"')), b"1\r\n\n\r\n"),
         (call(b'{"uuid":"late"}').replace(b"HTTP/1.1", b"HTTP/1.0"), b""),
     ],
     ids=["call", "batch", "HTTP/1.0"],
@@ -296,7 +296,6 @@ async def test_a_client_that_closes_its_side_gets_its_answers(gate: Gate) -> Non
 async def test_a_client_that_leaves_behind_its_closed_side_has_its_calls_cancelled(
     gate: Gate, sent: bytes, told: bytes
 ) -> None:
-    assert end_of(await gate.answers(call()), "") == "200"
     async with hanging(gate), gate.connected() as (reader, writer):
         writer.write(gate.filled(sent))
         await until(lambda: gate.local.gateway.answers.under_way == 1)

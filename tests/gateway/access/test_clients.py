@@ -51,9 +51,9 @@ def put(file: Path, text: bytes) -> None:
 
 
 def test_without_any_key_none_is_needed(tmp_path: Path) -> None:
-    assert not Clients.load(settings(tmp_path)).required
+    assert not Clients(settings(tmp_path)).required
     with pytest.raises(RequestRejected):
-        Clients.load(settings(tmp_path)).authenticate("x")
+        Clients(settings(tmp_path)).authenticate("x")
 
 
 def test_a_key_that_was_made_opens_and_one_that_was_revoked_does_not(
@@ -65,14 +65,14 @@ def test_a_key_that_was_made_opens_and_one_that_was_revoked_does_not(
     )
     assert key.startswith("fp_")
     assert sha256(key.encode()).hexdigest()[:8] == entry.id
-    known = Clients.load(own)
+    known = Clients(own)
     bob = known.authenticate(key)
     assert (bob.id, bob.name, bob.at_once, bob.per_second) == (entry.id, "bob", 3, None)
     usable = {m.source for m in catalog if bob.grant.allows(m)}
     assert usable == {"akshare"}
     unknown = refusal(lambda: known.authenticate(key[:-1]))
     keys.revoke(own.clients_file, "bob")
-    shut = Clients.load(own)
+    shut = Clients(own)
     assert shut.required, "revoking the last key opens nothing"
     assert refusal(lambda: shut.authenticate(key)) == unknown
     assert unknown == (ErrorCode.UNAUTHORIZED, "this key is not known, or was revoked", None)
@@ -93,7 +93,7 @@ def test_any_text_is_refused_or_opens_as_its_own_client(
     made, _ = keys.add(own.clients_file, "bob")
     holders = {PLANTED: f"key-{sha256(PLANTED.encode()).hexdigest()[:8]}"}
     holders |= {"second-key": "carol", made: "bob"}
-    known = Clients.load(own)
+    known = Clients(own)
 
     def near(key: str) -> st.SearchStrategy[str]:
         return st.builds(
@@ -127,7 +127,7 @@ def test_keys_of_the_settings_may_have_names(tmp_path: Path, catalog: Catalog) -
     transactional = [m for m in catalog if m.intent_type == "transactional"]
     for upstream, allow in product(("live", "simulated"), (None, False, True)):
         own = settings(tmp_path, "a=k1", "k2", upstream=upstream, allow_transactional=allow)
-        known = Clients.load(own)
+        known = Clients(own)
         assert known.required
         unnamed = known.authenticate("k2")
         assert [client.name for client in known] == ["a", f"key-{unnamed.id}"]
@@ -140,17 +140,17 @@ def test_keys_of_the_settings_may_have_names(tmp_path: Path, catalog: Catalog) -
 @pytest.mark.parametrize("wrong", ["alice=", "=key", "ali ce=key", "0123abcd=key", "QUJDRA=="])
 def test_a_key_of_the_settings_that_can_be_misread_is_refused(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(SettingsError, match="entry 2 is neither KEY nor NAME=KEY") as error:
-        Clients.load(settings(tmp_path, "k1", wrong))
+        Clients(settings(tmp_path, "k1", wrong))
     assert wrong not in str(error.value)
 
 
 def test_the_file_has_the_last_word_on_a_key_that_the_settings_hold_too(tmp_path: Path) -> None:
     key, _ = keys.add(settings(tmp_path).clients_file, "bob")
     own = settings(tmp_path, key)
-    assert Clients.load(own).authenticate(key).name == "bob"
+    assert Clients(own).authenticate(key).name == "bob"
     keys.revoke(own.clients_file, "bob")
     with pytest.raises(RequestRejected):
-        Clients.load(own).authenticate(key)
+        Clients(own).authenticate(key)
 
 
 @pytest.mark.anyio
@@ -241,7 +241,7 @@ def test_no_key_stands_in_a_repr_an_error_or_the_file(
     caplog.set_level(logging.DEBUG)
     own = settings(tmp_path, PLANTED)
     made, entry = keys.add(own.clients_file, "bob")
-    known = Clients.load(own)
+    known = Clients(own)
     seen = [repr(own), repr(known), repr(entry), str(entry), own.clients_file.read_text()]
     for key in (PLANTED, made):
         client = known.authenticate(key)

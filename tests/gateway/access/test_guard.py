@@ -21,6 +21,8 @@ PORTS = {"http": 80, "https": 443}
 ALLOWED = ("gw.example", "Other.Example.", "third.example:8765")
 OWN = ("localhost", "gw.example", "other.example", "third.example")
 
+HOST = ("Host", "localhost")
+
 PLACE = Path("/nonexistent/clients.json")
 
 labels = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=1, max_size=8)
@@ -34,7 +36,7 @@ ports = st.none() | st.integers(0, 65_535)
 
 def guard(**settings: Any) -> Guard:
     chosen = GatewaySettings(clients_file=PLACE, **{"allowed_hosts": ALLOWED, **settings})
-    return Guard(chosen, Clients.load(chosen))
+    return Guard(chosen, Clients(chosen))
 
 
 GUARD = guard()
@@ -46,7 +48,7 @@ def headers(*pairs: tuple[str, str]) -> CIMultiDictProxy[str]:
 
 def admits(guard: Guard, host: str, *origins: str) -> bool:
     try:
-        guard.check_site(headers(("Host", host), *(("Origin", origin) for origin in origins)))
+        guard.caller(headers(("Host", host), *(("Origin", origin) for origin in origins)))
     except RequestRejected as refusal:
         return refusal.error.code is not ErrorCode.FORBIDDEN
     return True
@@ -180,37 +182,6 @@ def test_settings_that_would_never_match_are_refused(wrong: dict[str, tuple[str,
         guard(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("given_", "name"),
-    [
-        (["Bearer k1"], "a"),
-        (["bearer  k1 "], "a"),
-        (["Bearer k2"], "b"),
-        (["Bearer k1", "Bearer k1"], "a"),
-        (["Bearer k1", "Bearer k2"], None),
-        (["Basic k1"], None),
-        (["k1"], None),
-        (["Bearer"], None),
-        (["Bearer k1 k1"], None),
-        (["Bearer k\udcff"], None),
-        ([], None),
-    ],
-)
-def test_a_caller_is_known_by_one_key(given_: list[str], name: str | None) -> None:
-    own = guard(api_keys=(SecretStr("a=k1"), SecretStr("b=k2")))
-    assert own.needs_keys
-    sent = headers(*(("Authorization", value) for value in given_))
-    if name is None:
-        with pytest.raises(RequestRejected) as refusal:
-            own.caller(sent)
-        assert refusal.value.error.code is ErrorCode.UNAUTHORIZED
-    else:
-        client, context = own.caller(sent).client, own.caller(sent).context
-        assert client is not None
-        assert client.name == name
-        assert (context.client, context.grant) == (client.id, client.grant)
-
-
 NO_KEY = (
     "no key was given: send `Authorization: Bearer KEY` or `x-api-key: KEY`; a key comes from the "
     "gateway's operator, not from OAuth"
@@ -228,6 +199,15 @@ OTHER_FORM = (
 @pytest.mark.parametrize(
     ("given_", "ended"),
     [
+        ([("Authorization", "Bearer k1")], "a"),
+        ([("Authorization", "bearer  k1 ")], "a"),
+        ([("Authorization", "Bearer k2")], "b"),
+        ([("Authorization", "Bearer k1")] * 2, "a"),
+        ([("Authorization", "Bearer k1"), ("Authorization", "Bearer k2")], TWO_KEYS),
+        ([("Authorization", "Bearer")], NO_KEY),
+        ([("Authorization", "Bearer k1 k1")], UNKNOWN_KEY),
+        ([("Authorization", "Bearer k\udcff")], UNKNOWN_KEY),
+        ([], NO_KEY),
         ([("X-Api-Key", "k1")], "a"),
         ([("x-api-key", " k2 ")], "b"),
         ([("X-Api-Key", "k1"), ("Authorization", "Bearer k1")], "a"),
@@ -244,20 +224,24 @@ OTHER_FORM = (
         ([("Api-Key", "k1")], NO_KEY),
     ],
 )
-def test_a_key_may_come_in_a_header_of_its_own(given_: list[tuple[str, str]], ended: str) -> None:
+def test_a_caller_is_known_by_one_key(given_: list[tuple[str, str]], ended: str) -> None:
     own = guard(api_keys=(SecretStr("a=k1"), SecretStr("b=k2")))
+    assert own.needs_keys
     if " " in ended:
         with pytest.raises(RequestRejected) as refusal:
-            own.caller(headers(*given_))
+            own.caller(headers(HOST, *given_))
         error = refusal.value.error
         assert (error.code, error.message) == (ErrorCode.UNAUTHORIZED, ended)
     else:
-        client = own.caller(headers(*given_)).client
+        caller = own.caller(headers(HOST, *given_))
+        client, context = caller.client, caller.context
         assert client is not None
         assert client.name == ended
+        assert (context.client, context.grant) == (client.id, client.grant)
 
 
 def test_without_keys_callers_tell_themselves_apart() -> None:
-    assert GUARD.caller(headers()).context.client == ""
-    named = GUARD.caller(headers(("X-Finport-Client", "n" * 99), ("Authorization", "Bearer x")))
+    assert GUARD.caller(headers(HOST)).context.client == ""
+    own = ("X-Finport-Client", "n" * 99), ("Authorization", "Bearer x")
+    named = GUARD.caller(headers(HOST, *own))
     assert (named.client, named.context.client) == (None, "n" * 64)

@@ -125,7 +125,7 @@ async def test_the_key_of_the_figures_closes_nothing_and_is_no_clients(
     for settings in ({"metrics_key": SecretStr(key)}, CLASH):
         chosen = GatewaySettings(cache_dir=tmp_path, **settings)
         with pytest.raises(SettingsError, match="metrics_key: it is the key of client") as caught:
-            Guard(chosen, Clients.load(chosen))
+            Guard(chosen, Clients(chosen))
         assert key not in str(caught.value)
     assert GatewaySettings(metrics_key=SecretStr(" ")).metrics_key is None
 

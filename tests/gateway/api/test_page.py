@@ -18,7 +18,7 @@ from playwright.async_api import Page as Tab
 from yarl import URL
 
 from gateway import Gateway, GatewaySettings
-from gateway.api.page import HEADERS, Page
+from gateway.api.page import HEADERS, WebPage
 from gateway.api.reference import operations
 from gateway.search.finder import ToolFinder
 from gateway.server.http import serve
@@ -226,7 +226,7 @@ async def test_nothing_but_the_files_of_the_page_is_served(
 
 
 async def test_rendering_leaves_the_event_loop_free(gateway: Gateway) -> None:
-    page = Page(gateway, ToolFinder(gateway.catalog), dict)
+    page = WebPage(gateway, ToolFinder(gateway.catalog), dict)
 
     async def best_ms(handler: Callable[[web.Request], Any], path: str, **match: str) -> float:
         times = []

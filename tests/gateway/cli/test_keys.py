@@ -33,7 +33,7 @@ def test_a_key_is_printed_once_and_opens(file: Path) -> None:
     assert "shown only this once" in done.stderr
     assert f"{file} holds its hash" in done.stderr
     assert key not in done.stderr
-    assert Clients.load(GatewaySettings.read()).authenticate(key).name == "bob"
+    assert Clients(GatewaySettings.read()).authenticate(key).name == "bob"
     digest = sha256(key.encode()).hexdigest()
     for listed in (run("list"), run("list", "--json")):
         assert "bob" in listed.stdout
@@ -51,7 +51,7 @@ def test_limits_and_tools_are_kept() -> None:
     kept = ("tools", "transactional", "per_second", "at_once", "revoked_at", "from")
     assert [row[name] for name in kept] == [selection, False, 2.5, 4, None, "file"]
     assert row["created_at"].endswith("Z")
-    client = Clients.load(GatewaySettings.read()).authenticate(made["key"])
+    client = Clients(GatewaySettings.read()).authenticate(made["key"])
     assert (client.per_second, client.at_once, str(client.grant.tools)) == (2.5, 4, selection)
 
 
@@ -62,7 +62,7 @@ def test_transactional_tools_are_granted_by_themselves() -> None:
     made = json.loads(
         run("add", "bob", "--tools", "intent:transactional", "--transactional", "--json").stdout
     )
-    assert Clients.load(GatewaySettings.read()).authenticate(made["key"]).grant.transactional
+    assert Clients(GatewaySettings.read()).authenticate(made["key"]).grant.transactional
 
 
 def test_a_revoked_key_is_refused_and_stays_listed() -> None:
@@ -72,7 +72,7 @@ def test_a_revoked_key_is_refused_and_stays_listed() -> None:
     assert done.stdout.startswith("revoked the key of bob (id ")
     assert "notices within a second" in done.stdout
     with pytest.raises(RequestRejected):
-        Clients.load(GatewaySettings.read()).authenticate(key)
+        Clients(GatewaySettings.read()).authenticate(key)
     (row,) = json.loads(run("list", "--json").stdout)
     assert row["revoked_at"] is not None
     again = run("revoke", "bob")

@@ -15,8 +15,7 @@ from pydantic import SecretStr
 
 from gateway.server import access_log as access
 from gateway.server import http
-from gateway.telemetry.logs import ACCESS, set_up
-from gateway.telemetry.request_path import MAX_PATH, shown_path
+from gateway.telemetry.logs import ACCESS, MAX_PATH, set_up, shown_path
 from manifests import Catalog
 from tests.support.gateways import ServedGateway, open_local_gateway
 from tests.support.servers import answer
@@ -145,14 +144,14 @@ def test_a_path_is_shown_as_far_as_it_is_known(catalog: Catalog) -> None:
     assert KEY[:4] not in shown_path("/" * (MAX_PATH - 8) + KEY, catalog)
 
 
-async def test_a_flood_of_strangers_is_bounded_and_the_rest_is_counted(
+async def test_a_flood_of_unknown_callers_is_bounded_and_the_rest_is_counted(
     kept: ServedGateway, stream: io.BytesIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "STRANGERS", 3)
+    monkeypatch.setattr(access, "UNKNOWN", 3)
     monkeypatch.setattr(access, "WINDOW_S", 0.2)
 
     def counted() -> tuple[int, int]:
-        """Lines of strangers, and how many more the log says were left out."""
+        """Lines of unknown callers, and how many more the log says were left out."""
         said = lines(stream)
         told = [int(line["message"].split()[0]) for line in said if "message" in line]
         return sum(line.get("status") == 401 for line in said), sum(told)
@@ -169,7 +168,7 @@ async def test_a_flood_of_strangers_is_bounded_and_the_rest_is_counted(
 async def test_what_was_left_out_is_told_at_the_end(
     catalog: Catalog, tmp_path: Path, stream: io.BytesIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "STRANGERS", 2)
+    monkeypatch.setattr(access, "UNKNOWN", 2)
     monkeypatch.setattr(access, "WINDOW_S", 3_600)
     async with open_served_gateway(catalog, tmp_path, api_keys=(SecretStr(KEY),)) as served:
         for _ in range(5):

@@ -34,8 +34,8 @@ from gateway.grant import Grant
 from gateway.pipeline.bind import Binder
 from gateway.result import Result
 from gateway.telemetry.exposition import BOUNDS_S, MAX_CLIENTS, OPENMETRICS, TEXT, Figures, merge
-from gateway.telemetry.health import Health
-from gateway.telemetry.metrics import CallMetrics, Metrics, State
+from gateway.telemetry.metrics import CallMetrics, Metrics
+from gateway.telemetry.reports import WorkerReport
 from gateway.telemetry.vitals import PERIOD_S, Vitals
 from manifests import Catalog
 from tests.support.gateways import PLANTED_KEY
@@ -210,7 +210,7 @@ async def test_the_state_of_hosts_quotas_and_tiers_is_told(
 async def test_both_formats_say_the_same(scraped: Scraped) -> None:
     await scraped.gateway.call(*COIN)
     await scraped.gateway.call("no_such_tool", {})
-    await until(lambda: scraped.metrics.state().gauges["lag"])
+    await until(lambda: scraped.metrics._report().lag.count)
     plain = parsed(await scraped.metrics.exposition(TEXT))
     text = (await scraped.metrics.exposition(OPENMETRICS)).decode()
     said = {family.name: family for family in openmetrics(text)}  # type: ignore[no-untyped-call]
@@ -226,7 +226,7 @@ async def test_promtool_finds_nothing_to_mend(catalog: Catalog, tmp_path: Path) 
     async with open_scraped(catalog, tmp_path, hosts=plan) as scraped:
         await scraped.gateway.call(*COIN)
         await scraped.gateway.call("no_such_tool", {})
-        await until(lambda: scraped.metrics.state().gauges["lag"])
+        await until(lambda: scraped.metrics._report().lag.count)
         text = await scraped.metrics.exposition()
     assert PROMTOOL is not None
     command = (PROMTOOL, "check", "metrics")
@@ -268,17 +268,19 @@ async def test_a_gateway_that_only_records_looks_nothing_up(
         assert numbers(await scraped.families(), "finport_cache_lookups_total") == {}
 
 
-def figures(calls: float, pending: float) -> tuple[Figures, Figures]:
-    tally = [calls, *[0.0] * (len(BOUNDS_S)), calls * 100, calls * 10]
-    counters: Figures = {"calls": [(["get_coin", HOST, "live", "ok"], tally)]}
-    gauges: Figures = {"finport_pending_calls": [([], [pending])], "finport_workers": [([], [1])]}
-    return counters, gauges
+def report(pid: int, **said: Any) -> WorkerReport:
+    fields = {"at": time.time(), "has_ended": False, "failed": False, "uptime_s": 1.0}
+    kinds = ("calls", "state", "counters", "gauges")
+    return WorkerReport(pid=pid, index=1, **fields | {kind: {} for kind in kinds} | said)
 
 
 def write(folder: Path, pid: int, at: float, calls: float = 5, pending: float = 7) -> None:
     folder.mkdir(exist_ok=True)
-    state = State(pid, 1, at, *figures(calls, pending))
-    (folder / f"worker-1-{pid}.json").write_bytes(orjson.dumps(state))
+    tally = [calls, *[0.0] * (len(BOUNDS_S)), calls * 100, calls * 10]
+    counters: Figures = {"calls": [(["get_coin", HOST, "live", "ok"], tally)]}
+    gauges: Figures = {"finport_pending_calls": [([], [pending])], "finport_workers": [([], [1])]}
+    said = report(pid, at=at, counters=counters, gauges=gauges)
+    (folder / f"worker-1-{pid}.json").write_bytes(orjson.dumps(said))
 
 
 def ended_process() -> int:
@@ -329,7 +331,7 @@ async def test_more_clients_than_are_told_by_name_share_one(
         assert len(before) == MAX_CLIENTS + 1
         assert before["(other)", "unknown_tool"] == 100
         rows = [(["a", "ok"], [7.0]), (["n-000", "unknown_tool"], [1.0]), (["zz", "ok"], [5.0])]
-        other = State(os.getppid(), 1, time.time(), {"finport_client_calls_total": rows}, {})
+        other = report(os.getppid(), counters={"finport_client_calls_total": rows})
         (folder / "worker-1-1.json").write_bytes(orjson.dumps(other))
         after = numbers(await scraped.families(), "finport_client_calls_total")
     assert len({name for name, _ in after}) == MAX_CLIENTS + 1
@@ -355,15 +357,21 @@ async def test_an_answer_about_all_workers_is_given_without_a_folder_that_hangs(
             held.set()
 
 
-def health(pid: int, *, failed: bool = False, ended: bool = False, **hosts: Any) -> Health:
-    state = {
-        "cache": {"memory": {"entries": 3}, "disk": {"queued": 1}},
-        "pending": 2,
-        "hosts": {HOST: {"in_flight": 1, "breaker": "closed", "retry_tokens": 9.9, **hosts}},
-        "children_peak_rss_bytes": None,
-    }
-    lag = ((10, 5), (-20, 5))
-    return Health(pid, 1, time.time(), ended, failed, 12.5, lag, {"live": 4, "timeout": 1}, state)
+def health(pid: int, *, failed: bool = False, ended: bool = False, **hosts: Any) -> WorkerReport:
+    return report(
+        pid,
+        failed=failed,
+        has_ended=ended,
+        uptime_s=12.5,
+        calls={"live": 4, "timeout": 1},
+        state={
+            "cache": {"memory": {"entries": 3}, "disk": {"queued": 1}},
+            "pending": 2,
+            "hosts": {HOST: {"in_flight": 1, "breaker": "closed", "retry_tokens": 9.9, **hosts}},
+            "children_peak_rss_bytes": None,
+        },
+        gauges={"lag": [(["10"], [5]), (["-20"], [5])]},
+    )
 
 
 async def test_how_workers_are_doing_is_said_of_all(
@@ -381,7 +389,7 @@ async def test_how_workers_are_doing_is_said_of_all(
             health(1, ended=True),
         ]
         for n, other in enumerate(others):
-            (folder / f"health-1-{n}.json").write_bytes(orjson.dumps(other))
+            (folder / f"worker-1-{n}.json").write_bytes(orjson.dumps(other))
         both = await scraped.metrics.health()
         assert (both["alive"], both["failed"], both["uptime_s"]) == (2, False, 12.5)
         assert both["calls"] == {"live": 1 + 3 * 4, "timeout": 3}
@@ -390,9 +398,9 @@ async def test_how_workers_are_doing_is_said_of_all(
         host = both["hosts"][HOST]
         assert (host["breaker"], host["in_flight"], host["retry_tokens"]) == ("open", 1, 10.3)
         assert both["loop_lag_ms"]["p50"] is not None
-        (folder / "health-1-0.json").write_bytes(orjson.dumps(health(os.getppid(), failed=True)))
+        (folder / "worker-1-0.json").write_bytes(orjson.dumps(health(os.getppid(), failed=True)))
         assert (await scraped.metrics.health())["failed"]
-    (own,) = folder.glob(f"health-0-{os.getpid()}.json")
+    (own,) = folder.glob(f"worker-0-{os.getpid()}.json")
     assert orjson.loads(own.read_bytes())["has_ended"]
 
 
@@ -403,7 +411,7 @@ async def test_what_other_workers_said_is_read_once_in_a_while_not_for_each_who_
     monkeypatch.setattr("gateway.telemetry.metrics.KNOWN_S", PATIENCE_S)
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         assert not await scraped.metrics.any_failed()
-        (folder / "health-1-0.json").write_bytes(orjson.dumps(health(os.getppid(), failed=True)))
+        (folder / "worker-1-0.json").write_bytes(orjson.dumps(health(os.getppid(), failed=True)))
         assert not await scraped.metrics.any_failed()
     async with open_scraped(catalog, tmp_path, folder) as scraped:
         assert await scraped.metrics.any_failed()
@@ -412,7 +420,7 @@ async def test_what_other_workers_said_is_read_once_in_a_while_not_for_each_who_
 async def test_workers_add_up_and_one_that_has_ended_leaves_its_counters(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.telemetry.shared.STALE_S", PATIENCE_S)
+    monkeypatch.setattr("gateway.telemetry.reports.STALE_S", PATIENCE_S)
     folder = tmp_path / "run"
     write(folder, os.getppid(), time.time())
     write(folder, ended_process(), time.time(), calls=11)
