@@ -16,8 +16,7 @@ from adapters.market.adapter import MarketAdapter
 from adapters.market.prices import MarketError
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
 from gateway.pipeline.answers import Answers
-from gateway.pipeline.cached import KeptAnswers
-from gateway.pipeline.fetch import Fetcher
+from gateway.pipeline.cached import CachedAnswers
 from gateway.search.finder import embedder_of
 from gateway.settings import GatewaySettings, SettingsError
 from gateway.shapes.watch import ShapeWatch
@@ -75,9 +74,10 @@ async def open_answers(
         if settings.mode != "offline" and settings.shape_share:
             shapes = await parts.enter_async_context(ShapeWatch.open(settings))
         hosts = Hosts(settings, plans, store)
-        kept = KeptAnswers(MemoryTier(settings.memory_bytes), tiers, snapshot, clock)
-        fetcher = Fetcher(settings, adapters, hosts, kept, recorder, clock, shapes, flights)
-        answers = Answers(settings, kept, fetcher, hosts, recorder, clock, store)
+        cached = CachedAnswers(MemoryTier(settings.memory_bytes), tiers, snapshot, clock)
+        answers = Answers(
+            settings, cached, adapters, hosts, clock, recorder, shapes, flights, store
+        )
         parts.push_async_callback(answers.close)
         yield answers
 
