@@ -22,8 +22,6 @@ from typing import Any
 from anyio import to_thread
 
 from adapters.adapter import Adapter
-from adapters.akshare.adapter import Pool
-from adapters.market.adapter import MarketAdapter
 from cache import Clock, Entry, Flight, Flights, Kept, Recorder, SnapshotError, Use, decide
 from cache.flight import Late, Shut
 from cache.freshness import ANYTHING
@@ -116,8 +114,8 @@ class Answers:
     @property
     def market(self) -> str | None:
         """A hash of the recorded market, if there is one."""
-        market = self._adapters.get("market")
-        return market.digest if isinstance(market, MarketAdapter) else None
+        digests = (adapter.digest for adapter in self._adapters.values())
+        return next((digest for digest in digests if digest), None)
 
     @property
     def failed(self) -> bool:
@@ -138,8 +136,7 @@ class Answers:
 
     def workers(self) -> dict[str, int]:
         """The state of the AkShare worker processes; empty if there are none."""
-        pool = self._adapters.get("akshare")
-        return pool.state() if isinstance(pool, Pool) else {}
+        return next((w for adapter in self._adapters.values() if (w := adapter.workers())), {})
 
     async def close(self) -> None:
         """End all work and cancel its callers."""
@@ -265,10 +262,9 @@ class Answers:
     async def _execute(self, call: PendingCall, flight: Flight[Outcome]) -> Outcome:
         """Ask upstream. An answer is cached, and recorded before the caller gets it."""
         bound, plan, settings = call.bound, call.bound.plan, self._settings
-        source = plan.manifest.source
-        adapter, started = self._adapters[source], time.perf_counter()
+        adapter, started = self._adapters[plan.manifest.source], time.perf_counter()
         upstream: ProvenanceSource = settings.upstream
-        if source == "market":
+        if plan.manifest.has_session:
             upstream = "recorded"
             answer = await execute_in_session(adapter, bound, flight, settings, call.client)
         else:
