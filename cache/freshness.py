@@ -1,8 +1,9 @@
 """Freshness: whether a cached answer may be returned.
 
 `decide` is a pure function of the time at which the answer was recorded, the rule of its tool, the
-time now, and what the caller asks for. The terms are those of RFC 9111 (fresh, stale, the request
-directives of section 5.2.1) and RFC 5861 (stale-while-revalidate, stale-if-error).
+time now, and what the caller asks for. The pipeline acts on what it returns. The terms are those of
+RFC 9111 (fresh, stale, the request directives of section 5.2.1) and RFC 5861
+(stale-while-revalidate, stale-if-error).
 """
 
 import re
@@ -199,20 +200,42 @@ ANYTHING = CacheControl()
 
 
 class Use(Enum):
-    """How a cached answer may be used, now and for this caller."""
+    """What to do with a cached answer, now and for this caller."""
 
-    FRESH = "give it"
-    REVALIDATE = "give it as stale, and fetch a newer one behind the caller"
-    STALE = "give it as stale, as the caller allows"
-    IF_ERROR = "give it as stale when upstream fails"
-    NO = "of no use"
+    FRESH = "return it"
+    REVALIDATE = "return it as stale, and fetch a newer one in the background"
+    STALE = "return it as stale"
+    IF_ERROR = "fetch a newer one, and return it as stale if upstream fails"
+    FETCH = "fetch another: there is none, or it is of no use"
+    REFUSE = "return an error: it is of no use, and the caller accepts no other"
 
 
-def decide(recorded_at: float, rule: Rule, now: float, asked: CacheControl = ANYTHING) -> Use:
-    """How an answer of `recorded_at` may be used at `now` (Unix times)."""
+def decide(
+    recorded_at: float | None,
+    rule: Rule,
+    now: float,
+    asked: CacheControl = ANYTHING,
+    *,
+    rests: bool = False,
+) -> Use:
+    """What to do with an answer of `recorded_at` at `now` (Unix times); None if there is no answer.
+
+    `rests` says that upstream failed a moment ago and is left alone unless the caller demands more.
+    """
+    use = Use.FETCH if recorded_at is None else _use(recorded_at, rule, now, asked)
+    if asked.only_if_cached and use in (Use.FETCH, Use.IF_ERROR):
+        return Use.REFUSE
+    if (use is Use.IF_ERROR and rests and not asked.demands) or (
+        use is Use.REVALIDATE and (rests or asked.no_store)
+    ):
+        return Use.STALE
+    return use
+
+
+def _use(recorded_at: float, rule: Rule, now: float, asked: CacheControl) -> Use:
     age_s, fresh_until = now - recorded_at, rule.fresh_until(recorded_at)
     if age_s < -CLOCK_SKEW_S:
-        return Use.NO
+        return Use.FETCH
     # Seconds by which the answer misses what the caller asks for; at most 0 if it does not.
     short_s = now + (asked.min_fresh_s or 0.0) - fresh_until
     if asked.max_age_s is not None:
@@ -227,7 +250,7 @@ def decide(recorded_at: float, rule: Rule, now: float, asked: CacheControl = ANY
             if asked.max_stale_s is not None or stale_s < rule.stale_while_revalidate_s:
                 return Use.STALE
     if asked.stale_if_error_s is not None:
-        return Use.IF_ERROR if 0 < asked.stale_if_error_s >= stale_s else Use.NO
+        return Use.IF_ERROR if 0 < asked.stale_if_error_s >= stale_s else Use.FETCH
     if not asked.demands and stale_s < rule.stale_if_error_s:
         return Use.IF_ERROR
-    return Use.NO
+    return Use.FETCH

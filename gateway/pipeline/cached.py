@@ -27,7 +27,7 @@ TIER_WAIT_S = 1.0
 """How long a look-up waits for a tier before it goes on without it."""
 
 
-class KeptAnswers:
+class CachedAnswers:
     """The cached answers of one event loop."""
 
     def __init__(

@@ -14,12 +14,7 @@ holds one session is dead, that says nothing about the others.
 import asyncio
 from typing import Any
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    wait_random_exponential,
-)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from adapters.adapter import Adapter
 from adapters.fault import UpstreamFault
@@ -36,103 +31,119 @@ PATIENCE_S = 5.0
 """A timeout shorter than this says nothing about the host: the caller was in a hurry."""
 
 
-async def execute(
-    adapter: Adapter,
-    host: UpstreamHost,
-    bound: BoundCall,
-    flight: Flight[Any],
-    settings: GatewaySettings,
-    client: str,
-) -> Answer | CallError:
-    """Return the answer or the error. `flight` holds the deadline and counts the attempts."""
-    loop = asyncio.get_running_loop()
-    manifest = bound.plan.manifest
-    retries = 0 if manifest.is_for_one else settings.retries
-    started, last, unsent = loop.time(), None, None
+class Execution:
+    """The attempts of one call at its host. `flight` holds the deadline and counts them."""
 
-    async def fetch(until: float) -> Answer:
-        nonlocal unsent
+    def __init__(
+        self,
+        adapter: Adapter,
+        host: UpstreamHost,
+        bound: BoundCall,
+        flight: Flight[Any],
+        settings: GatewaySettings,
+        client: str,
+    ) -> None:
+        self._adapter = adapter
+        self._host = host
+        self._bound = bound
+        self._flight = flight
+        self._settings = settings
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._started = self._loop.time()
+        self._last: UpstreamFault | None = None
+
+    async def run(self) -> Answer | CallError:
+        """Return the answer, or the error of the last attempt."""
         try:
-            return await adapter.fetch(manifest, bound.arguments, until - loop.time(), client)
+            return await self._attempt()  # tenacity would add a fifth to the time of a call
         except UpstreamFault as fault:
-            if fault.kind != "dropped" or manifest.is_for_one:
-                raise
-            unsent = fault
-        await host.next_start()
-        unsent = None
-        flight.attempts += 1
-        return await adapter.fetch(manifest, bound.arguments, until - loop.time(), client)
+            return await self._retry() if fault.retryable else CallError.from_fault(fault)
+        except NotAdmitted as denied:
+            return denied.error
 
-    async def attempt() -> Answer:
-        nonlocal last
+    async def _retry(self) -> Answer | CallError:
+        """Go on after the first attempt, which failed with `_last`."""
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda e: isinstance(e, UpstreamFault) and e.retryable),
+            stop=self._is_over,
+            wait=_wait_s,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        try:
+            async for trial in retrying:
+                with trial:
+                    if self._last is not None and trial.retry_state.attempt_number == 1:
+                        raise self._last
+                    return await self._attempt()
+        except UpstreamFault as fault:
+            return CallError.from_fault(fault)
+        except NotAdmitted as denied:  # the last attempt's fault says more
+            return denied.error if self._last is None else CallError.from_fault(self._last)
+        raise AssertionError("the retrying ends with an answer or a fault")
+
+    def _is_over(self, state: RetryCallState) -> bool:
+        retries = 0 if self._bound.plan.is_for_one else self._settings.retries
+        too_late = self._loop.time() + state.upcoming_sleep >= self._flight.deadline
+        return state.attempt_number > retries or too_late or not self._host.may_retry()
+
+    async def _attempt(self) -> Answer:
+        """Make one attempt, in a slot of the host. Raises `UpstreamFault` and `NotAdmitted`."""
+        host, flight, settings = self._host, self._flight, self._settings
         slot = host.take_slot_now()
         if slot is None:
-            try:
-                async with flight.wait_in_queue():
-                    slot = await host.take_slot(client, flight.deadline - loop.time())
-            except TimeoutError:
-                raise NotAdmitted(host.not_admitted(loop.time() - started)) from None
+            slot = await self._wait_for_slot()
         flight.attempts += 1
         if flight.attempts == 1:
             host.first_attempt()
-        good, began = None, loop.time()
+        good, began = None, self._loop.time()
         timeout_s = max(min(settings.attempt_timeout_s, flight.deadline - began), 0.0)
         try:
-            async with asyncio.timeout_at(began + timeout_s):
-                answer = await fetch(began + timeout_s)
+            answer = await self._fetch(began + timeout_s)
             good = True
-        except (UpstreamFault, TimeoutError) as error:
-            text = f"{manifest.upstream} did not answer within {timeout_s:.3g} s"
-            late = UpstreamFault("timeout", text, retryable=True)
-            last = (unsent or late) if isinstance(error, TimeoutError) else error
+            return answer
+        except UpstreamFault as fault:
+            self._last = fault
             was_patient = timeout_s >= min(PATIENCE_S, settings.attempt_timeout_s)
-            good = _speaks_for_its_host(last, was_patient)
-            if last.kind in ("rate_limited", "status") and last.other_key is None:
-                host.pause(last.retry_after_s or 0.0)
-            raise last from None
+            good = _speaks_for_its_host(fault, was_patient)
+            if fault.kind in ("rate_limited", "status") and fault.other_key is None:
+                host.pause(fault.retry_after_s or 0.0)
+            raise
         except NotAdmitted:  # by the key's quota: nothing was sent
             flight.attempts -= 1
             raise
         finally:
-            host.end_slot(slot, good, loop.time() - began)
-        return answer
+            host.end_slot(slot, good, self._loop.time() - began)
 
-    try:
-        return await attempt()
-    except UpstreamFault as fault:
-        if not fault.retryable:
-            return CallError.from_fault(fault)
-        first: UpstreamFault | None = fault
-    except NotAdmitted as denied:
-        return denied.error
+    async def _wait_for_slot(self) -> int:
+        left_s = self._flight.deadline - self._loop.time()
+        try:
+            async with self._flight.wait_in_queue():
+                return await self._host.take_slot(self._client, left_s)
+        except TimeoutError:
+            waited_s = self._loop.time() - self._started
+            raise NotAdmitted(self._host.not_admitted(waited_s)) from None
 
-    async def attempt_again() -> Answer:
-        """The first attempt runs without tenacity, which costs 80 us a call. This function first
-        passes its fault to tenacity, then makes new attempts.
-        """
-        nonlocal first
-        if first is not None:
-            fault, first = first, None
-            raise fault
-        return await attempt()
-
-    def is_over(state: RetryCallState) -> bool:
-        too_late = loop.time() + state.upcoming_sleep >= flight.deadline
-        return state.attempt_number > retries or too_late or not host.may_retry()
-
-    retrying = AsyncRetrying(
-        stop=is_over,
-        wait=_wait_s,
-        retry=retry_if_exception(lambda e: isinstance(e, UpstreamFault) and e.retryable),
-        sleep=asyncio.sleep,
-        reraise=True,
-    )
-    try:
-        return await retrying(attempt_again)
-    except UpstreamFault as fault:
-        return CallError.from_fault(fault)
-    except NotAdmitted as denied:  # before a retry: the last attempt's fault says more
-        return CallError.from_fault(last) if last is not None else denied.error
+    async def _fetch(self, until: float) -> Answer:
+        """Send the request, and once more if its connection had ended. Raises `UpstreamFault`."""
+        fetch, bound, loop = self._adapter.fetch, self._bound, self._loop
+        manifest, began, dropped = bound.plan.manifest, loop.time(), None
+        try:
+            async with asyncio.timeout_at(until):
+                try:
+                    return await fetch(manifest, bound.arguments, until - began, self._client)
+                except UpstreamFault as fault:
+                    if fault.kind != "dropped" or bound.plan.is_for_one:
+                        raise
+                    dropped = fault
+                await self._host.next_start()
+                self._flight.attempts += 1
+                dropped, left_s = None, until - loop.time()
+                return await fetch(manifest, bound.arguments, left_s, self._client)
+        except TimeoutError:
+            text = f"{manifest.upstream} did not answer within {until - began:.3g} s"
+            raise dropped or UpstreamFault("timeout", text, retryable=True) from None
 
 
 async def execute_in_session(
@@ -142,7 +153,7 @@ async def execute_in_session(
     settings: GatewaySettings,
     client: str,
 ) -> Answer | CallError:
-    """As `execute`, for a session of a recorded market."""
+    """Make the one attempt of a call of a session of a recorded market."""
     left_s = flight.deadline - asyncio.get_running_loop().time()
     timeout_s = max(min(settings.attempt_timeout_s, left_s), 0.0)
     flight.attempts += 1

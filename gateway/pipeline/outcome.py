@@ -8,24 +8,22 @@ from gateway.pipeline.bind import BoundCall
 from gateway.result import ProvenanceSource
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One call that is being answered. `asked` says which cached answers are acceptable, and
-    `deadline` is in loop time.
-
-    `hurry` is the error if the caller's own limit passes and was too short for any upstream.
+@dataclass(slots=True)  # frozen would take three times as long to make
+class PendingCall:
+    """One call that is being answered. `asked` says which cached answers are acceptable. `limit_s`
+    is the time for the whole call; `deadline`, in loop time, is when it ends.
     """
 
     bound: BoundCall
     asked: CacheControl
     client: str
+    limit_s: float
     deadline: float
-    hurry: CallError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
-    """The outcome of a call: an entry or an error, and where it came from."""
+    """The outcome of a call: an entry or an error, and where it came from. It is never changed."""
 
     kept: Kept | None = None
     error: CallError | None = None

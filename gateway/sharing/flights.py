@@ -15,8 +15,8 @@ import orjson
 
 from cache import Clock, Flight, Kept
 from gateway.errors import CallError, ErrorCode
-from gateway.pipeline.cached import KeptAnswers
-from gateway.pipeline.outcome import Outcome, Wanted
+from gateway.pipeline.cached import CachedAnswers
+from gateway.pipeline.outcome import Outcome, PendingCall
 from gateway.sharing.leases import Ended, Held, Lease, Leases
 from gateway.sharing.place import Places
 from gateway.sharing.store import SharedStore, StoreError
@@ -36,7 +36,7 @@ _OF_ONE_GATEWAY = frozenset(
 
 _ANSWERED = b"answered"
 
-Execute = Callable[[Wanted, Flight[Outcome]], Awaitable[Outcome]]
+Execute = Callable[[PendingCall, Flight[Outcome]], Awaitable[Outcome]]
 
 
 class SharedFlights:
@@ -60,15 +60,15 @@ class SharedFlights:
 
     async def fly(
         self,
-        call: Wanted,
-        flight: Flight[Outcome],
+        call: PendingCall,
         execute: Execute,
-        kept: KeptAnswers,
+        cached: CachedAnswers,
         clock: Clock,
+        flight: Flight[Outcome],
     ) -> Outcome:
         """The outcome of `execute`, or of the same in another gateway."""
         loop, key = asyncio.get_running_loop(), call.bound.key
-        known = kept.memory.get(key)
+        known = cached.memory.get(key)
         waited_for, pause_s = 0, FIRST_LOOK_S
         while True:
             try:
@@ -81,7 +81,7 @@ class SharedFlights:
                     self.tier.under(found)
                     try:
                         if waited_for or not call.asked.demands:
-                            newer = await self._kept_by(found, call, known, kept)
+                            newer = await self._newer(found, call, known, cached)
                             if newer is not None and clock.passed() < newer.fresh_until:
                                 return Outcome(newer, source="cached")
                         outcome = await execute(call, flight)
@@ -94,7 +94,7 @@ class SharedFlights:
                     if error is not None:
                         return Outcome(error=error)
                     entry = await self.tier.get(key)
-                    newer = None if entry is None else kept.adopt(call.bound, entry, known)
+                    newer = None if entry is None else cached.adopt(call.bound, entry, known)
                     if newer is not None:
                         return Outcome(newer, source="cached")
                     return await execute(call, flight)  # it could not be kept
@@ -107,12 +107,12 @@ class SharedFlights:
                     await asyncio.sleep(min(pause_s, left_s))
                     pause_s = min(pause_s * 1.5, LONGEST_LOOK_S)
 
-    async def _kept_by(
-        self, lease: Lease, call: Wanted, known: Kept | None, kept: KeptAnswers
+    async def _newer(
+        self, lease: Lease, call: PendingCall, known: Kept | None, cached: CachedAnswers
     ) -> Kept | None:
         """The answer that Redis had when the lease was taken, if it came after the `known` one."""
         entry = await self.tier.get(lease.key) if lease.is_large else lease.entry
-        return None if entry is None else kept.adopt(call.bound, entry, known)
+        return None if entry is None else cached.adopt(call.bound, entry, known)
 
     def _end(self, lease: Lease, said: bytes) -> None:
         """End the lease, once the answer has been written if there is one."""

@@ -62,14 +62,13 @@ SELECT part FROM allotment WHERE key = ? AND host = ? AND span = ? AND span_end 
 _ADD_PART = """
 INSERT INTO allotment VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET part = max(part + ?, 0)
 """
-_HAS_PARTS = "SELECT 1 FROM sqlite_master WHERE name = 'allotment'"
 _FORGET_PARTS = "DELETE FROM allotment WHERE span_end <= ?"
 _READ = "SELECT key, host, span, learned, used, quota, resets_at, noted_at FROM account"
-_READ_OLD = "SELECT key, host, span, learned, used, quota, resets_at, ? FROM quota"
-_WRITE = "INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-_INSTEAD = """used = excluded.used, quota = excluded.quota,
-    resets_at = excluded.resets_at, noted_at = excluded.noted_at"""
-_TOGETHER = "used = used + excluded.used * (1 - learned)"
+_WRITE = """
+INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    used = excluded.used, quota = excluded.quota,
+    resets_at = excluded.resets_at, noted_at = excluded.noted_at
+"""
 _UNCOUNT = """
 UPDATE account SET used = max(used - ?, 0)
     WHERE key = ? AND host = ? AND span = ? AND learned = ? AND span_end = ? AND resets_at <= ?
@@ -128,13 +127,13 @@ class Accounts:
         self.shared = False
 
     @classmethod
-    def open(cls, path: Path, now: float) -> "Accounts":
+    def open(cls, path: Path) -> "Accounts":
         """Open or create the file. Raises `OSError`."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         until = time.monotonic() + LOCK_S
         while True:
             try:
-                return cls._open(path, now)
+                return cls._open(path)
             except sqlite3.Error as error:
                 # If several processes switch a new file to WAL, SQLite fails some without a wait.
                 is_locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
@@ -144,7 +143,7 @@ class Accounts:
             time.sleep(AGAIN_S)
 
     @classmethod
-    def _open(cls, path: Path, now: float) -> "Accounts":
+    def _open(cls, path: Path) -> "Accounts":
         """Raises `sqlite3.Error`."""
         store = sqlite3.connect(path, timeout=LOCK_S, isolation_level=None)
         try:
@@ -155,7 +154,6 @@ class Accounts:
             with accounts.transaction():
                 for table in (_TABLE, _PARTS, _MACHINE):
                     store.execute(table)
-                accounts._take_over(now)
         except BaseException:
             store.close()
             raise
@@ -177,8 +175,7 @@ class Accounts:
 
     def standings(self, plan: PlanLimits | None, key: str, host: str, now: float) -> list[Standing]:
         """A key's accounts at a host: those of its plan, and those that the upstream reported."""
-        found = self._store.execute(f"{_READ} WHERE key = ? AND host = ?", (key, host))
-        kept = [*_standings([*found], now)]
+        kept = self._stored(key, host, now)
         for standing in kept:
             if standing.learned and standing.noted_at == now:
                 self._write(standing, now)
@@ -189,6 +186,10 @@ class Accounts:
             if self.shared and standing.is_allotted:
                 standing.part = self.part(standing)
         return every + [s for s in kept if s.learned and now < s.resets_at]
+
+    def _stored(self, key: str, host: str, now: float) -> list[Standing]:
+        found = self._store.execute(f"{_READ} WHERE key = ? AND host = ?", (key, host))
+        return [*_standings([*found], now)]
 
     def machine(self, place: str) -> str:
         """The name of this ledger among those of all machines. `place` tells this file from a copy
@@ -224,10 +225,7 @@ class Accounts:
             for key, host, span, end, part in found
         ]
         for standing in every:
-            place = (standing.key, standing.host)
-            for s in _standings(
-                [*self._store.execute(f"{_READ} WHERE key = ? AND host = ?", place)], now
-            ):
+            for s in self._stored(standing.key, standing.host, now):
                 if (s.span, s.learned, s.resets_at) == (standing.span, False, standing.resets_at):
                     standing.used = s.used
         return every
@@ -265,18 +263,11 @@ class Accounts:
             self._store.execute(_FORGET_REPORTED, values)
         self._write(standing, standing.noted_at)
 
-    def _write(self, s: Standing, now: float, where_known: str = _INSTEAD) -> None:
+    def _write(self, s: Standing, now: float) -> None:
         used, quota = min(s.used, _MOST), None if s.quota is None else min(s.quota, _MOST)
         span_end, noted_at = (0.0, s.noted_at) if s.learned else (s.resets_at, now)
         row = (s.key, s.host, s.span, s.learned, span_end, used, quota, s.resets_at, noted_at)
-        self._store.execute(_WRITE + where_known, row)
-
-    def _take_over(self, now: float) -> None:
-        """Take over what an earlier version has counted in a table of its own."""
-        if _is_old(self._store):
-            for s in [*_standings([*self._store.execute(_READ_OLD, (now,))], now)]:
-                self._write(s, now, _TOGETHER)
-            self._store.execute("DROP TABLE quota")
+        self._store.execute(_WRITE, row)
 
 
 def _span_of(standing: Standing) -> tuple[str, str, str, float]:
@@ -308,9 +299,8 @@ def read_accounts(path: Path, now: float, *, shared: bool = False) -> list[Stand
         return []
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=LOCK_S)) as db:
-            found = db.execute(_READ_OLD, (now,)) if _is_old(db) else db.execute(_READ)
-            every = [s for s in _standings(found, now) if now < s.resets_at]
-            if shared and db.execute(_HAS_PARTS).fetchone():
+            every = [s for s in _standings(db.execute(_READ), now) if now < s.resets_at]
+            if shared:
                 found = db.execute("SELECT key, host, span, span_end, part FROM allotment")
                 parts = {(key, host, span, end): part for key, host, span, end, part in found}
     except sqlite3.Error as error:
@@ -322,10 +312,6 @@ def read_accounts(path: Path, now: float, *, shared: bool = False) -> list[Stand
         if s.learned or s.resets_at - now <= _LONGEST_S.get(s.span, 0.0):
             current[s.key, s.host, s.span, s.learned] = s
     return [*current.values()]
-
-
-def _is_old(store: sqlite3.Connection) -> bool:
-    return store.execute("SELECT 1 FROM sqlite_master WHERE name = 'quota'").fetchone() is not None
 
 
 def _standings(rows: Iterable[tuple[Any, ...]], now: float) -> Iterator[Standing]:

@@ -164,8 +164,7 @@ class Ledger:
         """
         ledger = cls(secrets, plans, clock or Clock(), allotments)
         try:
-            now = ledger._clock.wall()
-            ledger._accounts = await run_in(ledger._thread, Accounts.open, path, now)
+            ledger._accounts = await run_in(ledger._thread, Accounts.open, path)
             if allotments is not None:
                 ledger._accounts.shared = True
                 allotments.machine = await run_in(ledger._thread, ledger._machine, path)

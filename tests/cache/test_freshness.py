@@ -12,7 +12,7 @@ from cache import CacheControl, CacheControlError, Rule, Use, decide, rule_of
 from cache.freshness import ANYTHING, FRESHNESS
 from manifests import FreshnessOverride, Timeliness
 
-FRESH, REVALIDATE, STALE, IF_ERROR, NO = Use
+FRESH, REVALIDATE, STALE, IF_ERROR, FETCH, REFUSE = Use
 S, M, H, D = 1.0, 60.0, 3_600.0, 86_400.0
 AT = 1_700_000_000.0
 MONDAY = 1_704_067_200.0  # 2024-01-01 00:00 UTC
@@ -26,7 +26,7 @@ BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
         (AT, 30 * S - 0.001, REVALIDATE),
         (AT, 30 * S, IF_ERROR),
         (AT, 15 * S + 5 * M - 0.001, IF_ERROR),
-        (AT, 15 * S + 5 * M, NO),
+        (AT, 15 * S + 5 * M, FETCH),
     ],
     "daily": [
         (MONDAY + 8 * H, 2 * H - 1, FRESH),
@@ -34,7 +34,7 @@ BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
         (MONDAY + 8 * H, 3 * H - 1, REVALIDATE),
         (MONDAY + 8 * H, 3 * H, IF_ERROR),
         (MONDAY + 8 * H, 2 * H + 3 * D - 1, IF_ERROR),
-        (MONDAY + 8 * H, 2 * H + 3 * D, NO),
+        (MONDAY + 8 * H, 2 * H + 3 * D, FETCH),
         (MONDAY + 10 * H, 0, FRESH),
         (MONDAY + 10 * H, 12 * H - 1, FRESH),
         (MONDAY + 10 * H, 12 * H, REVALIDATE),
@@ -47,7 +47,7 @@ BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
         (AT, 12 * H - 1, REVALIDATE),
         (AT, 12 * H, IF_ERROR),
         (AT, 6 * H + 7 * D - 1, IF_ERROR),
-        (AT, 6 * H + 7 * D, NO),
+        (AT, 6 * H + 7 * D, FETCH),
     ],
     "monthly": [
         (AT, 1 * D - 1, FRESH),
@@ -55,7 +55,7 @@ BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
         (AT, 2 * D - 1, REVALIDATE),
         (AT, 2 * D, IF_ERROR),
         (AT, 15 * D - 1, IF_ERROR),
-        (AT, 15 * D, NO),
+        (AT, 15 * D, FETCH),
     ],
     "as_filed": [
         (AT, 6 * H - 1, FRESH),
@@ -63,7 +63,7 @@ BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
         (AT, 12 * H - 1, REVALIDATE),
         (AT, 12 * H, IF_ERROR),
         (AT, 6 * H + 3 * D - 1, IF_ERROR),
-        (AT, 6 * H + 3 * D, NO),
+        (AT, 6 * H + 3 * D, FETCH),
     ],
     "periodic": [
         (AT, 3 * D - 1, FRESH),
@@ -71,7 +71,7 @@ BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
         (AT, 6 * D - 1, REVALIDATE),
         (AT, 6 * D, IF_ERROR),
         (AT, 17 * D - 1, IF_ERROR),
-        (AT, 17 * D, NO),
+        (AT, 17 * D, FETCH),
     ],
     "static": [
         (AT, 14 * D - 1, FRESH),
@@ -79,7 +79,7 @@ BORDERS: dict[Timeliness, list[tuple[float, float, Use]]] = {
         (AT, 28 * D - 1, REVALIDATE),
         (AT, 28 * D, IF_ERROR),
         (AT, 74 * D - 1, IF_ERROR),
-        (AT, 74 * D, NO),
+        (AT, 74 * D, FETCH),
     ],
 }
 
@@ -101,40 +101,42 @@ def test_borders(timeliness: Timeliness, recorded_at: float, age_s: float, use: 
     [
         # the rule: fresh for 100, while revalidating for 10 more, if error for 50
         ("max-age=30", 30, FRESH),
-        ("max-age=30", 31, NO),
-        ("max-age=300", 100, NO),  # a request can't make fresher, and asks for what is fresh
+        ("max-age=30", 31, FETCH),
+        ("max-age=300", 100, FETCH),  # a request can't make fresher, and asks for what is fresh
         ("max-age=30, max-stale=5", 35, STALE),
-        ("max-age=30, max-stale=5", 36, NO),
+        ("max-age=30, max-stale=5", 36, FETCH),
         ("min-fresh=40", 60, FRESH),
-        ("min-fresh=40", 61, NO),
+        ("min-fresh=40", 61, FETCH),
         ("max-stale", 10_000, STALE),
         ("max-stale=20", 105, REVALIDATE),
         ("max-stale=20", 120, STALE),
-        ("max-stale=20", 121, NO),
+        ("max-stale=20", 121, FETCH),
         ("max-stale=20, stale-if-error=50", 121, IF_ERROR),
         ("max-stale=0", 99, FRESH),
-        ("max-stale=0", 101, NO),
-        ("no-cache", 0, NO),
-        ("no-cache, max-stale", 0, NO),
+        ("max-stale=0", 101, FETCH),
+        ("no-cache", 0, FETCH),
+        ("no-cache, max-stale", 0, FETCH),
         ("no-cache, stale-if-error=200", 300, IF_ERROR),
-        ("no-cache, stale-if-error=200", 301, NO),
+        ("no-cache, stale-if-error=200", 301, FETCH),
         ("stale-if-error=0", 101, REVALIDATE),
-        ("stale-if-error=0", 111, NO),
+        ("stale-if-error=0", 111, FETCH),
         ("stale-if-error=500", 600, IF_ERROR),
         ("max-age=30, stale-if-error=10", 31, IF_ERROR),
         ("only-if-cached", 99, FRESH),
         ("only-if-cached", 101, STALE),
-        ("only-if-cached", 111, IF_ERROR),
+        ("only-if-cached", 111, REFUSE),
+        ("only-if-cached, max-age=30", 31, REFUSE),
+        ("no-store", 101, STALE),  # what a refresh fetched could not be kept
         ("no-store", 99, FRESH),
         ("", 99, FRESH),
-        ("max-age=0, stale-if-error=0", 50, NO),
-        ("no-cache, stale-if-error=0", 0, NO),
-        ("max-age=30, max-age=30", 31, NO),  # as when two on the way say the same
-        ("no-cache, NO-CACHE,, ,", 0, NO),
+        ("max-age=0, stale-if-error=0", 50, FETCH),
+        ("no-cache, stale-if-error=0", 0, FETCH),
+        ("max-age=30, max-age=30", 31, FETCH),  # as when two on the way say the same
+        ("no-cache, NO-CACHE,, ,", 0, FETCH),
         ("max-age=99999999999999999999", 99, FRESH),
-        ('private="a, max-age=x", max-age=30', 31, NO),
-        ('MAX-AGE="30", no-transform, private', 31, NO),
-        ("no-cache, no-store, must-revalidate, max-age=0", 0, NO),  # as much code sends it
+        ('private="a, max-age=x", max-age=30', 31, FETCH),
+        ('MAX-AGE="30", no-transform, private', 31, FETCH),
+        ("no-cache, no-store, must-revalidate, max-age=0", 0, FETCH),  # as much code sends it
         ("private, no-store, pre-check=0, post-check=0, proxy-revalidate, s-maxage=0", 99, FRESH),
     ],
 )
@@ -143,9 +145,24 @@ def test_request_directives(asked: str, age_s: float, use: Use) -> None:
     assert decide(AT, rule, AT + age_s, CacheControl.parse(asked)) is use
 
 
+def test_a_call_without_an_answer_is_fetched_unless_the_caller_accepts_no_other() -> None:
+    rule = Rule(100.0, 10.0, 50.0)
+    assert decide(None, rule, AT) is FETCH
+    assert decide(None, rule, AT, CacheControl(only_if_cached=True)) is REFUSE
+
+
+def test_while_upstream_rests_a_stale_answer_is_returned_to_whoever_demands_no_other() -> None:
+    rule = Rule(100.0, 10.0, 50.0)
+    for age_s in (105, 140):
+        assert decide(AT, rule, AT + age_s, rests=True) is STALE
+    assert decide(AT, rule, AT + 151, rests=True) is FETCH
+    demanding = CacheControl(no_cache=True, stale_if_error_s=100.0)
+    assert decide(AT, rule, AT + 140, demanding, rests=True) is IF_ERROR
+
+
 def test_an_answer_from_the_future_is_not_believed() -> None:
     assert decide(AT + 60, rule_of("static"), AT) is FRESH, "clocks differ a little"
-    assert decide(AT + 61, rule_of("static"), AT) is NO
+    assert decide(AT + 61, rule_of("static"), AT) is FETCH
 
 
 @pytest.mark.parametrize(
@@ -220,7 +237,7 @@ def test_nothing_gets_better_with_age_and_fresh_until_agrees(
     assert rule.fresh_until(recorded_at) - recorded_at <= rule.fresh_s
     later = decide(recorded_at, rule, now + 3_600)
     assert order.index(later) >= order.index(use)
-    if use is not NO:
+    if use is not FETCH:
         assert age_s <= rule.keep_s, "a tier keeps what may still be used"
 
 
@@ -239,6 +256,6 @@ def test_a_caller_never_gets_what_it_did_not_allow(asked: CacheControl, age_s: i
         assert age_s <= (asked.max_age_s if asked.max_age_s is not None else age_s)
         assert age_s + (asked.min_fresh_s or 0) <= 100
     if asked.no_cache:
-        assert use in (IF_ERROR, NO)
+        assert use in (IF_ERROR, FETCH, REFUSE)
     if asked.only_if_cached:
-        assert use is not REVALIDATE
+        assert use in (FRESH, STALE, REFUSE)

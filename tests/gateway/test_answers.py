@@ -16,7 +16,7 @@ from aiohttp import web
 
 from cache import CacheControl
 from gateway import CallContext, Gateway, Result
-from gateway.pipeline.fetch import PAUSE_S
+from gateway.pipeline.answers import PAUSE_S
 from gateway.server import http
 from manifests import Catalog, FreshnessOverride
 from tests.support.gateways import ServedGateway, open_local_gateway
@@ -96,7 +96,7 @@ async def test_a_stale_answer_stands_in_for_an_error_for_a_while_and_not_longer(
     later: Callable[[float], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.pipeline.fetch.PAUSE_S", 500.0)
+    monkeypatch.setattr("gateway.pipeline.answers.PAUSE_S", 500.0)
     faster = aging(catalog, fresh_s=100.0, stale_while_revalidate_s=0.0, stale_if_error_s=1e3)
     async with numbered(faster, tmp_path) as (gateway, origin):
         await gateway.call(*COIN)
@@ -143,7 +143,7 @@ async def test_a_failed_refresh_is_not_tried_again_at_once(
     later: Callable[[float], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.pipeline.fetch.PAUSE_S", 500.0)
+    monkeypatch.setattr("gateway.pipeline.answers.PAUSE_S", 500.0)
     faster = aging(catalog, fresh_s=100.0, stale_while_revalidate_s=6_000.0)
     async with numbered(faster, tmp_path) as (gateway, origin):
         await gateway.call(*COIN)
@@ -374,7 +374,7 @@ async def test_an_answer_from_the_future_is_not_believed_twice(
         result = await gateway.call(*COIN)
         ((key, kept),) = gateway.answers.memory._kept.items()
         gateway.answers.memory.drop(key)
-        (disk,) = gateway.answers._kept._tiers
+        (disk,) = gateway.answers._cached._tiers
         later = replace(kept.entry, recorded_at=kept.entry.recorded_at + 86_400)
         disk.put(key, later, 60)
         origin.status = 503

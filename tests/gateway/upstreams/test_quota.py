@@ -150,7 +150,7 @@ async def test_a_quota_with_a_far_reset_is_asked_about_once_a_day(tmp_path: Path
     async with Ledger.open(path, ["k"], {}, time_of_day.clock):
         pass
     row = (key.id, HOST, "requests", 1, 0.0, 7, 7, NOON + 11.6 * DAY_S, NOON)
-    with closing(sqlite3.connect(path)) as store, store:  # as an earlier version has left it
+    with closing(sqlite3.connect(path)) as store, store:  # as another program has left it
         store.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     monthly = {HOST: PlanLimits(per_month=100)}
     async with Ledger.open(path, ["k"], {}, time_of_day.clock) as ledger:
@@ -212,12 +212,8 @@ async def test_an_upstream_tells_of_so_many_quotas_and_no_more(tmp_path: Path) -
     assert sum(s.learned for s in standings(path, ["k"], {}, time.time())) == MOST_REPORTED
 
 
-INSERT = {
-    "quota": """INSERT INTO quota VALUES (:key, :host, :span, :learned, :used, :quota,
-        :resets_at)""",
-    "account": """INSERT INTO account VALUES (:key, :host, :span, :learned, :span_end, :used,
-        :quota, :resets_at, :noted_at)""",
-}
+INSERT = """INSERT INTO account VALUES (:key, :host, :span, :learned, :span_end, :used,
+    :quota, :resets_at, :noted_at)"""
 BAD_ROWS: dict[str, dict[str, object]] = {
     "a reset in 500 years": {"resets_at": time.time() + 500 * 365 * DAY_S},
     "an infinite reset": {"resets_at": float("inf")},
@@ -232,9 +228,8 @@ BAD_ROWS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("learned", [0, 1])
 @pytest.mark.parametrize("bad", BAD_ROWS.values(), ids=BAD_ROWS)
-@pytest.mark.parametrize("table", ["quota", "account"])
 async def test_a_row_that_makes_no_sense_holds_nothing_up(
-    tmp_path: Path, table: str, bad: dict[str, object], learned: int
+    tmp_path: Path, bad: dict[str, object], learned: int
 ) -> None:
     path, now = tmp_path / "q", time.time()
     (month,) = planned(None, Key.of("k").id, HOST, now)
@@ -246,44 +241,18 @@ async def test_a_row_that_makes_no_sense_holds_nothing_up(
         "used": 7,
         "quota": 7,
         "resets_at": month.resets_at,
+        "span_end": 0 if learned else month.resets_at,
+        "noted_at": now,
     }
-    if table == "account":
-        async with Ledger.open(path, [], {}):
-            pass
-        row |= {"span_end": 0 if learned else month.resets_at, "noted_at": now}
+    async with Ledger.open(path, [], {}):
+        pass
     with closing(sqlite3.connect(path)) as store, store:
-        if table == "quota":
-            store.execute(OLD_TABLE)
-        store.execute(INSERT[table], row | bad)
+        store.execute(INSERT, row | bad)
     standings(path, ["k"], {}, now)
     async with Ledger.open(path, ["k"], {}) as ledger, asyncio.timeout(60):
         assert await ledger.take(HOST, 1)
         assert await ledger.take("other", 1)
     assert used(path) >= 2
-
-
-OLD_TABLE = """CREATE TABLE quota (key TEXT, host TEXT, span TEXT, learned INTEGER,
-    used INTEGER NOT NULL, quota INTEGER, resets_at REAL NOT NULL,
-    PRIMARY KEY (key, host, span, learned)) WITHOUT ROWID"""
-
-
-async def test_what_an_earlier_version_counted_is_not_forgotten(tmp_path: Path) -> None:
-    path, now = tmp_path / "q", time.time()
-    (month,) = planned(None, Key.of("k").id, HOST, now)
-    with closing(sqlite3.connect(path)) as store, store:
-        store.execute(OLD_TABLE)
-        rows = [("month", 0, 40, None, month.resets_at), ("requests", 1, 3, 5, now + 3_600)]
-        for span, learned, count, quota, resets_at in rows:
-            names = ("key", "host", "span", "learned", "used", "quota", "resets_at")
-            row = (month.key, HOST, span, learned, count, quota, resets_at)
-            store.execute(INSERT["quota"], dict(zip(names, row, strict=True)))
-    assert used(path) == 40, "also before anything is counted"
-    async with Ledger.open(path, ["k"], {}) as ledger:
-        for _ in range(2):
-            await ledger.take(HOST, 1)
-        with pytest.raises(NotAdmitted, match="5 of 5"):
-            await ledger.take(HOST, 1)
-    assert used(path) == 42
 
 
 @pytest.mark.parametrize(
@@ -596,7 +565,7 @@ def test_two_processes_share_a_rate(tmp_path: Path) -> None:
 def test_several_may_open_a_new_ledger_at_once(tmp_path: Path) -> None:
     def open_one(path: Path) -> None:
         together.wait(PATIENCE_S)
-        Accounts.open(path, time.time()).close()
+        Accounts.open(path).close()
 
     together = Barrier(6)
     with ThreadPoolExecutor(6) as threads:
