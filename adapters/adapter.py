@@ -1,17 +1,21 @@
-"""The interface between the gateway and an adapter: one method."""
+"""The interface between the gateway and an adapter."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
 
 from adapters.normalise import Answer
 from manifests import Manifest, Scalar
 
 
-class Adapter(Protocol):
+class Adapter(ABC):
     """Reaches one kind of upstream. An adapter caches nothing, holds no state of a call beyond the
     sessions of the market, and never retries because of an upstream's behaviour.
     """
 
+    digest: str | None = None
+    """A hash of the recorded data from which it answers, if that is its upstream."""
+
+    @abstractmethod
     async def fetch(
         self,
         manifest: Manifest,
@@ -24,4 +28,9 @@ class Adapter(Protocol):
         `timeout_s` is the longest time that the caller waits, and `client` names it; only tools
         with sessions ask who calls. Raises `UpstreamFault`.
         """
-        ...
+
+    def workers(self) -> dict[str, int]:
+        """Count worker processes that are `busy`, `idle` or `retiring` (take no new calls), and
+        those `started` so far; empty if it has none.
+        """
+        return {}

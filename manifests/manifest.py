@@ -183,7 +183,12 @@ class Manifest(_Model):
         """Whether each call is executed for its caller alone, and its answer is never cached,
         shared or recorded in a snapshot: it may have side effects, or belongs to a session.
         """
-        return self.intent_type == "transactional" or self.source == "market"
+        return self.intent_type == "transactional" or self.has_session
+
+    @property
+    def has_session(self) -> bool:
+        """Whether its calls belong to a session, which has no upstream host and no limits."""
+        return self.binding.source == "market"
 
     @property
     def upstream(self) -> str:

@@ -20,10 +20,11 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import anyio
 
+from adapters.adapter import Adapter
 from adapters.akshare.shares import Shares
 from adapters.credential import credential_arguments
 from adapters.fault import UpstreamFault
@@ -49,18 +50,7 @@ MOST_CALLS = 20_000
 Reply = tuple[dict[str, Any], bytes]
 
 
-@runtime_checkable
-class Pool(Protocol):
-    """Reports the state of its worker processes."""
-
-    def state(self) -> dict[str, int]:
-        """Count processes that are `busy`, `idle` or `retiring` (take no new calls), and those
-        `started` so far.
-        """
-        ...
-
-
-class AkShareAdapter:
+class AkShareAdapter(Adapter):
     """Runs AkShare functions. Made by `AkShareAdapter.open`."""
 
     def __init__(
@@ -106,8 +96,7 @@ class AkShareAdapter:
         """Process ids of the workers that take calls; the worker for paged functions is last."""
         return [*self._plain.processes, *self._paged.processes]
 
-    def state(self) -> dict[str, int]:
-        """Count processes as `Pool` defines."""
+    def workers(self) -> dict[str, int]:
         workers = [worker for lane in self._lanes for worker in lane.workers]
         living = [p for worker in workers for p in worker.processes if not p.has_ended]
         busy = sum(p.is_open and bool(p.calls) for p in living)

@@ -24,6 +24,7 @@ import anyio
 import orjson
 from anyio import to_thread
 
+from adapters.adapter import Adapter
 from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
 from adapters.market.bm25 import Bm25
@@ -67,9 +68,9 @@ OpenElsewhere = Callable[[str, Answering], AbstractAsyncContextManager[Elsewhere
 """Opens the way to other gateways for the process of this name, and answers their calls."""
 
 
-class MarketAdapter:
+class MarketAdapter(Adapter):
     """Sessions of one process. `most` is their largest number, of which one client has at most
-    half; one that was not used for `idle_s` seconds ends. `digest` is a hash of the markets.
+    half; one that was not used for `idle_s` seconds ends.
     """
 
     def __init__(

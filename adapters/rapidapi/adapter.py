@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from yarl import URL
 
+from adapters.adapter import Adapter
 from adapters.conventions import UpstreamErrorBody, error_body_in, words_in
 from adapters.credential import credential_arguments
 from adapters.fault import (
@@ -46,7 +47,7 @@ _NOT_SUBSCRIBED = re.compile("not subscribed", re.IGNORECASE)
 _QUOTA = re.compile(r"\b(monthly|daily|hourly) quota\b", re.IGNORECASE)
 
 
-class RapidApiAdapter:
+class RapidApiAdapter(Adapter):
     """Calls RapidAPI endpoints. Made by `RapidApiAdapter.open`."""
 
     def __init__(

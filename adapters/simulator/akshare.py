@@ -3,15 +3,19 @@
 Each payload has the field names, nesting, encoding and file format that AkShare reads from the real
 host, so its own parser turns the reply into a real frame. `PAYLOADS` finds the payload of a request
 by host and path; `FUNCTIONS` names the AkShare functions all of whose requests are served. All
-values are invented.
+values are invented. Other functions are answered under `/tables/{tool}`.
 """
 
 from collections.abc import Mapping
 
+import orjson
+
+from adapters.simulator import columns
 from adapters.simulator.akshare_eastmoney import EASTMONEY
 from adapters.simulator.akshare_economy import ECONOMY
 from adapters.simulator.akshare_market import MARKET
-from adapters.simulator.shapes import Payload
+from adapters.simulator.shapes import Payload, Reply, Request, Simulation
+from manifests import Catalog
 
 PAYLOADS: Mapping[tuple[str, str], Payload] = {**EASTMONEY, **MARKET, **ECONOMY}
 
@@ -28,3 +32,17 @@ FUNCTIONS: frozenset[str] = frozenset({
     "stock_info_global_cls", "macro_info_ws", "stock_hot_follow_xq", "stock_hot_tweet_xq",
     "stock_hot_deal_xq",
 })  # fmt: skip
+
+
+def simulate(catalog: Catalog) -> Simulation:
+    """Answer AkShare's hosts with payloads, and `/tables/{tool}` with a manifest's columns."""
+
+    def answer(request: Request) -> Reply | None:
+        if not request.host and request.path.startswith("/tables/"):
+            manifest = catalog.get(request.path.removeprefix("/tables/"))
+            if manifest is not None:
+                return Reply(orjson.dumps(columns.table(manifest, request.query, request.rng)))
+        payload = PAYLOADS.get((request.host, request.path))
+        return payload and payload(request.query, request.rng)
+
+    return answer

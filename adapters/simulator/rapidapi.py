@@ -4,18 +4,44 @@ Shapes and figures are plausible but not those of a provider; requested identifi
 """
 
 import random
+import re
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 
-from adapters.simulator.shapes import BASE, Query
-from manifests import Manifest
+import orjson
+
+from adapters.simulator.shapes import BASE, Reply, Request, Simulation
+from manifests import Catalog, Manifest, RapidApiBinding
 
 NOW = datetime.combine(BASE, time(21), UTC)
 SUBJECTS = ("symbol", "symbols", "ticker", "id", "base", "from_currency", "query", "uuid", "name")
 
 
-def document(manifest: Manifest, path: str, query: Query, rng: random.Random) -> object:
+def simulate(catalog: Catalog) -> Simulation:
+    """Answer the hosts of the catalogue by the paths in its manifests."""
+    tools: defaultdict[str, list[tuple[re.Pattern[str], Manifest]]] = defaultdict(list)
+    for manifest in catalog:
+        if isinstance(manifest.binding, RapidApiBinding):
+            pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(manifest.binding.path))
+            tools[manifest.binding.host].append((re.compile(pattern), manifest))
+
+    def answer(request: Request) -> Reply | None:
+        if request.host not in tools:
+            return None
+        if not request.has_key:
+            return Reply(orjson.dumps({"message": "Invalid API key"}), status=401)
+        for pattern, manifest in tools[request.host]:
+            if pattern.fullmatch(request.path):
+                return Reply(orjson.dumps(_document(manifest, request)))
+        return None
+
+    return answer
+
+
+def _document(manifest: Manifest, request: Request) -> object:
     """Return the JSON value for one request to the endpoint of `manifest`."""
+    path, query, rng = request.path, request.query, request.rng
     subject = next((query[name] for name in SUBJECTS if name in query), path.rsplit("/", 1)[-1])
     hint = f"{path} {manifest.name}".lower()
     for words, shape in _SHAPES:

@@ -1,27 +1,24 @@
-"""The server of the simulated upstream: the requested host decides which module answers.
+"""The server of the simulated upstream: the requested host decides which provider answers.
 
-A request names its original host in a header. RapidAPI hosts are answered from their manifests,
-AkShare's hosts with payloads of their own shape, and `/tables/{tool}` gives a table made from a
-manifest's columns. Equal requests get equal answers for one seed; faults are drawn in the order of
-arrival, or come from a script.
+A request names its original host in a header, and each provider answers those to its own hosts.
+Equal requests get equal answers for one seed; faults are drawn in the order of arrival, or come
+from a script.
 """
 
 import asyncio
 import random
-import re
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
 
-import orjson
 from aiohttp import web
 from anyio import to_thread
 
 from adapters.host import ORIGINAL_HOST
-from adapters.simulator import akshare, columns, rapidapi
+from adapters.providers import PROVIDERS
 from adapters.simulator.faults import Fault, Faults, play
-from manifests import Catalog, Manifest, RapidApiBinding
+from adapters.simulator.shapes import Request
+from manifests import Catalog
 
 CLOCK = frozenset({"_", "___jsl", "last_time", "sign"})
 """Query fields in which AkShare sends the current time; answers don't depend on them."""
@@ -31,17 +28,13 @@ class SimulatedUpstream:
     """A running simulated upstream. `requests` counts the requests by (host, path)."""
 
     def __init__(self, catalog: Catalog, seed: int, faults: Faults) -> None:
-        self.catalog = catalog
         self.seed = seed
         self.faults = faults
         self.requests: Counter[tuple[str, str]] = Counter()
         self.base_url = ""
         self._scripts: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         self._luck = random.Random(seed)  # noqa: S311 - simulation
-        self._tools: defaultdict[str, list[tuple[RapidApiBinding, Manifest]]] = defaultdict(list)
-        for manifest in catalog:
-            if isinstance(manifest.binding, RapidApiBinding):
-                self._tools[manifest.binding.host].append((manifest.binding, manifest))
+        self._simulations = [p.simulate(catalog) for p in PROVIDERS.values() if p.simulate]
 
     @classmethod
     @asynccontextmanager
@@ -93,27 +86,9 @@ class SimulatedUpstream:
         path = request.path
         asked = sorted(item for item in query.items() if item[0] not in CLOCK)
         rng = random.Random(f"{self.seed} {host} {path} {asked}")  # noqa: S311 - simulation
-        if not host and path.startswith("/tables/"):
-            manifest = self.catalog.get(path.removeprefix("/tables/"))
-            if manifest is not None:
-                return _json(columns.table(manifest, query, rng))
-        elif host in self._tools:
-            if not request.headers.get("X-RapidAPI-Key"):
-                return web.json_response({"message": "Invalid API key"}, status=401)
-            for binding, manifest in self._tools[host]:
-                if _pattern(binding.path).fullmatch(path):
-                    return _json(rapidapi.document(manifest, path, query, rng))
-        elif (payload := akshare.PAYLOADS.get((host, path))) is not None:
-            reply = payload(query, rng)
-            return web.Response(body=reply.body, headers={"Content-Type": reply.content_type})
+        sent = Request(host, path, query, rng, bool(request.headers.get("X-RapidAPI-Key")))
+        for simulation in self._simulations:
+            if (reply := simulation(sent)) is not None:
+                headers = {"Content-Type": reply.content_type}
+                return web.Response(body=reply.body, status=reply.status, headers=headers)
         return web.Response(status=404, text=f"the simulated upstream has nothing for {host}{path}")
-
-
-@cache
-def _pattern(path: str) -> re.Pattern[str]:
-    """What a manifest's path matches, with any text in place of each parameter."""
-    return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)))
-
-
-def _json(value: object) -> web.Response:
-    return web.Response(body=orjson.dumps(value), content_type="application/json")

@@ -22,8 +22,22 @@ class Reply:
 
     body: bytes
     content_type: str = "application/json"
+    status: int = 200
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it would reach `host`; `has_key` says whether it carries a RapidAPI key."""
+
+    host: str
+    path: str
+    query: "Query"
+    rng: random.Random
+    has_key: bool
+
+
+# Answers the requests to one provider's hosts; None for the requests of others.
+Simulation = Callable[[Request], Reply | None]
 # Answers one request. `query` holds the URL query and, for POST, the form fields; the last value of
 # a name wins.
 Payload = Callable[[Mapping[str, str], random.Random], Reply]

@@ -8,11 +8,12 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from adapters.provider import Finding
 from gateway.cli.options import echo_json, read_settings, run
 from manifests.common.terminal import echo
 
@@ -35,16 +36,6 @@ MAX_SHOWN = 600
 """Characters of a finding that the table shows."""
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check, and what to do about it."""
-
-    check: str
-    status: Literal["ok", "warn", "fail"]
-    found: str
-    advice: str = ""
 
 
 @click.command()
@@ -105,19 +96,22 @@ def _print_changes(changes: list[dict[str, Any]]) -> None:
 
 
 async def _doctor(upstream: str | None, timeout_s: float, as_json: bool) -> int:
+    from adapters.providers import PROVIDERS
     from gateway.settings import GatewaySettings, SettingsError
     from manifests import Catalog
 
-    catalog = Catalog.load()
-    findings = [_python(), _packages(), _akshare(catalog)]
+    catalog, settings = Catalog.load(), None
+    findings = [_python(), _packages()]
     try:
         settings = GatewaySettings.read(upstream=upstream)
         findings.append(_settings(settings, catalog))
     except SettingsError as error:
+        settings = None
         findings.append(Finding("settings", "fail", str(error), "correct it and look again"))
-    else:
+    for provider in PROVIDERS.values():
+        findings += provider.check(catalog, settings)
+    if settings is not None:
         findings += [
-            _keys(settings, catalog),
             *_clients(settings),
             *await _redis(settings),
             _cache(settings),
@@ -168,19 +162,6 @@ def _settings(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
     found = f"{settings_file() or 'no finport.toml here'}; environment: "
     found += ", ".join(given) or f"no {PREFIX}*"
     return Finding("settings", "ok", found)
-
-
-def _keys(settings: "GatewaySettings", catalog: "Catalog") -> Finding:
-    from adapters.rapidapi.keys import Key
-
-    if settings.upstream == "simulated" or settings.mode == "offline":
-        return Finding("RapidAPI keys", "ok", "none is needed: nothing real is asked")
-    keys = [Key.of(secret).id for secret in settings.secrets]
-    if not keys:
-        tools = len(catalog.select(source="rapidapi"))
-        text = f"no key: the {tools} RapidAPI tools will answer not_configured"
-        return Finding("RapidAPI keys", "warn", text, f"set {PREFIX}RAPIDAPI_KEYS")
-    return Finding("RapidAPI keys", "ok", f"{len(keys)}, by fingerprint: {', '.join(keys)}")
 
 
 def _clients(settings: "GatewaySettings") -> Iterator[Finding]:
@@ -310,28 +291,6 @@ def _files(settings: "GatewaySettings") -> Finding:
     return Finding("open files", "ok", f"at most {most}")
 
 
-def _akshare(catalog: "Catalog") -> Finding:
-    from manifests.akshare_source import AkShareMissingError, akshare_functions, akshare_version
-    from manifests.sync import differences
-
-    try:
-        release, functions = akshare_version(), akshare_functions()
-    except AkShareMissingError:
-        tools = len(catalog.select(source="akshare"))
-        text = f"not installed: the {tools} AkShare tools will answer not_configured"
-        return Finding("AkShare", "warn", text, "pip install 'finport[akshare]'")
-    by_kind = defaultdict(list)
-    for difference in differences(catalog, functions):
-        if difference.kind != "not_in_catalogue":
-            by_kind[difference.kind].append(difference.tool)
-    found = f"AkShare {release}, {len(functions)} functions"
-    for kind, tools_ in by_kind.items():
-        found += f"; {kind}: {', '.join(dict.fromkeys(tools_))}"
-    if by_kind.keys() - {"new_parameter", "returned"}:  # these two break no call
-        return Finding("AkShare", "warn", found, "finport manifests sync akshare says more")
-    return Finding("AkShare", "ok", found)
-
-
 async def _upstreams(
     settings: "GatewaySettings", catalog: "Catalog", timeout_s: float
 ) -> list[Finding]:
@@ -339,15 +298,16 @@ async def _upstreams(
         return [Finding("upstreams", "ok", "the simulated upstream answers: nothing real is asked")]
     if settings.mode == "offline":
         return [Finding("upstreams", "ok", "the snapshot alone answers: nothing is asked")]
-    hosts = {
-        source: {host for m in catalog.select(source=source) for host in m.binding.hosts}
-        for source in ("rapidapi", "akshare")
-    }
-    sources = {
-        "RapidAPI": _origins(settings.rapidapi_base_url, hosts["rapidapi"], tls=True),
-        "AkShare": _origins(settings.akshare_base_url, hosts["akshare"], tls=None),
-    }
-    return [await _reached(name, origins, timeout_s) for name, origins in sources.items()]
+    from adapters.providers import PROVIDERS
+
+    found = []
+    for provider in PROVIDERS.values():
+        if provider.base_url is not None:
+            tools = catalog.select(source=provider.source)
+            hosts = {host for tool in tools for host in tool.binding.hosts}
+            origins = _origins(provider.base_url(settings), hosts, tls=provider.tls)
+            found.append(await _reached(provider.title, origins, timeout_s))
+    return found
 
 
 def _origins(base_url: str | None, hosts: Iterable[str], *, tls: bool | None) -> list["Origin"]:

@@ -18,13 +18,14 @@ def quota(host: str | None, as_json: bool, **given: object) -> None:
     """
     import time
 
+    from adapters.providers import keyed_hosts
     from gateway.upstreams.hosts import plans_of
     from gateway.upstreams.quota import standings
     from manifests import Catalog
 
     settings = read_settings(**given)
     catalog = Catalog.load()
-    asked = {m.upstream for m in catalog if m.source == "rapidapi"}
+    asked = keyed_hosts(catalog)
     if host is not None and host not in asked:
         raise click.UsageError(f"no RapidAPI tool asks {host!r}")
     plans = {name: plan for name, plan in plans_of(settings, catalog).items() if name in asked}

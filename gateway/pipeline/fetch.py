@@ -15,8 +15,6 @@ from itertools import count
 from anyio import to_thread
 
 from adapters.adapter import Adapter
-from adapters.akshare.adapter import Pool
-from adapters.market.adapter import MarketAdapter
 from cache import Clock, Entry, Flight, Flights, Kept, Recorder
 from cache.flight import Late
 from gateway.errors import CallError, ErrorCode
@@ -78,14 +76,13 @@ class Fetcher:
 
     def workers(self) -> dict[str, int]:
         """The state of the AkShare worker processes; empty if there are none."""
-        pool = self._adapters.get("akshare")
-        return pool.state() if isinstance(pool, Pool) else {}
+        return next((w for adapter in self._adapters.values() if (w := adapter.workers())), {})
 
     @property
     def market(self) -> str | None:
         """A hash of the recorded market, if there is one."""
-        market = self._adapters.get("market")
-        return market.digest if isinstance(market, MarketAdapter) else None
+        digests = (adapter.digest for adapter in self._adapters.values())
+        return next((digest for digest in digests if digest), None)
 
     def shut(self) -> None:
         """Start no more executions."""
@@ -158,7 +155,7 @@ class Fetcher:
         bound, plan, settings = call.bound, call.bound.plan, self._settings
         adapter, started = self._adapters[plan.manifest.source], time.perf_counter()
         upstream: ProvenanceSource = settings.upstream
-        if plan.manifest.source == "market":
+        if plan.manifest.has_session:
             upstream = "recorded"
             answer = await execute_in_session(adapter, bound, flight, settings, call.client)
         else:

@@ -6,27 +6,20 @@ share a Redis then share keys and sessions only.
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
-from pathlib import Path
 
 from anyio import to_thread
 
-from adapters.adapter import Adapter
-from adapters.market.adapter import MarketAdapter
-from adapters.market.prices import MarketError
 from cache import Clock, DiskTier, MemoryTier, Recorder, Snapshot, Tier
 from gateway.pipeline.answers import Answers
 from gateway.pipeline.cached import KeptAnswers
 from gateway.pipeline.fetch import Fetcher
-from gateway.search.finder import embedder_of
-from gateway.settings import GatewaySettings, SettingsError
+from gateway.settings import GatewaySettings
 from gateway.shapes.watch import ShapeWatch
 from gateway.sharing.flights import SharedFlights
-from gateway.sharing.sessions import Inbox
 from gateway.sharing.store import SharedStore
 from gateway.upstreams.hosts import Hosts, plans_of
-from gateway.upstreams.opening import open_upstream
-from manifests import Catalog, Source
+from gateway.upstreams.opening import open_adapters
+from manifests import Catalog
 
 
 @asynccontextmanager
@@ -39,7 +32,6 @@ async def open_answers(
     """
     async with AsyncExitStack() as parts:
         plans = plans_of(settings, catalog)
-        adapters: dict[Source, Adapter] = {}
         tiers: list[Tier] = []
         snapshot, recorder, store, flights = None, None, None, None
         if settings.redis_url is not None:
@@ -54,10 +46,10 @@ async def open_answers(
         elif settings.snapshot is not None:
             snapshot = await to_thread.run_sync(Snapshot, settings.snapshot)
             parts.callback(snapshot.close)
+        adapters = await parts.enter_async_context(
+            open_adapters(settings, catalog, plans, clock, store)
+        )
         if settings.mode != "offline":
-            adapters |= await parts.enter_async_context(
-                open_upstream(settings, catalog, plans, clock, store)
-            )
             directory = settings.cache_dir / settings.cache_name
             disk = DiskTier.open(directory, settings.disk_bytes)
             tiers.append(await parts.enter_async_context(disk))
@@ -67,10 +59,6 @@ async def open_answers(
                 )
                 flights = await parts.enter_async_context(opened_flights)
                 tiers.append(flights.tier)
-        if settings.market is not None:
-            adapters["market"] = await parts.enter_async_context(
-                _market(settings, settings.market, store)
-            )
         shapes = None
         if settings.mode != "offline" and settings.shape_share:
             shapes = await parts.enter_async_context(ShapeWatch.open(settings))
@@ -80,27 +68,3 @@ async def open_answers(
         answers = Answers(settings, kept, fetcher, hosts, recorder, clock, store)
         parts.push_async_callback(answers.close)
         yield answers
-
-
-@asynccontextmanager
-async def _market(
-    settings: GatewaySettings, folder: Path, store: SharedStore | None
-) -> AsyncIterator[Adapter]:
-    """Raises `SettingsError` if the folder holds no market."""
-    elsewhere = None
-    if store is not None and settings.redis_url is not None:
-        elsewhere = partial(Inbox.open, store, settings.redis_url.get_secret_value())
-    try:
-        opened = MarketAdapter.open(
-            folder,
-            most=settings.market_sessions,
-            idle_s=settings.market_idle_s,
-            worker=settings.worker,
-            shared=settings.shared_folder,
-            elsewhere=elsewhere,
-            embedder=embedder_of(settings),
-        )
-        async with opened as market:
-            yield market
-    except MarketError as error:
-        raise SettingsError(f"setting market: {error}") from error

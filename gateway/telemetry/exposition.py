@@ -26,6 +26,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
+from adapters.providers import keyed_hosts
 from gateway.call import Gateway
 from gateway.errors import ErrorCode
 from gateway.telemetry.quantile import Quantiles
@@ -250,7 +251,7 @@ def _quotas(gateway: Gateway) -> Figures:
     limits: list[Row] = []
     if settings.mode == "offline":
         return {}
-    asked = {m.upstream for m in gateway.catalog if m.source == "rapidapi"}
+    asked = keyed_hosts(gateway.catalog)
     plans = {h: p for h, p in plans_of(settings, gateway.catalog).items() if h in asked}
     try:
         now = gateway.answers.clock.wall()

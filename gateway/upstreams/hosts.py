@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from adapters.host import registrable_domain
+from adapters.providers import PROVIDERS
 from gateway.errors import CallError, ErrorCode
 from gateway.settings import GatewaySettings, HostSettings, SettingsError
 from gateway.sharing.pace import SharedPace
@@ -196,7 +196,7 @@ class Hosts:
         host = self._hosts.get(name)
         if host is None:
             plan = self._plans.get(name, _NO_PLAN)
-            keys = len(self._settings.secrets) if manifest.source == "rapidapi" else 1
+            keys = len(self._settings.secrets) if PROVIDERS[manifest.source].has_keys else 1
             rate = plan.per_second and plan.per_second * max(keys, 1)
             at_once = plan.concurrency or self._settings.max_concurrency_per_host
             pace = self._pace(name, rate) if rate else None
@@ -222,9 +222,7 @@ def host_of(manifest: Manifest) -> str:
     """Name of the host that bears a tool's load, or the tool's own name if none is recorded."""
     if not manifest.binding.hosts:
         return manifest.name
-    if manifest.source == "akshare":
-        return registrable_domain(manifest.upstream)
-    return manifest.upstream
+    return PROVIDERS[manifest.source].limited(manifest.upstream)
 
 
 def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSettings]:
@@ -234,7 +232,7 @@ def plans_of(settings: GatewaySettings, catalog: Catalog) -> dict[str, HostSetti
     """
     plans: dict[str, dict[str, Any]] = {}
     for manifest in catalog:
-        if manifest.source == "market":  # it has no host
+        if manifest.has_session:
             continue
         plan = plans.setdefault(host_of(manifest), {})
         for name, limit in manifest.limits or ():

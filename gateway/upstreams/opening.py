@@ -1,25 +1,30 @@
-"""Opens the gateway's upstreams: the real ones, or the simulated upstream in their place."""
+"""Opens the providers of a gateway, or the simulated upstream in place of the real ones."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adapters.adapter import Adapter
-from adapters.akshare.adapter import AkShareAdapter
-from adapters.rapidapi.adapter import RapidApiAdapter
+from adapters.provider import Parts, ProviderError, is_asked
+from adapters.providers import PROVIDERS
+from adapters.rapidapi.keys import OneKey
 from cache import Clock
+from gateway.search.finder import embedder_of
 from gateway.settings import SIMULATED_SECRET, GatewaySettings, SettingsError
 from gateway.sharing.allotments import Allotments
+from gateway.sharing.sessions import Inbox
 from gateway.sharing.store import SharedStore
 from gateway.upstreams.quota import Ledger
-from manifests import AkShareBinding, Catalog, PlanLimits, Source
+from manifests import Catalog, PlanLimits, Source
 
 if TYPE_CHECKING:
     from adapters.simulator import Faults
 
 
 @asynccontextmanager
-async def open_upstream(
+async def open_adapters(
     settings: GatewaySettings,
     catalog: Catalog,
     plans: Mapping[str, PlanLimits],
@@ -29,52 +34,41 @@ async def open_upstream(
     """Adapters by source. With `upstream = simulated` the simulated upstream runs as long as they
     do.
 
-    Raises `OSError` if the quota ledger can't be opened.
+    Raises `SettingsError`, and `OSError` if the quota ledger can't be opened.
     """
-    async with AsyncExitStack() as parts:
-        credentials = {h: secret.get_secret_value() for h, secret in settings.credentials.items()}
-        rapidapi_url, akshare_url = settings.rapidapi_base_url, settings.akshare_base_url
-        if settings.upstream == "simulated":
+    async with AsyncExitStack() as stack:
+        parts = Parts(
+            settings,
+            catalog,
+            OneKey(None),
+            {h: secret.get_secret_value() for h, secret in settings.credentials.items()},
+            embedder=embedder_of(settings),
+        )
+        if is_asked(settings):
+            allotments = None if store is None else Allotments(store, settings.ledger_name)
+            opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock, allotments)
+            ledger = await stack.enter_async_context(opened)
+            parts = replace(parts, keys=ledger)
+        if is_asked(settings) and settings.upstream == "simulated":
             from adapters.simulator import SimulatedUpstream
 
             faults = _faults(settings)
-            simulated = await parts.enter_async_context(
+            simulated = await stack.enter_async_context(
                 SimulatedUpstream.open(catalog, seed=settings.simulated_seed, faults=faults)
             )
-            rapidapi_url = akshare_url = simulated.base_url
             credentials = {m.upstream: SIMULATED_SECRET for m in catalog}
-        allotments = None
-        if store is not None:
-            allotments = Allotments(store, settings.ledger_name)
-        opened = Ledger.open(settings.ledger_path, settings.secrets, plans, clock, allotments)
-        ledger = await parts.enter_async_context(opened)
-        rapidapi = await parts.enter_async_context(
-            RapidApiAdapter.open(
-                keys=ledger,
-                hosts={m.upstream for m in catalog if m.source == "rapidapi"},
-                base_url=rapidapi_url,
-                credentials=credentials,
-                secrets=settings.secrets,
-            )
-        )
-        akshare = await parts.enter_async_context(
-            AkShareAdapter.open(
-                [m.binding.function for m in catalog if isinstance(m.binding, AkShareBinding)],
-                base_url=akshare_url,
-                workers=settings.akshare_workers,
-                threads=settings.akshare_threads,
-                worker_bytes=settings.akshare_worker_bytes,
-                credentials=credentials,
-            )
-        )
-        adapters: dict[Source, Adapter] = {"rapidapi": rapidapi, "akshare": akshare}
-        if settings.upstream == "simulated":
-            from adapters.simulated import SimulatedAkShare
-
-            adapters["akshare"] = await parts.enter_async_context(
-                SimulatedAkShare.open(akshare, simulated.base_url)
-            )
-        yield adapters
+            parts = replace(parts, simulated_url=simulated.base_url, credentials=credentials)
+        if store is not None and settings.redis_url is not None:
+            url = settings.redis_url.get_secret_value()
+            parts = replace(parts, elsewhere=partial(Inbox.open, store, url))
+        try:
+            yield {
+                source: await stack.enter_async_context(provider.open(parts))
+                for source, provider in PROVIDERS.items()
+                if provider.is_open(settings)
+            }
+        except ProviderError as error:
+            raise SettingsError(str(error)) from error
 
 
 def _faults(settings: GatewaySettings) -> "Faults":

@@ -407,7 +407,7 @@ async def test_many_frames_at_once_stay_within_a_worker_s_memory(
         first = await call(adapter, "pid", 60)
         answers = [adapter.fetch(tool("frame"), {}, 60) for _ in range(16)]
         assert {answer.rows for answer in await asyncio.gather(*answers)} == {50_000}
-        assert adapter.state()["started"] == 1, first
+        assert adapter.workers()["started"] == 1, first
 
 
 async def test_a_worker_that_has_grown_is_retired(

@@ -16,8 +16,9 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
+from adapters.provider import Finding
 from adapters.rapidapi.keys import Key
-from gateway.cli.doctor import Finding, _reached, doctor
+from gateway.cli.doctor import _reached, doctor
 from gateway.cli.reachability import AT_ONCE, Origin, trouble
 from manifests import Catalog, akshare_source
 from tests.support.gateways import PLANTED_KEY

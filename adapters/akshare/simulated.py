@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from yarl import URL
 
+from adapters.adapter import Adapter
 from adapters.akshare.adapter import AkShareAdapter
 from adapters.fault import fault_of_status
 from adapters.http import Reply, Session, get, open_session
@@ -18,7 +19,7 @@ from adapters.simulator import FUNCTIONS
 from manifests import AkShareBinding, Manifest, Scalar
 
 
-class SimulatedAkShare:
+class SimulatedAkShare(Adapter):
     """Calls each AkShare tool in the way that the simulated upstream can answer it.
 
     Made by `SimulatedAkShare.open`.
@@ -38,9 +39,8 @@ class SimulatedAkShare:
         async with open_session() as session, Reader.open() as reader:
             yield cls(real, session, reader, base_url)
 
-    def state(self) -> dict[str, int]:
-        """Return the state of the workers that run real AkShare code."""
-        return self._real.state()
+    def workers(self) -> dict[str, int]:
+        return self._real.workers()
 
     async def fetch(
         self,

@@ -1,0 +1,16 @@
+"""The table of providers: each is declared in its own folder and named here once."""
+
+from collections.abc import Mapping
+
+from adapters.akshare.provider import AKSHARE
+from adapters.market.provider import MARKET
+from adapters.provider import Provider
+from adapters.rapidapi.provider import RAPIDAPI
+from manifests import Catalog, Source
+
+PROVIDERS: Mapping[Source, Provider] = {p.source: p for p in (RAPIDAPI, AKSHARE, MARKET)}
+
+
+def keyed_hosts(catalog: Catalog) -> set[str]:
+    """The hosts whose quotas count for each of the operator's keys."""
+    return {m.upstream for m in catalog if PROVIDERS[m.source].has_keys}
