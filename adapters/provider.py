@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from adapters.adapter import Adapter
     from adapters.embeddings import Embedder
@@ -16,6 +15,12 @@ if TYPE_CHECKING:
     from adapters.rapidapi.keys import Keys
     from adapters.simulator.shapes import Simulation
     from manifests import Catalog, Source
+
+
+Settings = Any
+"""The gateway's settings, which this package can't import. A provider reads those of its name, and
+`upstream`, `mode` and `secrets`.
+"""
 
 
 class ProviderError(Exception):
@@ -30,49 +35,6 @@ class Finding:
     status: Literal["ok", "warn", "fail"]
     found: str
     advice: str = ""
-
-
-class Settings(Protocol):
-    """The settings of a gateway that providers read."""
-
-    @property
-    def upstream(self) -> Literal["live", "simulated"]: ...
-
-    @property
-    def mode(self) -> str: ...
-
-    @property
-    def secrets(self) -> Sequence[str]: ...
-
-    @property
-    def rapidapi_base_url(self) -> str | None: ...
-
-    @property
-    def akshare_base_url(self) -> str | None: ...
-
-    @property
-    def akshare_workers(self) -> int: ...
-
-    @property
-    def akshare_threads(self) -> int: ...
-
-    @property
-    def akshare_worker_bytes(self) -> int: ...
-
-    @property
-    def market(self) -> Path | None: ...
-
-    @property
-    def market_sessions(self) -> int: ...
-
-    @property
-    def market_idle_s(self) -> float: ...
-
-    @property
-    def worker(self) -> int: ...
-
-    @property
-    def shared_folder(self) -> Path | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +56,7 @@ class Parts:
 
 def is_asked(settings: Settings) -> bool:
     """Whether a gateway with these settings asks upstreams at all."""
-    return settings.mode != "offline"
+    return bool(settings.mode != "offline")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from diskcache.core import DBNAME
 
 from cache.entry import Entry
 from cache.frame import FrameError
-from manifests.common.daemon_threads import run_in
+from manifests.common.threads import run_in
 
 Write = tuple[str, Entry, float]
 
