@@ -13,7 +13,6 @@ from cache.key import call_key as call_key
 from cache.key import key_prefix as key_prefix
 from cache.memory import Kept as Kept
 from cache.memory import MemoryTier as MemoryTier
-from cache.merge import merge as merge
 from cache.recording import Recorder as Recorder
 from cache.row import Row as Row
 from cache.snapshot import Snapshot as Snapshot

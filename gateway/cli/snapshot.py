@@ -282,7 +282,7 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
     If files differ about a call, an answer is preferred to an error, and otherwise the later row to
     the earlier one.
     """
-    from cache import merge as merge_files
+    from cache.merge import merge as merge_files
     from manifests import Catalog
 
     without = transactional_tools(Catalog.load())

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cache import Snapshot, merge
+from cache import Snapshot
+from cache.merge import merge
 from manifests import Catalog
 from tests.support.commands import FINBENCH, finbench
 from tests.support.waiting import block_until
