@@ -23,7 +23,8 @@ MAX_VALUES = 2**22
 
 _UPSTREAM = re.compile("[a-z_]{1,32}")
 _DIGEST = re.compile("[0-9a-f]{40}")  # both are copied into envelopes unchanged
-_LATEST = 1e11  # a Unix time in the year 5138
+LATEST = 1e11
+"""The latest Unix time that can be so: in the year 5138."""
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class Entry:
     without decoding. `recorded_at` is the Unix time at which upstream had answered, `latency_ms`
     the time that this took; `upstream` is `live` or `simulated`. `digest` (BLAKE2b-160, 40 hex
     digits) covers data, columns, rows and upstream. If it is not given, it is computed (1 ms a MB).
-    `tool` is the tool that answered; it is empty in entries that an earlier version wrote.
+    `tool` is the tool that answered.
     """
 
     data: bytes
@@ -223,7 +224,6 @@ class Entry:
     @classmethod
     def of(cls, head: dict[str, Any], data: bytes) -> "Entry":
         """The inverse of `head` and `data`. Raises `FrameError` for a missing or invalid field."""
-        head = {"tool": "", **head}  # earlier versions did not write it
         unfit = [name for name, fits in _FIELDS.items() if not fits(head.get(name, ...))]
         if unfit or len(head) != len(_FIELDS):
             raise FrameError(f"not an entry: {', '.join(unfit) or 'its fields'} can't be so")
@@ -247,7 +247,7 @@ class Entry:
 
 
 def is_time(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value <= _LATEST  # type: ignore[operator]
+    return type(value) in (int, float) and 0 <= value <= LATEST  # type: ignore[operator]
 
 
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {

@@ -1,10 +1,12 @@
 """The memory tier: entries by key, bounded by bytes; the least recently used is dropped first."""
 
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from cache.entry import Entry
 
 
+@dataclass(slots=True, eq=False)
 class Kept:
     """An entry as this process holds it.
 
@@ -14,23 +16,12 @@ class Kept:
     if any. If it is not `stored`, only its caller has it.
     """
 
-    __slots__ = ("entry", "fresh_until", "retry_at", "since", "snapshot", "stored")
-
-    def __init__(
-        self,
-        entry: Entry,
-        since: float,
-        fresh_until: float,
-        snapshot: str | None = None,
-        *,
-        stored: bool = True,
-    ) -> None:
-        self.entry = entry
-        self.since = since
-        self.fresh_until = fresh_until
-        self.retry_at = 0.0
-        self.snapshot = snapshot
-        self.stored = stored
+    entry: Entry
+    since: float
+    fresh_until: float
+    snapshot: str | None = None
+    stored: bool = True
+    retry_at: float = 0.0
 
     def time(self, now: float) -> float:
         """The Unix time at reading `now`, from the time since the entry was recorded."""

@@ -23,8 +23,8 @@ from cache.blocks import block
 from cache.merge import journal_rows, merge
 from cache.row import OK, Row
 from cache.snapshot import JOURNAL, NEVER_CHANGES, SnapshotError, Summary
-from manifests.common.daemon_threads import run_in
 from manifests.common.files import own_file, sync_folder, taken
+from manifests.common.threads import run_in
 
 log = logging.getLogger("finport")
 

@@ -102,7 +102,7 @@ class RowHead:
         head = read_head(frame)
         _check_fields(head)
         call = {name: head.pop(name) for name in _FIELDS}
-        entry = Entry.of(head, b"")
+        entry = Entry.of({**head, "tool": call["tool"]}, b"")
         return cls(
             bytes.fromhex(call["key"]),
             bytes.fromhex(call["row"]),

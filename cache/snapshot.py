@@ -18,21 +18,23 @@ import struct
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 from rapidfuzz.fuzz import ratio
 
 from cache.blocks import PREFIX, Damage, Torn, blocks
-from cache.entry import is_time
+from cache.entry import LATEST
 from cache.frame import MAX_FRAME, FrameError
 from cache.row import Row, RowHead
+from manifests.common.problem import first_problem
 from manifests.common.regular_file import open_regular
 
 MAGIC = b"finport-snapshot-1\n"
@@ -47,7 +49,6 @@ TRAILER = struct.Struct(">QQ16s8s")
 END = b"FINPORT\n"
 CHUNK = 2**20
 _FORMAT = re.compile(rb"finport-snapshot-(\d+)")
-_ID = re.compile("[0-9a-f]{64}")
 
 MAX_FOOTER = 16 * 2**20
 
@@ -59,23 +60,30 @@ class SnapshotError(Exception):
     """A file is no snapshot, or has changed since it was written; the text says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Time = Annotated[float, Field(ge=0, le=LATEST)]
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", strict=True))
 class Summary:
     """What a snapshot holds. `statuses` counts rows by status, and `conflicts` the calls to which
     its sources had different answers. `damaged` counts the rows of its sources that could not be
     read, and `withheld` those that were left out on purpose. Times are Unix seconds.
     """
 
-    id: str
-    rows: int
-    statuses: Mapping[str, int]
-    upstreams: Mapping[str, int]
-    tools: Mapping[str, int]
-    recorded_from: float
-    recorded_to: float
-    conflicts: int = 0
-    damaged: int = 0
-    withheld: int = 0
+    id: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    rows: _Count
+    statuses: dict[str, _Count]
+    upstreams: dict[str, _Count]
+    tools: dict[str, _Count]
+    recorded_from: _Time
+    recorded_to: _Time
+    conflicts: _Count
+    damaged: _Count
+    withheld: _Count
+
+
+_STARTS = TypeAdapter(dict[str, _Count], config=ConfigDict(strict=True))
 
 
 class Snapshot:
@@ -89,14 +97,13 @@ class Snapshot:
             self._file = open_regular(path)
         except OSError as error:
             raise SnapshotError(f"{path}: {error.strerror}") from error
-        try:
-            self._open()
-        except (ValueError, KeyError, TypeError) as error:
-            self.close()
-            raise SnapshotError(f"{path} is no snapshot, or a damaged one: {error}") from None
-        except SnapshotError:
-            self.close()
-            raise
+        with ExitStack() as opened:
+            opened.callback(self.close)
+            try:
+                self._open()
+            except ValueError as error:
+                raise SnapshotError(f"{path} is no snapshot, or a damaged one: {error}") from None
+            opened.pop_all()
 
     def _open(self) -> None:
         self.bytes = os.fstat(self._file.fileno()).st_size
@@ -254,24 +261,13 @@ class Snapshot:
 def _read_footer(text: bytes) -> tuple[Summary, dict[str, int]]:
     """Raises `ValueError` if the text is no footer."""
     footer = orjson.loads(text)
-    if type(footer) is dict:
-        footer = {"withheld": 0, **footer}  # earlier versions withheld none
-    if type(footer) is not dict or footer.keys() != {"starts", *Summary.__slots__}:
+    if type(footer) is not dict or "starts" not in footer:
         raise ValueError("its footer is none")
-    counts = [footer[name] for name in ("starts", "statuses", "upstreams", "tools")]
-    numbers = [footer[name] for name in ("rows", "conflicts", "damaged", "withheld")]
-    numbers += (n for count in counts if type(count) is dict for n in count.values())
-    times = [footer[name] for name in ("recorded_from", "recorded_to")]
-    if (
-        type(footer["id"]) is not str
-        or not _ID.fullmatch(footer["id"])
-        or not all(type(count) is dict for count in counts)
-        or not all(type(n) is int and 0 <= n < 2**63 for n in numbers)
-        or not all(is_time(time) for time in times)
-    ):
-        raise ValueError("its footer has fields of other types")
-    starts = footer.pop("starts")
-    return Summary(**footer), starts
+    try:
+        starts = _STARTS.validate_python(footer.pop("starts"))
+        return Summary(**footer), starts
+    except ValidationError as error:
+        raise ValueError(f"its footer is none: {first_problem(error)}") from None
 
 
 def id_of(digests: Iterable[bytes]) -> str:

@@ -21,6 +21,9 @@ COMPUTED: Final = "<computed>"
 class AkShareMissingError(Exception):
     """AkShare is not installed; the text names the extra."""
 
+    def __init__(self) -> None:
+        super().__init__("AkShare is not installed: pip install 'finport[akshare]'")
+
 
 @dataclass(frozen=True)
 class AkShareFunction:
@@ -39,9 +42,7 @@ def akshare_version() -> str:
     try:
         return version("akshare")
     except PackageNotFoundError:
-        raise AkShareMissingError(
-            "AkShare is not installed: pip install 'finport[akshare]'"
-        ) from None
+        raise AkShareMissingError from None
 
 
 def akshare_index() -> list[dict[str, Any]]:
@@ -80,7 +81,7 @@ def accepted_by_code(
 def _folder() -> Path:
     spec = find_spec("akshare")
     if spec is None or spec.origin is None:
-        raise AkShareMissingError("AkShare is not installed: pip install 'finport[akshare]'")
+        raise AkShareMissingError
     return Path(spec.origin).parent
 
 

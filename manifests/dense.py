@@ -23,7 +23,7 @@ class DenseIndex:
     """The vectors of tools, by name."""
 
     def __init__(self, vectors: Iterable[tuple[str, Vector]]) -> None:
-        self._vectors = sorted((name, _unit(vector)) for name, vector in vectors)
+        self._vectors = sorted((name, unit(vector)) for name, vector in vectors)
 
     @property
     def length(self) -> int:
@@ -32,7 +32,7 @@ class DenseIndex:
 
     def rank(self, query: Vector, limit: int, allowed: Collection[str] | None = None) -> Ranking:
         """At most `limit` of the `allowed` tools, the nearest to `query` first; ties by name."""
-        wanted = _unit(query)
+        wanted = unit(query)
         scored = (
             (sum(map(mul, wanted, vector)), name)
             for name, vector in self._vectors
@@ -56,6 +56,7 @@ def fused(rankings: Iterable[Ranking], limit: int) -> Ranking:
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
 
-def _unit(vector: Vector) -> tuple[float, ...]:
+def unit(vector: Vector) -> tuple[float, ...]:
+    """The vector of the same direction that has the length 1."""
     length = sqrt(sum(map(mul, vector, vector))) or 1.0
     return tuple(figure / length for figure in vector)

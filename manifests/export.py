@@ -59,20 +59,19 @@ def arguments_schema(manifest: Manifest, *, nullable: bool = False) -> dict[str,
     """JSON Schema 2020-12 of the arguments that an agent may give. With `nullable`, an argument
     that may be left out may also be null.
     """
-    parameters = _for_agents(manifest)
+    return _schema(manifest, _or_null if nullable else _property)
+
+
+def _schema(
+    manifest: Manifest, write: Callable[[Parameter], dict[str, Any]], *, strict: bool = False
+) -> dict[str, Any]:
+    given = [p for p in manifest.parameters if p.filled_by == "agent" and p.withdrawn is None]
     return {
         "type": "object",
-        "properties": {
-            p.name: _or_null(p) if nullable and _may_be_absent(p) else _property(p)
-            for p in parameters
-        },
-        "required": [p.name for p in parameters if p.required],
+        "properties": {p.name: write(p) for p in given},
+        "required": [p.name for p in given if p.required or strict],
         "additionalProperties": False,
     }
-
-
-def _for_agents(manifest: Manifest) -> list[Parameter]:
-    return [p for p in manifest.parameters if p.filled_by == "agent" and p.withdrawn is None]
 
 
 def _property(p: Parameter) -> dict[str, Any]:
@@ -86,12 +85,10 @@ def _property(p: Parameter) -> dict[str, Any]:
     return schema
 
 
-def _may_be_absent(p: Parameter) -> bool:
-    return not p.required and p.default is None
-
-
 def _or_null(p: Parameter) -> dict[str, Any]:
     schema = _property(p)
+    if p.required or p.default is not None:
+        return schema
     given = {key: schema.pop(key) for key in ("type", "enum") if key in schema}
     return {"anyOf": [given, {"type": "null"}], "default": None, **schema}
 
@@ -99,16 +96,6 @@ def _or_null(p: Parameter) -> dict[str, Any]:
 def _in_words(p: Parameter) -> str:
     form = FORMATS.get(p.format or "")
     return f"{p.description} ({form.words})" if form else p.description
-
-
-def _strict_schema(manifest: Manifest) -> dict[str, Any]:
-    parameters = _for_agents(manifest)
-    return {
-        "type": "object",
-        "properties": {p.name: _strict_property(p) for p in parameters},
-        "required": [p.name for p in parameters],
-        "additionalProperties": False,
-    }
 
 
 def _strict_property(p: Parameter) -> dict[str, Any]:
@@ -127,13 +114,13 @@ def _strict_property(p: Parameter) -> dict[str, Any]:
 
 
 def _openai(manifest: Manifest, strict: bool, tags: bool) -> dict[str, Any]:
-    function: dict[str, Any] = {
+    write = _strict_property if strict else _property
+    function = {
         "name": manifest.name,
         "description": describe(manifest, tags=tags),
-        "parameters": _strict_schema(manifest) if strict else arguments_schema(manifest),
+        "parameters": _schema(manifest, write, strict=strict),
+        **({"strict": True} if strict else {}),
     }
-    if strict:
-        function["strict"] = True
     return {"type": "function", "function": function}
 
 

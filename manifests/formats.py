@@ -47,7 +47,7 @@ class Format:
 
 def _date(pattern: str) -> Callable[[str, str], Write]:
     """A calendar day, written by `pattern`; a time of day in the text is dropped."""
-    return lambda _name, _example: lambda text: _read(text)[0].strftime(pattern)
+    return _always(lambda text: _read(text)[0].strftime(pattern))
 
 
 def _date_time(name: str, example: str) -> Write:
@@ -78,21 +78,17 @@ def _unix_seconds(name: str, _example: str) -> Write:
     return write
 
 
-def _year(_name: str, _example: str) -> Write:
-    return lambda text: _matched(r"\d{4}", text)
+def _always(write: Write) -> Callable[[str, str], Write]:
+    """The same writer for all parameters."""
+    return lambda _name, _example: write
 
 
-def _month(_name: str, _example: str) -> Write:
-    def write(text: str) -> str:
-        found = _MONTH.fullmatch(text)
-        if found is None:
-            raise ValueError(f"{short(text)} is no month")
-        year, month = (part for part in found.groups() if part)
-        if not 1 <= int(month) <= 12:
-            raise ValueError(f"{short(text)} is no month")
-        return f"{year}{int(month):02}"
-
-    return write
+def _month(text: str) -> str:
+    found = _MONTH.fullmatch(text)
+    year, month = (part for part in found.groups() if part) if found else ("", "0")
+    if not 1 <= int(month) <= 12:
+        raise ValueError(f"{short(text)} is no month")
+    return f"{year}{int(month):02}"
 
 
 def _stock(shape: str, *, by_code: bool = True) -> Callable[[str, str], Write]:
@@ -100,43 +96,33 @@ def _stock(shape: str, *, by_code: bool = True) -> Callable[[str, str], Write]:
         exchange, code = _exchange_and_code(text, by_code)
         return shape.format(code=code, exchange=exchange, EXCHANGE=exchange.upper())
 
-    return lambda _name, _example: write
+    return _always(write)
 
 
-def _hong_kong(_name: str, _example: str) -> Write:
-    def write(text: str) -> str:
-        found = _HONG_KONG.fullmatch(text)
-        if found is None:
-            raise ValueError(f"{short(text)} is no Hong Kong stock code")
-        return found[1].zfill(5)
-
-    return write
+def _hong_kong(text: str) -> str:
+    found = _HONG_KONG.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{short(text)} is no Hong Kong stock code")
+    return found[1].zfill(5)
 
 
-def _fund(_name: str, _example: str) -> Write:
+def _fund(text: str) -> str:
     """A fund code does not include an exchange, so a prefix or suffix is dropped."""
-
-    def write(text: str) -> str:
-        return _matched(r"\d{6}", re.sub(r"^(?:sh|sz|of)|\.(?:sh|sz|of)$", "", text, flags=re.I))
-
-    return write
+    return _matched(r"\d{6}", re.sub(r"^(?:sh|sz|of)|\.(?:sh|sz|of)$", "", text, flags=re.I))
 
 
-def _list(_name: str, _example: str) -> Write:
-    return lambda text: ",".join(part.strip() for part in text.split(","))
+def _list(text: str) -> str:
+    return ",".join(part.strip() for part in text.split(","))
 
 
 def _letters(count: int) -> Callable[[str, str], Write]:
     """A code of `count` letters, in the case of the example."""
 
     def writer(_name: str, example: str) -> Write:
-        return lambda text: _cased(_matched(f"[A-Za-z]{{{count}}}", text), example)
+        cased = str.lower if example.islower() else str.upper
+        return lambda text: cased(_matched(f"[A-Za-z]{{{count}}}", text))
 
     return writer
-
-
-def _cased(text: str, example: str) -> str:
-    return text.lower() if example.islower() else text.upper()
 
 
 FORMATS = {
@@ -144,8 +130,8 @@ FORMATS = {
     "date": Format("date, such as 2024-01-31 or 20240131", _date("%Y-%m-%d")),
     "date-time": Format("date and time, such as 2024-01-31 09:30:00", _date_time),
     "unix-seconds": Format("Unix seconds, or a UTC date such as 2024-01-31", _unix_seconds),
-    "yyyymm": Format("month, such as 2024-01 or 202401", _month),
-    "yyyy": Format("year, such as 2024", _year),
+    "yyyymm": Format("month, such as 2024-01 or 202401", _always(_month)),
+    "yyyy": Format("year, such as 2024", _always(lambda text: _matched(r"\d{4}", text))),
     "a-share-code": Format("A-share code, such as 600000", _stock("{code}")),
     "a-share-prefixed": Format(
         "A-share code, such as sh600000 or 600000", _stock("{exchange}{code}")
@@ -156,9 +142,9 @@ FORMATS = {
     "exchange-prefixed": Format(
         "code with its exchange, such as sh510050", _stock("{exchange}{code}", by_code=False)
     ),
-    "hk-code": Format("Hong Kong stock code, such as 00700", _hong_kong),
-    "fund-code": Format("six-digit fund code, such as 510300", _fund),
-    "csv": Format("one or more, separated by commas, or an array", _list),
+    "hk-code": Format("Hong Kong stock code, such as 00700", _always(_hong_kong)),
+    "fund-code": Format("six-digit fund code, such as 510300", _always(_fund)),
+    "csv": Format("one or more, separated by commas, or an array", _always(_list)),
     "currency-code": Format("currency code of ISO 4217, such as USD", _letters(3)),
     "country-code": Format("country code of two letters, such as US", _letters(2)),
 }

@@ -139,13 +139,18 @@ def _postings(
                 frequencies[term][number] += fields[field] * count / norm
     postings = {}
     for term, tools_with in frequencies.items():
-        rarity = log(1 + (size - len(tools_with) + 0.5) / (len(tools_with) + 0.5))
+        weight = rarity(len(tools_with), size)
         shares = (
-            rarity * (SATURATION + 1) * frequency / (SATURATION + frequency)
+            weight * (SATURATION + 1) * frequency / (SATURATION + frequency)
             for frequency in tools_with.values()
         )
         postings[term] = (array("H", tools_with), array("d", shares))
     return postings
+
+
+def rarity(having: int, texts: int) -> float:
+    """The weight of a term that so many of all texts have (the idf of BM25)."""
+    return log(1 + (texts - having + 0.5) / (having + 0.5))
 
 
 def _damped(count: int) -> float:

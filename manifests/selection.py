@@ -4,7 +4,7 @@ The same text is used in a URL (`?tools=domain:bond,fund;source:akshare`), for a
 the command line.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -12,13 +12,14 @@ from manifests.catalog import Catalog
 from manifests.common.nearest import hint
 from manifests.manifest import Domain, Intent, Manifest, Source, Timeliness
 
-_VALUES: dict[str, tuple[str, ...] | None] = {
-    "source": get_args(Source),
-    "domain": get_args(Domain),
-    "timeliness": get_args(Timeliness),
-    "intent": get_args(Intent),
-    "names": None,
+_FACETS: dict[str, tuple[tuple[str, ...] | None, Callable[[Manifest], Iterable[str]]]] = {
+    "source": (get_args(Source), lambda manifest: (manifest.source,)),
+    "domain": (get_args(Domain), lambda manifest: manifest.regulatory_domains),
+    "timeliness": (get_args(Timeliness), lambda manifest: (manifest.timeliness,)),
+    "intent": (get_args(Intent), lambda manifest: (manifest.intent_type,)),
+    "names": (None, lambda manifest: (manifest.name,)),
 }
+"""The values of each facet, None for any, and those that a tool has."""
 
 MAX_TEXT = 4_000
 
@@ -50,12 +51,12 @@ class Selection:
         for part in text.split(";"):
             facet, _, listed = part.partition(":")
             facet, values = facet.strip(), {v.strip() for v in listed.split(",") if v.strip()}
-            if facet not in _VALUES or not values:
-                form = "; ".join(f"{name}:VALUE,..." for name in _VALUES)
+            if facet not in _FACETS or not values:
+                form = "; ".join(f"{name}:VALUE,..." for name in _FACETS)
                 raise SelectionError(
                     f"tools are selected by 'all' or {form}; not by {part[:MAX_SHOWN]!r}"
                 )
-            allowed = _VALUES[facet]
+            allowed, _ = _FACETS[facet]
             if allowed is not None and not values <= {*allowed}:
                 odd = min(values - {*allowed})[:MAX_SHOWN]
                 raise SelectionError(f"no {facet} is named {odd!r}; there are {', '.join(allowed)}")
@@ -72,7 +73,7 @@ class Selection:
         return selection
 
     def __contains__(self, manifest: Manifest) -> bool:
-        return not any(w.isdisjoint(_carried(manifest, facet)) for facet, w in self.facets)
+        return not any(w.isdisjoint(_FACETS[facet][1](manifest)) for facet, w in self.facets)
 
     def __str__(self) -> str:
         """The text that `parse` reads as this selection."""
@@ -89,16 +90,3 @@ def check_names(catalog: Catalog, names: Iterable[str]) -> None:
         if catalog.get(name) is None:
             near = hint(catalog.nearest(name[:MAX_SHOWN]))
             raise SelectionError(f"no tool is named {name[:MAX_SHOWN]!r}{near}")
-
-
-def _carried(manifest: Manifest, facet: str) -> Iterable[str]:
-    match facet:
-        case "source":
-            return (manifest.source,)
-        case "domain":
-            return manifest.regulatory_domains
-        case "timeliness":
-            return (manifest.timeliness,)
-        case "intent":
-            return (manifest.intent_type,)
-    return (manifest.name,)

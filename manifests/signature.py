@@ -162,16 +162,15 @@ class Signature:
         return {name: self._expected(name) for name in self.names}
 
     def _expected(self, name: str) -> str:
-        parameter = next(p for p in self.parameters if p.name == name)
-        return _in_words(parameter)
+        return _in_words(next(p for p in self.parameters if p.name == name))
 
     def _missing(self, name: str) -> Problem:
-        parameter = next(p for p in self.parameters if p.name == name)
-        expected = f"expected {_in_words(parameter)}"
-        if parameter.default is None:
+        expected = f"expected {self._expected(name)}"
+        if name not in self._unfilled:
             return Problem(name, "is missing", expected)
+        example = next(p.example for p in self.parameters if p.name == name)
         text = "is missing (it names the instrument, so it has no default)"
-        return Problem(name, text, f"{expected} (the sample is {short(parameter.example)})")
+        return Problem(name, text, f"{expected} (the sample is {short(example)})")
 
     def _foreign(self, name: str) -> Problem:
         for p in self.parameters:
@@ -315,17 +314,8 @@ def _boolean(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case Mapping():
-            return "an object"
-        case _:
-            return "an array"
+    kinds = {bool: "a boolean", (int, float): "a number", str: "a string", Mapping: "an object"}
+    return next((name for kind, name in kinds.items() if isinstance(value, kind)), "an array")
 
 
 _CONVERT: dict[ScalarType, Callable[[object], Scalar]] = {

@@ -63,15 +63,8 @@ VALUES: tuple[tuple[str, ...], ...] = (
 
 NAMES: tuple[tuple[str, ...], ...] = (
     (
-        "symbol",
-        "ticker",
-        "code",
-        "stock",
-        "stock_code",
-        "ts_code",
-        "security",
-        "symbols",
-        "tickers",
+        *("symbol", "ticker", "code", "stock", "stock_code", "ts_code"),
+        *("security", "symbols", "tickers"),
     ),
     ("period", "interval", "frequency", "freq"),
     ("adjust", "adjustment", "adj"),
@@ -82,7 +75,6 @@ NAMES: tuple[tuple[str, ...], ...] = (
     ("quote", "quote_currency"),
     ("query", "q", "keyword", "search"),
 )
-
 
 DATE_NAMES: tuple[tuple[str, ...], ...] = (
     ("start_date", "start", "begin", "begin_date", "from", "from_date", "date_from", "since"),

@@ -124,11 +124,15 @@ class AkShareAdapter(Adapter):
             )
         deadline = asyncio.get_running_loop().time() + timeout_s
         lane = self._paged if binding.paged else self._plain
-        head, data = await self._run(lane, manifest, binding.function, arguments, deadline)
+        job = {
+            "function": binding.function,
+            "arguments": arguments,
+            "credentials": credential_arguments(manifest, self._credentials),
+        }
+        head, data = await self._run(lane, manifest, job, deadline)
         is_read = manifest.intent_type != "transactional"
         if head.get("again") and is_read and asyncio.get_running_loop().time() < deadline:
-            lane = self._alone
-            head, data = await self._run(lane, manifest, binding.function, arguments, deadline)
+            head, data = await self._run(self._alone, manifest, job, deadline)
         if "fault" in head:
             raise UpstreamFault(**head["fault"])
         columns = head["columns"]
@@ -139,12 +143,7 @@ class AkShareAdapter(Adapter):
         return self._plain, self._paged, self._alone
 
     async def _run(
-        self,
-        lane: "_Lane",
-        manifest: Manifest,
-        function: str,
-        arguments: Mapping[str, Scalar],
-        deadline: float,
+        self, lane: "_Lane", manifest: Manifest, job: Mapping[str, Any], deadline: float
     ) -> Reply:
         with ExitStack() as taken:
             host = registrable_domain(manifest.upstream)
@@ -157,7 +156,9 @@ class AkShareAdapter(Adapter):
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 raise UpstreamFault("timeout", "no worker was ready in time", retryable=True)
-            number, reply = process.send(self._job(manifest, function, arguments, left))
+            bounds = {p.name: left for p in manifest.parameters if p.filled_by == "deadline"}
+            arguments = {**job["arguments"], **bounds}
+            number, reply = process.send({**job, "arguments": arguments, "timeout_s": left})
             # The thread stays taken until the worker replies, even if this caller is cancelled.
             held = taken.pop_all()
             reply.add_done_callback(lambda _: held.close())
@@ -166,21 +167,6 @@ class AkShareAdapter(Adapter):
         except asyncio.CancelledError:
             process.cancel(number)
             raise
-
-    def _job(
-        self,
-        manifest: Manifest,
-        function: str,
-        arguments: Mapping[str, Scalar],
-        timeout_s: float,
-    ) -> dict[str, Any]:
-        timeouts = {p.name: timeout_s for p in manifest.parameters if p.filled_by == "deadline"}
-        return {
-            "function": function,
-            "arguments": {**arguments, **timeouts},
-            "credentials": credential_arguments(manifest, self._credentials),
-            "timeout_s": timeout_s,
-        }
 
 
 class _Lane:
@@ -243,7 +229,7 @@ class _Worker:
             if "failed" in head:
                 kill(process)
                 raise UpstreamFault("not_configured", head["failed"])
-            started = _Process(process, head["user"], self._hello["worker_bytes"])
+            started = _Process(process, self._hello["worker_bytes"])
             self.processes = [p for p in self.processes if not p.has_ended] + [started]
             self.started += 1
             return started
@@ -260,9 +246,8 @@ def _take_note(start: "asyncio.Task[_Process]") -> None:
 class _Process:
     """One started process and the calls that it holds. Each call gets a reply."""
 
-    def __init__(self, process: Process, user: int, most_bytes: int) -> None:
+    def __init__(self, process: Process, most_bytes: int) -> None:
         self.id = process.pid
-        self.user = user
         self.calls: dict[int, asyncio.Future[Reply]] = {}
         self.is_open = True
         self.has_ended = False

@@ -9,7 +9,7 @@ standard input closes, so it never outlives its parent.
 
 In: `{"functions", "base_url", "threads", "worker_bytes"}`, then
 `{"id", "function", "arguments", "credentials", "timeout_s"}` or `{"cancel": id}`.
-Out: `{"ready": version, "user": id}` or `{"failed": reason}`, then per call
+Out: `{"ready": version}` or `{"failed": reason}`, then per call
 `{"id", "bytes", "retire", "columns", "rows"}` with the data as body, or
 `{"id", "bytes", "retire", "fault", "again"}`; `bytes` is the process's resident memory, 0 if
 unknown, and `again` says that other calls may be to blame for the fault.
@@ -277,7 +277,7 @@ def main() -> None:
     worker = Worker(allowed, out)
     worker.start(hello["threads"])
     os.register_at_fork(after_in_child=lambda: os.close(out.fileno()))
-    worker.send(frame({"ready": akshare.__version__, "user": os.getuid()}))
+    worker.send(frame({"ready": akshare.__version__}))
     try:
         while (message := read_frame(frames)) is not None:
             job, _ = message

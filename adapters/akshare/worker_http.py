@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -209,11 +210,18 @@ def _elsewhere(url: str, base_url: str | None) -> tuple[str, dict[str, str]]:
     return f"{base_url}{parts.path or '/'}{query}", {ORIGINAL_HOST: parts.netloc}
 
 
-def _note_status(status: int, headers: Any) -> None:
-    if status >= 400:
-        fault = fault_of_status(status, headers.get("Retry-After"))
-        text = f"HTTP {status}"
-        _note(Trouble(text, fault.kind, fault.retryable, fault.retry_after_s))
+def _sent(send: Callable[[], Any], failures: type[Exception]) -> Any:
+    """Return the response of `send`; note what it raises and a status that says failure."""
+    try:
+        response = send()
+    except failures as error:
+        _note(Trouble(type(error).__name__))
+        raise
+    status = response.status_code if hasattr(response, "status_code") else response.status
+    if (status or 0) >= 400:
+        fault = fault_of_status(status, response.headers.get("Retry-After"))
+        _note(Trouble(f"HTTP {status}", fault.kind, fault.retryable, fault.retry_after_s))
+    return response
 
 
 def _bounded(timeout: Any) -> Any:
@@ -236,21 +244,11 @@ def _govern_requests(base_url: str | None, threads: int) -> None:
     shared = _SharedAdapter(pool_connections=64, pool_maxsize=threads)
     send = requests.adapters.HTTPAdapter.send
 
-    def governed(
-        self: requests.adapters.HTTPAdapter,
-        request: Any,
-        timeout: Any = None,
-        **kw: Any,
-    ) -> requests.Response:
+    def governed(self: Any, request: Any, timeout: Any = None, **kw: Any) -> Any:
         request.url, header = _elsewhere(request.url, base_url)
         request.headers.update(header)
-        try:
-            response = send(self, request, timeout=_bounded(timeout), **kw)
-        except requests.RequestException as error:
-            _note(Trouble(type(error).__name__))
-            raise
-        _note_status(response.status_code, response.headers)
-        return response
+        bounded = partial(send, self, request, timeout=_bounded(timeout), **kw)
+        return _sent(bounded, requests.RequestException)
 
     requests.adapters.HTTPAdapter.send = governed  # type: ignore[method-assign, assignment]
     requests.sessions.HTTPAdapter = lambda: shared  # type: ignore[assignment,misc]
@@ -265,11 +263,7 @@ def _govern_urllib(base_url: str | None) -> None:
         request = request or urllib.request.Request(fullurl, data)  # noqa: S310 - upstream's URL
         request.full_url, header = _elsewhere(request.full_url, base_url)
         request.headers.update(header)
-        try:
-            return open_(self, request, data, _bounded(timeout))
-        except OSError as error:
-            _note(Trouble(type(error).__name__))
-            raise
+        return _sent(partial(open_, self, request, data, _bounded(timeout)), OSError)
 
     director.open = governed  # type: ignore[method-assign]
 
@@ -282,13 +276,8 @@ def _govern_urllib3(base_url: str | None) -> None:
         kw["headers"] = {**(kw.get("headers") or self.headers), **header}
         kw["timeout"] = _bounded(kw.get("timeout"))
         kw["retries"] = urllib3.Retry(connect=0, read=0, redirect=3, other=0)  # one wait, one bound
-        try:
-            response = urlopen(self, method, url, redirect, **kw)
-        except urllib3.exceptions.HTTPError as error:
-            _note(Trouble(type(error).__name__))
-            raise
-        _note_status(response.status, response.headers)
-        return response
+        send = partial(urlopen, self, method, url, redirect, **kw)
+        return _sent(send, urllib3.exceptions.HTTPError)
 
     urllib3.PoolManager.urlopen = governed  # type: ignore[method-assign]
 
@@ -307,13 +296,7 @@ def _govern_curl(base_url: str | None) -> None:
         kw["timeout"] = _bounded(None if isinstance(timeout, tuple) else timeout)
         if base_url:
             kw["allow_redirects"] = False  # curl would follow one to the real host
-        try:
-            response = request(self, method, url, *args, **kw)
-        except OSError as error:
-            _note(Trouble(type(error).__name__))
-            raise
-        _note_status(response.status_code, response.headers)
-        return response
+        return _sent(partial(request, self, method, url, *args, **kw), OSError)
 
     curl.Session.request = governed  # type: ignore[method-assign]
 

@@ -27,13 +27,12 @@ from anyio import to_thread
 from adapters.adapter import Adapter
 from adapters.embeddings import Embedder
 from adapters.fault import UpstreamFault
-from adapters.market.bm25 import Bm25
 from adapters.market.memory import Similarity
 from adapters.market.peers import Answer as Answering
 from adapters.market.peers import Peers
 from adapters.market.prices import Market, digest_of, read_markets
 from adapters.market.session import MOST_ASSETS, Action, Session, course_of, misused
-from adapters.market.similarity import Embeddings
+from adapters.market.similarity import Bm25, Embeddings
 from adapters.normalise import Answer
 from manifests import Manifest, MarketBinding, Scalar
 

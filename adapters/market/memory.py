@@ -27,9 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, inf, isfinite
-from typing import Annotated, Final, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Final, Literal, NamedTuple
 
 from adapters.market.prices import Position, is_unicode, sign
 
@@ -83,9 +81,6 @@ MOST = 1_000
 TEXT_CHARS = 100_000
 """The longest text of a memory."""
 
-HISTORY = 10_000
-"""The steps whose counts are kept: 40 years."""
-
 
 @dataclass(slots=True)
 class Memory:
@@ -108,39 +103,11 @@ class Memory:
         return min(self.importance, FULL_IMPORTANCE) / FULL_IMPORTANCE + self.recency
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """A memory that was found. `score` = `similarity` + `importance` (up to 100) / 100 +
-    `recency`.
-    """
+class Recalled(NamedTuple):
+    """A memory that was found. `score` = similarity + importance (up to 100) / 100 + recency."""
 
-    id: int
-    layer: LayerName
-    text: str
-    day: datetime.date
     score: float
-    similarity: float
-    importance: float
-    recency: float
-
-
-@dataclass(slots=True)
-class StepCounts:
-    """What happened to memories from the step before to that of `day`, and how many each layer
-    holds after it. `removed` faded; `dropped` were too many for their layer. A memory that crosses
-    two layers counts once.
-    """
-
-    day: datetime.date | None = None
-    added: int = 0
-    promoted: int = 0
-    demoted: int = 0
-    removed: int = 0
-    dropped: int = 0
-    short: int = 0
-    mid: int = 0
-    long: int = 0
-    reflection: int = 0
+    memory: Memory
 
 
 class LayeredMemory:
@@ -151,8 +118,6 @@ class LayeredMemory:
         self._most = most
         self._next_id = 1
         self._memories: dict[int, Memory] = {}
-        self._now = StepCounts()
-        self._history: deque[StepCounts] = deque(maxlen=HISTORY)
 
     def __len__(self) -> int:
         return len(self._memories)
@@ -161,11 +126,6 @@ class LayeredMemory:
     def memories(self) -> tuple[Memory, ...]:
         """Copies of all memories, the oldest first."""
         return tuple(map(replace, self._memories.values()))
-
-    @property
-    def history(self) -> tuple[StepCounts, ...]:
-        """The counts of each step, the latest `HISTORY` ones."""
-        return tuple(map(replace, self._history))
 
     def add(self, layer: LayerName, text: str, day: datetime.date) -> int:
         """Add what became known on a day; returns its id. In a full layer the memory that scores
@@ -178,7 +138,6 @@ class LayeredMemory:
             raise ValueError(f"a memory is a Unicode text of 1 to {TEXT_CHARS} characters")
         added, self._next_id = self._next_id, self._next_id + 1
         self._memories[added] = Memory(added, layer, text, day, LAYERS[layer].importance)
-        self._now.added += 1
         self._drop_from(layer)
         return added
 
@@ -202,43 +161,33 @@ class LayeredMemory:
             near = similarity(query, [memory.text for memory in held]) if held else []
             if len(near) != len(held) or not all(map(isfinite, near)):
                 raise ValueError(f"not {len(held)} finite similarities for as many texts")
-            recalled = [_recalled(*pair) for pair in zip(held, near, strict=True)]
-            recalled.sort(key=lambda memory: (-memory.score, -memory.id))
+            recalled = [
+                Recalled(similarity + memory.worth, memory)
+                for memory, similarity in zip(held, near, strict=True)
+            ]
+            recalled.sort(key=lambda found: (-found.score, -found.memory.id))
             found[layer] = recalled[:top]
         return found
 
-    def feed_back(self, ids: Iterable[int], reward: float) -> tuple[int, ...]:
-        """Reward the memories on which a position rested: their importance rises by 18 if it
-        gained, falls by 18 if it lost, and stays if `reward` is 0. Returns the ids that counted:
-        each once, without memories that are gone.
+    def feed_back(self, ids: Iterable[int], reward: float) -> None:
+        """Reward the memories on which a position rested, each once: their importance rises by 18
+        if it gained, falls by 18 if it lost, and stays if `reward` is 0. Others may be gone.
         """
-        change = FEEDBACK * sign(reward)
-        known = tuple(dict.fromkeys(one for one in ids if one in self._memories)) if change else ()
-        for one in known:
-            self._memories[one].importance += change
-        return known
+        for one in self._memories.keys() & set(ids):
+            self._memories[one].importance += FEEDBACK * sign(reward)
 
-    def step(self, day: datetime.date) -> StepCounts:
+    def step(self) -> None:
         """End a trading day: all memories age and decay, faded ones are removed, and the others
-        move to the layer of their importance. Returns what happened since the step before.
+        move to the layer of their importance.
         """
         for memory in self._memories.values():
             memory.age += 1
             memory.importance *= LAYERS[memory.layer].decay
-        kept = {one: memory for one, memory in self._memories.items() if not _is_faded(memory)}
-        self._now.removed += len(self._memories) - len(kept)
-        self._memories = kept
-        for memory in kept.values():
+        self._memories = {n: one for n, one in self._memories.items() if not _is_faded(one)}
+        for memory in self._memories.values():
             self._move(memory)
         for layer in LAYERS:
             self._drop_from(layer)
-        counts, self._now = self._now, StepCounts()
-        counts.day = day
-        counts.short, counts.mid, counts.long, counts.reflection = (
-            len(self._of(layer)) for layer in ("short", "mid", "long", "reflection")
-        )
-        self._history.append(counts)
-        return replace(counts)
 
     def _of(self, layer: LayerName) -> list[Memory]:
         return [memory for memory in self._memories.values() if memory.layer == layer]
@@ -249,10 +198,7 @@ class LayeredMemory:
         ranks = [layer for layer, _ in LEVELS]
         target = next(layer for layer, least in LEVELS if memory.importance >= least)
         if ranks.index(target) < ranks.index(memory.layer):
-            self._now.promoted += 1
             memory.age = 0
-        elif target != memory.layer:
-            self._now.demoted += 1
         memory.layer = target
 
     def _drop_from(self, layer: LayerName) -> None:
@@ -263,52 +209,29 @@ class LayeredMemory:
         held.sort(key=lambda memory: (memory.worth, memory.id))
         for memory in held[: len(held) - self._most]:
             del self._memories[memory.id]
-            self._now.dropped += 1
 
 
 class Evidence:
     """The memories on which each position rested, until the position's reward is known."""
 
     def __init__(self) -> None:
-        self._days: deque[_EvidenceDay] = deque(maxlen=REWARD_DAYS + 1)
+        self._days: deque[tuple[float, Position, tuple[int, ...]]] = deque(maxlen=REWARD_DAYS + 1)
 
     def add(
         self, price: float, position: Position, ids: Iterable[int]
     ) -> tuple[tuple[int, ...], float] | None:
         """Add a trading day: its price, the position taken at it, and the memories it rested on.
         Returns those of three days ago with the reward since then, for `LayeredMemory.feed_back`;
-        None on the first three days. Raises `ValueError` for a price that is not finite, a position
-        that is not -1, 0 or 1, and more than `MOST` ids.
+        None on the first three days.
         """
-        self._days.append(_EvidenceDay(price=price, position=position, ids=list(ids)))
+        self._days.append((price, position, tuple(ids)))
         if len(self._days) <= REWARD_DAYS:
             return None
         reward = sum(
-            day.position * (later.price - day.price) for day, later in pairwise(self._days)
+            held * (later - earlier) for (earlier, held, _), (later, *_) in pairwise(self._days)
         )
-        return tuple(self._days[0].ids), reward
-
-
-class _EvidenceDay(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    price: float
-    position: Position
-    ids: Annotated[list[int], Field(max_length=MOST)]
+        return self._days[0][2], reward
 
 
 def _is_faded(memory: Memory) -> bool:
     return memory.recency < LEAST_RECENCY or memory.importance < LEAST_IMPORTANCE
-
-
-def _recalled(memory: Memory, similarity: float) -> Recalled:
-    return Recalled(
-        memory.id,
-        memory.layer,
-        memory.text,
-        memory.day,
-        similarity + memory.worth,
-        similarity,
-        memory.importance,
-        memory.recency,
-    )

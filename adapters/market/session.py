@@ -228,9 +228,9 @@ class Session:
                         "id": one.id,
                         "date": one.day.isoformat(),
                         "text": one.text[:chars],
-                        "score": round(one.score, 4),
+                        "score": round(score, 4),
                     }
-                    for one in recalled
+                    for score, one in recalled
                 ]
                 for layer, recalled in found.items()
             },
@@ -251,7 +251,7 @@ class Session:
             known = of.evidence.add(market.on(day).price, decision.position, decision.memories)
             if known is not None:
                 of.memory.feed_back(*known)
-            of.memory.step(day)
+            of.memory.step()
             of.ended, of.has_news = of.ended + 1, False
 
     def _market(self, symbol: str) -> Market:

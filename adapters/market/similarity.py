@@ -1,17 +1,23 @@
-"""How similar the texts of a memory are to a question, by embeddings.
+"""How similar the texts of a memory are to a question: by embeddings, or by BM25 without a model.
 
-The cosine of two vectors, and 0 where it is negative, so that it has the range of BM25's. Vectors
-of texts are kept, because the same memories are searched every day, by all sessions of an asset.
+Both are from 0 to 1. Words and vectors of texts are kept, because the same memories are searched
+every day, by all sessions of an asset.
 """
 
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from functools import lru_cache
 
 from anyio import to_thread
 
 from adapters.embeddings import Embedder
+from manifests.dense import unit
+from manifests.search import LENGTH, SATURATION, rarity
+from manifests.words import words
+
+CACHED = 4_096
+"""The number of texts whose words are kept."""
 
 TEXT_CHARS = 2_000
 """How much of a text is embedded."""
@@ -20,8 +26,38 @@ KEPT_BYTES = 128 * 2**20
 """How many bytes of texts and their vectors are kept."""
 
 
+class Bm25:
+    """BM25 over the given texts, divided by that of the best one.
+
+    Dividing makes it comparable with the cosine of embeddings and with the other parts of a
+    memory's score. A text that shares no word with the query has 0.
+    """
+
+    def __init__(self) -> None:
+        self._counts = lru_cache(CACHED)(_counts)
+
+    def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
+        counts = [self._counts(text) for text in texts]
+        lengths = [text.total() for text in counts]
+        mean = sum(lengths) / max(len(texts), 1)
+        scores = [0.0] * len(texts)
+        for word in sorted(_counts(query)):
+            have = [place for place, text in enumerate(counts) if word in text]
+            for place in have:
+                frequency = counts[place][word]
+                norm = 1 - LENGTH + LENGTH * lengths[place] / mean
+                weight = rarity(len(have), len(texts))
+                scores[place] += weight * frequency / (frequency + SATURATION * norm)
+        best = max(scores, default=0.0)
+        return [score / best for score in scores] if best else scores
+
+
+def _counts(text: str) -> Counter[str]:
+    return Counter(words(text))
+
+
 class Embeddings:
-    """Similarities by an embedder."""
+    """The cosine of the vectors of an embedder, and 0 where it is negative."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -35,7 +71,7 @@ class Embeddings:
         missing = [text for text in wanted if text not in vectors]
         if missing:
             found = await self._embedder.embed([text[:TEXT_CHARS] or " " for text in missing])
-            vectors |= zip(missing, map(_unit, found), strict=True)
+            vectors |= zip(missing, (array("f", unit(one)) for one in found), strict=True)
             for text in missing:
                 self._keep(text, vectors[text])
         return await to_thread.run_sync(_cosines, vectors, question)
@@ -51,11 +87,6 @@ class Embeddings:
 
 def _size(text: str, vector: "array[float]") -> int:
     return len(text.encode()) + len(vector) * vector.itemsize
-
-
-def _unit(vector: Sequence[float]) -> "array[float]":
-    length = sqrt(sum(figure * figure for figure in vector)) or 1.0
-    return array("f", (figure / length for figure in vector))
 
 
 def _cosines(vectors: Mapping[str, "array[float]"], question: str) -> dict[str, float]:

@@ -204,25 +204,13 @@ def _cme_bitcoin(query: Query, rng: random.Random) -> Reply:
 
 def _sentiment(query: Query, rng: random.Random) -> Reply:
     """Share of long positions by currency pair, every four hours of the requested days."""
-    pairs = [
-        "AUDJPY",
-        "AUDUSD",
-        "EURAUD",
-        "EURJPY",
-        "EURUSD",
-        "GBPJPY",
-        "GBPUSD",
-        "NZDUSD",
-        "USDCAD",
-        "USDCHF",
-        "USDJPY",
-        "USDX",
-        "XAUUSD",
-    ]
+    pairs = (
+        "AUDJPY AUDUSD EURAUD EURJPY EURUSD GBPJPY GBPUSD NZDUSD USDCAD USDCHF USDJPY USDX XAUUSD"
+    )
     values = dict[str, dict[str, str]]()
     for day in bar_days(read_day(query.get("start_date")), read_day(query.get("end_date")), 60):
         for hour in range(0, 24, 4):
-            row = {pair: f"{max(5.0, min(95.0, rng.gauss(50, 15))):.2f}" for pair in pairs}
+            row = {pair: f"{max(5.0, min(95.0, rng.gauss(50, 15))):.2f}" for pair in pairs.split()}
             values[f"{day} {hour:02}:00"] = row
     return as_json({"status": 200, "data": {"values": values}})
 

@@ -12,25 +12,19 @@ from manifests import Column, Manifest
 
 ROWS = 20
 
-_NAMES = ("Alpha", "Borealis", "Cygnus", "Dorado", "Eridanus", "Fornax", "Grus", "Hydra")
+_NAMES = ["Alpha", "Borealis", "Cygnus", "Dorado", "Eridanus", "Fornax", "Grus", "Hydra"]
 
-# The kind of values in a column, by words in its name; the first match wins.
-_KINDS = (
-    ("date", ("日期", "时间", "date", "time", "月份", "季度", "年度", "报告期", "年份")),
-    ("percent", ("%", "率", "幅", "占比", "比例", "percent", "收益", "yield")),
-    ("code", ("代码", "code", "symbol", "合约", "编号")),
-    (
-        "name",
-        ("名称", "name", "简称", "机构", "行业", "板块", "公司", "股东", "品种", "地区", "类型"),
-    ),
-    ("count", ("序号", "数量", "家数", "volume", "成交量", "持仓", "排名", "次数", "count")),
-    ("amount", ("额", "市值", "资产", "收入", "利润", "规模", "amount", "value")),
-    (
-        "price",
-        ("价", "开盘", "收盘", "最高", "最低", "均线", "净值", "price", "open", "close", "指数"),
-    ),
-    ("text", ("标题", "内容", "说明", "链接", "url", "备注", "摘要", "item")),
-)
+_KINDS = {
+    "date": "日期 时间 date time 月份 季度 年度 报告期 年份",
+    "percent": "% 率 幅 占比 比例 percent 收益 yield",
+    "code": "代码 code symbol 合约 编号",
+    "name": "名称 name 简称 机构 行业 板块 公司 股东 品种 地区 类型",
+    "count": "序号 数量 家数 volume 成交量 持仓 排名 次数 count",
+    "amount": "额 市值 资产 收入 利润 规模 amount value",
+    "price": "价 开盘 收盘 最高 最低 均线 净值 price open close 指数",
+    "text": "标题 内容 说明 链接 url 备注 摘要 item",
+}
+"""The kind of values in a column, by words in its name; the first match wins."""
 
 
 def table(
@@ -51,8 +45,8 @@ def table(
 
 def _kind(column: Column) -> str:
     name = column.name.lower()
-    for kind, words in _KINDS:
-        if any(word in name for word in words):
+    for kind, words in _KINDS.items():
+        if any(word in name for word in words.split()):
             return kind
     return {"integer": "count", "string": "text"}.get(column.type or "", "price")
 

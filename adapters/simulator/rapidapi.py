@@ -7,11 +7,12 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
 import orjson
 
-from adapters.simulator.shapes import BASE, Reply, Request, Simulation
+from adapters.simulator.shapes import BASE, Reply, Request, Simulation, as_json
 from manifests import Catalog, Manifest, RapidApiBinding
 
 NOW = datetime.combine(BASE, time(21), UTC)
@@ -30,7 +31,7 @@ def simulate(catalog: Catalog) -> Simulation:
         if request.host not in tools:
             return None
         if not request.has_key:
-            return Reply(orjson.dumps({"message": "Invalid API key"}), status=401)
+            return replace(as_json({"message": "Invalid API key"}), status=401)
         for pattern, manifest in tools[request.host]:
             if pattern.fullmatch(request.path):
                 return Reply(orjson.dumps(_document(manifest, request)))
@@ -45,7 +46,7 @@ def _document(manifest: Manifest, request: Request) -> object:
     subject = next((query[name] for name in SUBJECTS if name in query), path.rsplit("/", 1)[-1])
     hint = f"{path} {manifest.name}".lower()
     for words, shape in _SHAPES:
-        if any(word in hint for word in words):
+        if any(word in hint for word in words.split()):
             return shape(subject, rng)
     return _quote(subject, rng)
 
@@ -169,28 +170,15 @@ def _figures(subject: str, rng: random.Random) -> object:
     }
 
 
-# The shape of an endpoint, by words in its path or name: the first match, or a quote if none.
-_SHAPES: tuple[tuple[tuple[str, ...], Callable[[str, random.Random], object]], ...] = (
-    (("search", "auto-complete", "suggest", "available", "list-pairs", "/pairs"), _matches),
-    (("news", "article", "press", "transcript", "comment", "/analysis", "trending"), _news),
-    (("chart", "hist", "candle", "ohlc", "kline", "series", "daily", "intraday", "trades"), _bars),
-    (
-        (
-            "balance",
-            "cash",
-            "income",
-            "financial",
-            "earning",
-            "dividend",
-            "split",
-            "growth",
-            "ratio",
-        ),
-        _statements,
-    ),
-    (("holding", "portfolio", "exposure", "etf", "fund"), _holdings),
-    (("profile", "overview", "about", "info", "insider"), _profile),
-    (("mortgage", "tax", "calculator", "deposit", "inflation", "gas", "amount"), _figures),
-    (("exchange", "rate", "currenc", "convert", "latest", "forex"), _rate),
-    (("list", "screener", "categories", "companies", "coins", "markets"), _matches),
+_SHAPES: tuple[tuple[str, Callable[[str, random.Random], object]], ...] = (
+    ("search auto-complete suggest available list-pairs /pairs", _matches),
+    ("news article press transcript comment /analysis trending", _news),
+    ("chart hist candle ohlc kline series daily intraday trades", _bars),
+    ("balance cash income financial earning dividend split growth ratio", _statements),
+    ("holding portfolio exposure etf fund", _holdings),
+    ("profile overview about info insider", _profile),
+    ("mortgage tax calculator deposit inflation gas amount", _figures),
+    ("exchange rate currenc convert latest forex", _rate),
+    ("list screener categories companies coins markets", _matches),
 )
+"""The shape of an endpoint, by words in its path or name: the first match, or a quote if none."""

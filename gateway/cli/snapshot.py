@@ -285,7 +285,7 @@ def merge(files: tuple[Path, ...], out: Path, salvage: bool, as_json: bool) -> N
     the earlier one.
     """
     from cache import SnapshotError
-    from cache import merge as merge_files
+    from cache.merge import merge as merge_files
     from manifests import Catalog
 
     without = transactional_tools(Catalog.load())

@@ -27,7 +27,7 @@ from gateway.shapes.known import Change
 from gateway.shapes.notices import Notices, working
 from gateway.shapes.shape import MAX_DOCUMENT, TooLarge, shape_of
 from gateway.shapes.store import CHANGES, ShapeStore, read_changes
-from manifests.common.daemon_threads import run_in
+from manifests.common.threads import run_in
 
 log = logging.getLogger("finport")
 

@@ -37,7 +37,7 @@ from gateway.sharing.store import Beat, StoreError
 from gateway.upstreams.accounts import Accounts, Standing, planned, read_accounts
 from gateway.upstreams.hosts import WAIT_S, NotAdmitted, asked_to_wait
 from manifests import PlanLimits
-from manifests.common.daemon_threads import run_in
+from manifests.common.threads import run_in
 
 T = TypeVar("T")
 

@@ -1,12 +1,13 @@
-"""Runs work that may block forever, in a thread that does not delay the exit.
+"""Runs work in a thread that the event loop awaits: a dedicated one, or one that may block forever.
 
 A hanging read of a pipe, name look-up or flush can't be ended. The process would wait for the
-thread of a pool before it exits.
+thread of a pool before it exits, but not for a daemon.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import ParamSpec, TypeVar, cast
 
@@ -14,8 +15,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+async def run_in(thread: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
+    """Run `work(*arguments)` in `thread`. Returns or raises as `work` does."""
+    return await asyncio.get_running_loop().run_in_executor(thread, work, *arguments)
+
+
 async def in_daemon(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return or raise what `work` does. A cancelled caller leaves it running."""
+    """Run `work` in a thread that does not delay the exit. A cancelled caller leaves it running."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

@@ -158,6 +158,47 @@ async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
         assert tier.state()["refused"] == 0
 
 
+async def test_a_miss_asks_the_database_only_where_another_process_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cache.disk.SCAN_S", 0.0)
+    async with DiskTier.open(tmp_path, 2**20) as tier, DiskTier.open(tmp_path, 2**20) as other:
+        asked: list[str] = []
+        read = tier._read
+
+        def reads(keys: list[str]) -> list[Entry | None]:
+            asked.extend(keys)
+            return read(keys)
+
+        while not tier._index.is_current():
+            assert await tier.get("none") is None
+        monkeypatch.setattr(tier, "_read", reads)
+        for number in range(100):
+            assert await tier.get(f"none{number}") is None
+            tier.put(f"k{number}", ENTRY, keep_s=60)
+        await until(lambda: not tier.state()["queued"])
+        assert await tier.get("none") is None
+        assert not asked
+        other.put("theirs", ENTRY, keep_s=60)
+        await until(lambda: not other.state()["queued"])
+        assert await tier.get("theirs") == ENTRY
+        assert await other.get("k99") == ENTRY
+        assert asked == ["theirs"]
+
+
+async def test_a_database_of_too_many_keys_for_an_index_is_asked_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cache.disk.MOST_KEYS", 10)
+    for _ in range(2):
+        async with DiskTier.open(tmp_path, 2**20) as tier:
+            for number in range(20):
+                tier.put(f"k{number}", ENTRY, keep_s=60)
+            await until(lambda tier=tier: not tier.state()["queued"])  # type: ignore[misc]
+            assert [await tier.get(f"k{number}") for number in range(21)] == [ENTRY] * 20 + [None]
+            assert not tier._index.is_current()
+
+
 async def test_a_full_queue_leaves_out_and_counts(tmp_path: Path) -> None:
     large = Entry(b"x" * 2**20, None, None, 1_700_000_000.0, 5.0, "live")
     async with DiskTier.open(tmp_path, 2**30) as tier:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cache import DiskTier, Recorder, Snapshot, merge
+from cache import DiskTier, Recorder, Snapshot
+from cache.merge import merge
 from tests.support import rows
 from tests.support.checkout import ROOT
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cache import Entry, Recorder, Row, Snapshot, SnapshotError, merge
+from cache import Entry, Recorder, Row, Snapshot, SnapshotError
 from cache.blocks import block
 from cache.frame import FrameError
+from cache.merge import merge
 from cache.snapshot import JOURNAL
 from tests.support import rows
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cache import Snapshot, merge
+from cache import Snapshot
+from cache.merge import merge
 from manifests import Catalog
 from tests.support.commands import FINBENCH, finbench, finbench_on_a_full_disk
 from tests.support.waiting import block_until

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from cache import Snapshot, merge
+from cache import Snapshot
+from cache.merge import merge
 from tests.support.commands import FINPORT, finport, finport_process, post, served
 from tests.support.waiting import block_until
 
