@@ -13,24 +13,15 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import aiohttp
-import anyio
 import orjson
 
-from bench.client import (
-    HttpClient,
-    checked,
-    kept_form,
-    not_json,
-    options_of,
-    session_of,
-)
-from gateway import CallContext
+from bench.client import HttpClient, not_json, options_of, result_in
+from gateway import CallContext, Result
 from gateway.pipeline.bind import printable
 from gateway.trace import Trace
 
@@ -114,39 +105,29 @@ class Patience:
     stream_s: float = STREAM_S
 
 
+@dataclass(slots=True, eq=False)
 class _Asked:
-    """A call that waits for its answer: the line of the gateway, an envelope that was made here, or
-    None if the call is to be sent as a request of its own.
+    """A call that waits for its answer: the line of the gateway, a result that was made here, or
+    None if the call is to be sent as a request of its own. `broken` is how often streams with this
+    call broke, and `broken_at` when that was counted last.
     """
 
-    __slots__ = (
-        *("answer", "arguments", "broken", "broken_at", "context", "id", "stream", "timer"),
-        "tool",
-    )
-
-    def __init__(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        context: CallContext,
-        answer: "asyncio.Future[bytes | dict[str, Any] | None]",
-    ) -> None:
-        self.tool = tool
-        self.arguments = arguments
-        self.context = context
-        self.answer = answer
-        self.id = 0
-        self.stream: _Stream | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.broken, self.broken_at = 0, float("-inf")
-        """How often streams with this call broke, and when that was counted last."""
+    tool: str
+    arguments: Mapping[str, Any]
+    context: CallContext
+    answer: "asyncio.Future[bytes | Result | None]"
+    id: int = 0
+    stream: "_Stream | None" = None
+    timer: asyncio.TimerHandle | None = None
+    broken: int = 0
+    broken_at: float = float("-inf")
 
     def line(self, id_: int) -> bytes:
         """Raises `TypeError` for arguments that are not JSON."""
         call = {"id": id_, "tool": self.tool, "arguments": self.arguments}
         return orjson.dumps({**call, **options_of(self.context)}) + b"\n"
 
-    def end(self, answer: bytes | dict[str, Any] | None) -> None:
+    def end(self, answer: bytes | Result | None) -> None:
         if not self.answer.done():
             self.answer.set_result(answer)
 
@@ -155,7 +136,8 @@ class WireClient(HttpClient):
     """Makes calls to a gateway at a URL over streams. Made by `WireClient.open`.
 
     As long as no stream could be opened yet, each call is a request of its own; `plain` says why.
-    `opened_in_all` counts streams.
+    `opened_in_all` counts streams. The calls of the tools `once`, by default of all tools, are not
+    asked again after a stream broke.
     """
 
     def __init__(
@@ -182,36 +164,21 @@ class WireClient(HttpClient):
         self._is_closed = False
         self._heard_at = 0.0
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        base_url: str,
-        trace: Trace,
-        key: str | None = None,
-        *,
-        once: Collection[str] | None = None,
-        patience: Patience | None = None,
-    ) -> AsyncIterator["WireClient"]:
-        """`key` is sent in a header and nowhere else. The calls of the tools `once`, by default of
-        all tools, are not asked again after a stream broke.
-        """
-        async with session_of(key) as session:
-            client = cls(session, base_url, trace, once, patience)
-            try:
-                yield client
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await client._close()
+    def counts(self) -> dict[str, Any]:
+        """What `run.json` says of its calls."""
+        return {
+            "made": self.made,
+            "unanswered": self.unanswered,
+            "first_silence": self.first_silence,
+            "no_streams": self.plain,
+        }
 
     @property
     def streams(self) -> int:
         """How many streams are open."""
         return len(self._streams)
 
-    async def _post(
-        self, tool: str, arguments: Mapping[str, Any], context: CallContext
-    ) -> dict[str, Any]:
+    async def _post(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         if self._is_closed:
             return self._silence(CLOSED)
         if self.plain is not None:
@@ -231,7 +198,7 @@ class WireClient(HttpClient):
                 asked.timer.cancel()
         if answer is None:
             return await super()._post(tool, arguments, context)
-        return answer if isinstance(answer, dict) else await self._read(answer, _envelope)
+        return answer if isinstance(answer, Result) else await self._read(answer, _result_in)
 
     def pump(self) -> None:
         """Put waiting calls on the streams that have room, each on the one with the fewest."""
@@ -543,12 +510,9 @@ def _id_of(line: bytes) -> int:
     return id_ if type(id_) is int else -1
 
 
-def _envelope(line: bytes) -> dict[str, Any]:
-    """The envelope in a line, with the data in the form that the gateway caches. Raises
-    `NoGatewayError`.
-    """
-    envelope = checked(line)
-    return {**envelope, "output": _data_in(line, envelope) or kept_form(envelope)}
+def _result_in(line: bytes) -> Result:
+    """Raises `NoGatewayError`."""
+    return result_in(line, _data_in)
 
 
 _BEFORE_DATA = ["id", "ok", "tool", "data"]

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from bench.agents.agent import Agent, Episode, Round, ToolCall, Turn
     from bench.agents.declaration import AgentParts, AgentSettingsError, AgentType, NoOptions
     from bench.agents.scripted import ErrorRates, ScriptedAgent
-    from bench.client import Reply
     from bench.judges.judge import Judge, JudgeParts, JudgeType
     from bench.metrics.means import Measured
     from bench.models.client import ModelClient
@@ -94,7 +93,6 @@ HOMES = {
     "Page": "gateway.tables.rows",
     "Parameter": "manifests.manifest",
     "PartialTableWarning": "gateway.tables.conversion",
-    "Reply": "bench.client",
     "Result": "gateway.result",
     "Round": "bench.agents.agent",
     "ScriptedAgent": "bench.agents.scripted",
@@ -162,7 +160,6 @@ __all__ = [
     "Page",
     "Parameter",
     "PartialTableWarning",
-    "Reply",
     "Result",
     "Round",
     "ScriptedAgent",

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -351,7 +352,7 @@ async def _run(
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import closing, if_seen, report
     from bench.client import GatewayUnreachableError
-    from bench.engines.errors import EngineError
+    from bench.engines.cluster import EngineError
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
     from bench.runs.run import run as run_plan
@@ -361,16 +362,15 @@ async def _run(
     from gateway.trace import TraceError
 
     faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError, EngineError)
-    common: dict[str, Any] = {"resuming": resuming, "catalog": catalog}
-    try:
-        if on_ray is None:
-            about = await run_plan(plan, folder, settings, show=not as_json, **common)
-        else:
-            from bench.engines.run import run_on_ray
+    common: dict[str, Any] = {"resuming": resuming, "catalog": catalog, "show": not as_json}
+    if on_ray is not None:
+        from bench.engines.run import on_ray as engine
 
-            with redirect_stdout(sys.stderr if as_json else sys.stdout):  # Ray prints notes there
-                show = not as_json
-                about = await run_on_ray(plan, folder, settings, show=show, **common, **on_ray)
+        common["engine"] = partial(engine, **on_ray)
+    try:
+        # Ray prints notes.
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            about = await run_plan(plan, folder, settings, **common)
     except TraceError as error:
         echo(f"finbench: {error}; {_left_in(folder)}", err=True)
         return 1

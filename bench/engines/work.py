@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from bench.engines.errors import EngineError
+from bench.engines.cluster import EngineError
 from bench.runs.run import RunPlan
 from gateway.pipeline.bind import masked
 from gateway.settings import GatewaySettings

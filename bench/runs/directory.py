@@ -78,12 +78,12 @@ class RunDirectory:
         self.failed_saves = 0
         self.begun: Begun = {}
         self.interrupted = 0
-        self._unjudged: dict[str, int] = {}
+        self.unjudged: dict[str, int] = {}
         self._streams: list[JsonLines] = []
         self._saving = asyncio.Lock()
         self.calls: JsonLines
         self.episodes: JsonLines
-        self.checkpoints: JsonLines
+        self.checkpoints: JsonLines | None = None
 
     @classmethod
     @asynccontextmanager
@@ -189,7 +189,7 @@ class RunDirectory:
                 why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
         self.finished, self.begun = settled.finished, settled.begun
-        self.interrupted, self._unjudged = settled.interrupted, settled.unjudged
+        self.interrupted, self.unjudged = settled.interrupted, settled.unjudged
         if settled.strange:
             text = "%d records in %s that are not of this run or there twice were moved to %s"
             log.warning(text, settled.strange, self.path, ABANDONED)
@@ -202,14 +202,16 @@ class RunDirectory:
         for record in Run(self.path, before).records():
             self.metrics.add(record)
 
-    async def recorded(self, episode: str) -> EpisodeRecord | None:
-        """The record of an episode that lacks nothing but a valid judgement; None for any other.
-        Raises `RunDirectoryError`.
-        """
-        place = self._unjudged.get(episode)
-        if place is None:
-            return None
+    async def recorded(self, episode: str) -> EpisodeRecord:
+        """The record of an `unjudged` episode. Raises `RunDirectoryError`."""
+        place = self.unjudged[episode]
         return await to_thread.run_sync(episode_at, self.path / UNJUDGED, place)
+
+    async def begin(self, about: Mapping[str, Any]) -> None:
+        """Note where answers come from. Raises as `check_comparable` and `save`."""
+        self.about = self.about.updated(about)
+        self.check_comparable()
+        await self.save()
 
     def check_comparable(self) -> None:
         """Raises `RunDirectoryError` if the resumed run has other settings than it began with."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.agents import Agent, Episode, Round
-from bench.client import Reply
 from bench.suites.suite import Suite
+from gateway import Result
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 
-PLANNED = Reply(True, "planned")
+PLANNED = Result("", "planned")
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -23,8 +23,8 @@ from rich.text import Text
 
 from bench.metrics.interval import percent
 from bench.own import words_of
+from bench.runs.directory import RunDirectory
 from bench.runs.metric_rows import add_metrics
-from bench.runs.metrics import RunMetrics
 from bench.suites.suite import Metric
 from manifests.common.console import PlainConsole
 from manifests.common.duration import duration
@@ -43,13 +43,15 @@ HostStates = dict[str, dict[str, Any]]
 
 
 class Progress(Protocol):
-    """The progress that the driver reports."""
+    """The progress of what plays the episodes, and the states of its gateway's upstream hosts."""
 
     @property
     def in_flight(self) -> int: ...
 
     @property
     def done(self) -> int: ...
+
+    async def hosts(self) -> HostStates: ...
 
 
 class Pace:
@@ -72,27 +74,19 @@ class Pace:
 
 
 class Live:
-    """Shows metrics and progress until its context ends, and once more at the end.
-
-    `hosts` asks the gateway for the states of its upstream hosts. `unsaved` says why the run's
-    folder is not up to date.
-    """
+    """Shows metrics and progress of a run until its context ends, and once more at the end."""
 
     def __init__(
         self,
-        metrics: RunMetrics,
+        directory: RunDirectory,
         driver: Progress,
         episodes: int,
-        hosts: Callable[[], Awaitable[HostStates]],
         console: Console | None = None,
-        *,
-        unsaved: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self._metrics = metrics
+        self._directory = directory
+        self._metrics = directory.metrics
         self._driver = driver
         self._episodes = episodes
-        self._hosts = hosts
-        self._unsaved = unsaved
         self._states: HostStates = {}
         self._asked_at = 0.0
         self._pace = Pace()
@@ -128,7 +122,7 @@ class Live:
     async def refresh(self) -> None:
         if self._rich and time.perf_counter() > self._asked_at + HOSTS_EVERY_S:
             with self._lit():
-                self._states = await self._hosts()
+                self._states = await self._driver.hosts()
             self._asked_at = time.perf_counter()
         self._show()
 
@@ -155,7 +149,7 @@ class Live:
             figures = self._figures() | self._times(now)
             in_line = [metric for metric in self._metrics.suite.metrics if metric.in_line]
             figures |= {metric.name: metric.text_of(rates[metric.name]) for metric in in_line}
-            if unsaved := self._unsaved():
+            if unsaved := self._directory.unsaved:
                 figures["not saved"] = unsaved
             line = "  ".join(f"{name} {value}" for name, value in figures.items())
             print(plain(line), flush=True)  # noqa: T201
@@ -167,7 +161,7 @@ class Live:
         )
         beside = Table.grid(padding=(0, 1))
         beside.add_row(_metrics(self._metrics.suite.metrics, rates), self._errors())
-        unsaved = self._unsaved()
+        unsaved = self._directory.unsaved
         warning = Text(f"  not saved: {unsaved}" if unsaved else "", style="bold red")
         shown = Group(bar, _row(self._figures()), beside, self._host_table(), warning)
         self._rich.update(shown, refresh=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bench.record import Ending
-from bench.runs.driver import JUDGE
+from bench.runs.metrics import JUDGE
 
 if TYPE_CHECKING:
     from bench.runs.about import RunInfo

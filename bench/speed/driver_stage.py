@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.agents import Agent, Episode, Turn
-from bench.client import EmbeddedClient, HttpClient, ToolClient
+from bench.client import HttpClient, ToolClient
 from bench.runs.directory import RunDirectory
 from bench.runs.run import YOUNG
 from bench.speed.measurement import MeasurementError
@@ -92,7 +92,7 @@ class Stage:
                     upstream="simulated", cache_dir=folder / "cache", akshare_workers=1
                 )
                 embedded = Gateway.open(settings, catalog=catalog, trace=directory.calls)
-                client = EmbeddedClient(await parts.enter_async_context(embedded))
+                client = await parts.enter_async_context(embedded)
             else:
                 kind = WireClient if streams else HttpClient
                 client = await parts.enter_async_context(kind.open(url, directory.calls))

@@ -54,8 +54,7 @@ KINDS: Mapping[str, Kind] = {
 
 async def ray(kinds: Mapping[str, Kind] = KINDS, rounds: int = 3) -> Figures:
     """Episodes a second by kind and engine, the ratios, and the seconds until Ray plays."""
-    from bench.engines.cluster import ray_module
-    from bench.engines.errors import EngineError
+    from bench.engines.cluster import EngineError, ray_module
 
     try:
         ray_module()

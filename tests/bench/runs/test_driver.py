@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
-from bench.client import EmbeddedClient, HttpClient
+from bench.client import HttpClient
 from bench.record import Ending, EpisodeRecord, FailedJudgement, Judgement, ModelCallRecord
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.driver import Driver, Limits
@@ -254,7 +254,7 @@ async def test_nonsense_of_an_agent_costs_its_own_episode_only(said: str, tmp_pa
     (spoilt,) = (record for record in records if record["ending"] != "answer")
     assert (spoilt["id"], spoilt["ending"]) == ("starter_1", "agent_error")
     assert said in spoilt["error"]
-    assert driver.first_errors == {"agent_error": spoilt["error"]}
+    assert driver.tally.first_errors == {"agent_error": spoilt["error"]}
 
 
 async def test_an_agent_that_cancels_its_own_task_costs_no_other_episode(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ async def test_arguments_are_bounded_and_an_episode_records_no_more_than_some_me
         RunDirectory.open(tmp_path / "run", {}) as directory,
         Gateway.open(settings, catalog=catalog, trace=directory.calls) as gateway,
     ):
-        client = EmbeddedClient(gateway)
+        client = gateway
         driver = Driver(SUITE, Made(act), client, directory, concurrency=2)
         await driver.run(6)
     assert sum(file.stat().st_size for file in _files(tmp_path / "run")) < 6 * 9 * 2**20
@@ -411,8 +411,9 @@ async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
     ]
     assert {one.invalid for one in failed} == {1}
     assert judged["starter_6"] == Judgement("broken", "none")
-    assert (driver.judged, driver.failed_judgements) == (5, 5), "two had nothing to score"
-    assert driver.first_errors == {"judge": failed[0].error}
+    tally = driver.tally
+    assert (tally.judged, tally.failed_judgements) == (5, 5), "two had nothing to score"
+    assert tally.first_errors == {"judge": failed[0].error}
     (line,) = [r.getMessage() for r in caplog.records if "the judge failed" in r.getMessage()]
     assert f"the judge failed on starter_1.0: {failed[0].error}; further" in line
 
@@ -532,7 +533,7 @@ async def test_calls_that_are_cut_off_are_in_both_records(catalog: Catalog, tmp_
         opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
         async with opened as gateway:
             limits = Limits(wall_s=2.0)
-            client = EmbeddedClient(gateway)
+            client = gateway
             driver = Driver(SUITE, agent, client, directory, concurrency=20, limits=limits)
             await driver.run(20)
     result = directory.metrics.result()
@@ -555,7 +556,7 @@ async def test_no_credential_of_an_agent_enters_a_run_directory(
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         async with HttpClient.open(served.url, directory.calls) as client:
             await Driver(SUITE, Made(act), client, directory, concurrency=1).run(1)
-        embedded = EmbeddedClient(served.local.gateway)
+        embedded = served.local.gateway
         await Driver(SUITE, Made(act), embedded, directory, concurrency=1).run(1)
     text = "".join(file.read_text() for file in _files(tmp_path / "run"))
     assert "[redacted]" in text
@@ -629,7 +630,7 @@ async def test_scores_from_the_files_equal_those_of_the_stream(
     async with RunDirectory.open(folder, {"suite": "starter"}) as directory:
         opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
         async with opened as gateway:
-            client = EmbeddedClient(gateway)
+            client = gateway
             await Driver(SUITE, agent, client, directory, concurrency=50).run(144)
     streamed = json.loads((folder / "metrics.json").read_bytes())
     again = RunMetrics(LabelledTasks)
@@ -654,7 +655,7 @@ async def test_over_http_a_call_leaves_the_same_record_as_in_process(
             table = await client.call(
                 "stock_zh_a_hist", {"symbol": "600519"}, CallContext(episode="e1", step=4)
             )
-        embedded = EmbeddedClient(served.local.gateway)
+        embedded = served.local.gateway
         same = await embedded.call(
             "stock_zh_a_hist", {"symbol": "600519"}, CallContext(episode="e1", step=5)
         )

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bench.agents import Episode, ErrorRates, ScriptedAgent
-from bench.client import Reply
 from bench.environment import INSPECT_PYTHON
 from bench.runs.driver import Driver
 from bench.speed.baselines import inspect_ai
@@ -17,6 +16,7 @@ from bench.speed.driver import Figures, Sizes, flat, many, model_driven, scripte
 from bench.speed.driver_scripted import ANSWER
 from bench.speed.driver_stage import TOOL, CheckedAgent, Stage, log_bytes, suite
 from bench.speed.measurement import MeasurementError
+from tests.support.answers import answer
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +97,7 @@ async def test_another_answer_than_expected_fails_the_measurement(tmp_path: Path
 
 async def test_a_checked_agent_reads_the_newest_reply() -> None:
     agent = CheckedAgent(ScriptedAgent([TOOL]), [b"1", b"2"], ANSWER)
-    history: Any = [SimpleNamespace(replies=(Reply(True, "", data=data),)) for data in (b"1", b"1")]
+    history: Any = [SimpleNamespace(replies=(answer(data),)) for data in (b"1", b"1")]
     episode = Episode(suite().tasks[0], 0, history=history)
     with pytest.raises(MeasurementError, match="a reply is not"):
         await agent.act(episode)
