@@ -44,36 +44,11 @@ LINE_BYTES = 2**20
 ANSWER_BYTES = 16 * 2**20
 """The longest line that is read. The call with a longer answer is made as a request of its own."""
 
-PING_S = 5.0
-"""How often an empty line is sent. A gateway ends a stream on which nothing came for 20 s."""
-
-SILENCE_S = 30.0
-"""A stream on which nothing has come for so many seconds is broken, as pings are answered."""
-
-OPEN_S = 10.0
-"""Seconds within which a gateway must have accepted a stream."""
-
-CALL_S = 300.0
-"""Seconds after which a call that was sent ends without an answer. A call's own deadline, which the
-gateway keeps, is followed by `GRACE_S`.
-"""
-
-GRACE_S = 10.0
-
-OUTAGE_S = 60.0
-"""Seconds for which calls wait for a gateway that answered before and does not now."""
-
 ASKED = 5
 """How often a call is asked that was on streams which broke: it may be what breaks them."""
 
-TOGETHER_S = 1.0
-"""Streams that break within so many seconds count once: a process takes all its streams along."""
-
-STREAM_S = 60.0
-"""Seconds after which a stream takes no more calls, and another is opened: of several processes of
-a gateway, one that was started later gets its share then. A random quarter more or less, so that
-not all streams end at once.
-"""
+GRACE_S = 10.0
+"""Seconds after a call's own deadline, which the gateway keeps, at which the client gives it up."""
 
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 """The first and the longest pause before a stream is opened again; each is twice the one before."""
@@ -89,20 +64,28 @@ _FALLBACK = frozenset({400, 404, 405, 406, 411, 413, 415, 501})
 _REFUSED = frozenset({401, 403})
 _QUERY = {"stream": "true", "concurrency": str(WINDOW)}
 _HEADERS = {"Content-Type": "application/x-ndjson"}
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=OPEN_S, sock_read=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds for which a client waits, and uses a stream, as the constants of this module say."""
+    """Seconds for which a client waits, and uses a stream.
 
-    call_s: float = CALL_S
-    outage_s: float = OUTAGE_S
-    silence_s: float = SILENCE_S
-    ping_s: float = PING_S
-    open_s: float = OPEN_S
-    together_s: float = TOGETHER_S
-    stream_s: float = STREAM_S
+    A call that was sent ends without an answer after `call_s`. For `outage_s` calls wait for a
+    gateway that answered before and does not now. A stream on which nothing has come for
+    `silence_s` is broken, as an empty line is sent every `ping_s` and answered; a gateway ends one
+    on which nothing came for 20 s. A gateway must have accepted a stream within `open_s`. Streams
+    that break within `together_s` count once: a process takes all its streams along. After
+    `stream_s`, a random quarter more or less, a stream takes no more calls, and another is opened:
+    of several processes of a gateway, one that was started later gets its share then.
+    """
+
+    call_s: float = 300.0
+    outage_s: float = 60.0
+    silence_s: float = 30.0
+    ping_s: float = 5.0
+    open_s: float = 10.0
+    together_s: float = 1.0
+    stream_s: float = 60.0
 
 
 @dataclass(slots=True, eq=False)
@@ -236,7 +219,7 @@ class WireClient(HttpClient):
             self._streams.remove(stream)
             stream.retire()
 
-    def ended(self, stream: "_Stream", *, is_proper: bool) -> None:
+    def ended(self, stream: "_Stream") -> None:
         """Ask the calls again that a stream leaves without an answer."""
         if stream.timer is not None:
             stream.timer.cancel()
@@ -248,15 +231,13 @@ class WireClient(HttpClient):
             asked.stream = None
             if asked.answer.done():
                 continue
-            if not is_proper and now - asked.broken_at > self.patience.together_s:
+            if not stream.is_proper and now - asked.broken_at > self.patience.together_s:
                 asked.broken += 1
                 asked.broken_at = now
             if self._once is None or asked.tool in self._once:
-                text = f"{stream.why}, and this call is not made twice"
-                asked.end(self._silence(f"the gateway did not answer: {text}"))
+                asked.end(self._unanswered_by(f"{stream.why}, and this call is not made twice"))
             elif asked.broken >= ASKED:
-                text = f"the stream of calls broke {ASKED} times"
-                asked.end(self._silence(f"the gateway did not answer: {text}"))
+                asked.end(self._unanswered_by(f"the stream of calls broke {ASKED} times"))
             else:
                 self._waiting[asked] = None
                 self._waiting.move_to_end(asked, last=False)
@@ -296,7 +277,7 @@ class WireClient(HttpClient):
             log.exception("a stream of calls failed inside the bench")
             why = type(error).__name__
         finally:
-            self.ended(stream, is_proper=stream.is_proper)
+            self.ended(stream)
             stream.over.set()
         if not self._was_open:
             self.plain = why
@@ -304,7 +285,10 @@ class WireClient(HttpClient):
                 asked.end(None)
         elif not self._streams and self._loop.time() - self._heard_at > self.patience.outage_s:
             for asked in self._taken_from_waiting():
-                asked.end(self._silence(f"the gateway did not answer: {why}"))
+                asked.end(self._unanswered_by(why))
+
+    def _unanswered_by(self, why: str) -> Result:
+        return self._silence(f"the gateway did not answer: {why}")
 
     def _taken_from_waiting(self) -> Iterator[_Asked]:
         while self._waiting:
@@ -405,7 +389,7 @@ class _Stream:
                     params=_QUERY,
                     data=self._lines(),
                     headers=_HEADERS,
-                    timeout=_TIMEOUT,
+                    timeout=aiohttp.ClientTimeout(sock_connect=self._client.patience.open_s),
                     allow_redirects=False,
                 )
             try:

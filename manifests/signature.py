@@ -133,6 +133,8 @@ class Signature:
         """The arguments, and the upstream's default of each required parameter that they leave out:
         a call that was labelled or recorded when these defaults were filled in.
         """
+        if not self._unfilled:
+            return {**arguments}
         left_out = {n: v for n, v in self._unfilled.items() if arguments.get(n) is None}
         if not left_out or len(arguments) > MAX_ARGUMENTS:
             return {**arguments}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bench.own import importable, is_own
 from manifests.common.terminal import echo
@@ -103,6 +104,11 @@ judging = together(
         help="How long the judge may take for an episode.",
     ),
 )
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether the user gave this option."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def suite_in(run_dir: Path, given: str | None) -> "type[Suite]":

@@ -94,7 +94,7 @@ class Head:
         judging_s = plan.judge.wall_s if plan.judge.type else 0.0
         starting_s = plan.concurrency / plan.starts_per_s
         self._episode_s = self._wall_s + judging_s + starting_s + 2 * CLOSING_S
-        self.leases = Leases(iter(()), self._episode_s)
+        self.leases: Leases
         self._cluster = cluster
         self._work = work
         self._reference = reference

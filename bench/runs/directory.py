@@ -107,12 +107,11 @@ class RunDirectory:
         """
         run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}), suite)
         with contextlib.ExitStack() as held:
-            if resuming is not None:
-                held.callback(_unlock, await to_thread.run_sync(_locked, path))
-                await to_thread.run_sync(run._take_up, resuming, named)
-            else:
+            if resuming is None:
                 await to_thread.run_sync(run._create)
-                held.callback(_unlock, await to_thread.run_sync(_locked, path))
+            held.callback(_unlock, await to_thread.run_sync(_locked, path))
+            if resuming is not None:
+                await to_thread.run_sync(run._take_up, resuming, named)
             async with run._open():
                 yield run
 

@@ -8,6 +8,7 @@ The limits can't stop an agent or a judge that never yields, or that goes on aft
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import math
 import signal
@@ -24,7 +25,6 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -347,7 +347,13 @@ class Driver:
             episode.rounds_left = limits.rounds - step
             session = course.session
             sent = calls if session is None else [session.named_in(call) for call in calls]
-            replies = await self._round(calls, sent, record, CallContext(step=step, **context))
+            options = CallContext(step=step, **context)
+            made = [*map(pending, calls, itertools.repeat(step))]
+            record.tool_calls += made  # before they are made: an interrupted one is not lost
+            if len(made) == 1:
+                replies: tuple[Result, ...] = (await self._call(sent[0], made[0], options),)
+            else:
+                replies = await self._round(sent, made, options)
             played = Round(turn, replies)
             rounds.append((len(replies), played.observed))
             episode.history.append(played)
@@ -372,29 +378,16 @@ class Driver:
                 await asyncio.sleep(0)
 
     async def _round(
-        self,
-        calls: Sequence[ToolCall],
-        sent: Sequence[ToolCall],
-        record: EpisodeRecord,
-        context: CallContext,
+        self, calls: Sequence[ToolCall], made: Sequence[ToolCallRecord], context: CallContext
     ) -> tuple[Result, ...]:
-        """Make the calls of one round, as in `sent`. They are recorded first, so an interrupted one
-        is not lost.
-        """
-        if len(calls) == 1:
-            alone = pending(calls[0], context.step or 0)
-            record.tool_calls.append(alone)
-            return (await self._call(sent[0], alone, context),)
-        made = [pending(call, context.step or 0) for call in calls]
-        record.tool_calls.extend(made)
+        """Make the calls of one round, as far as a round holds so many."""
         width = self._limits.calls_a_round
-        replies = await asyncio.gather(
-            *(self._call(c, made[n], context) for n, c in enumerate(sent[:width]))
-        )
+        asked = zip(calls[:width], made, strict=False)
+        results = await asyncio.gather(*(self._call(call, one, context) for call, one in asked))
         text = f"a round holds at most {width} calls"
-        for n, call in enumerate(calls[width:], width):
-            replies.append(answered(made[n], refused(ErrorCode.INVALID_REQUEST, text, call)))
-        return tuple(replies)
+        for call, one in zip(calls[width:], made[width:], strict=True):
+            results.append(answered(one, refused(ErrorCode.INVALID_REQUEST, text, call)))
+        return tuple(results)
 
     @asynccontextmanager
     async def _session(
@@ -449,7 +442,9 @@ class Driver:
         record.tool_calls += calls
         record.started_at = begun[0].started_at
         course.began -= begun[-1].elapsed_ms / 1e3
-        course.rounds += [(len([*made]), {}) for _, made in groupby(calls, lambda call: call.step)]
+        course.rounds += [
+            (len([*made]), {}) for _, made in itertools.groupby(calls, lambda call: call.step)
+        ]
         episode.rounds_left = self._limits.rounds - len(course.rounds)
 
     def _moves(self, calls: Sequence[ToolCallRecord]) -> list[ToolCallRecord]:

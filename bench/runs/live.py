@@ -9,9 +9,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from rich.box import SIMPLE
@@ -24,7 +23,6 @@ from rich.text import Text
 from bench.metrics.interval import percent
 from bench.own import words_of
 from bench.runs.directory import RunDirectory
-from bench.runs.metric_rows import add_metrics
 from bench.suites.suite import Metric
 from manifests.common.console import PlainConsole
 from manifests.common.duration import duration
@@ -103,12 +101,7 @@ class Live:
                 self._rich.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._show()
         if self._rich:
             with self._lit():
@@ -160,10 +153,16 @@ class Live:
             "  ".join(f"{name} {text}" for name, text in self._times(now).items() if text),
         )
         beside = Table.grid(padding=(0, 1))
-        beside.add_row(_metrics(self._metrics.suite.metrics, rates), self._errors())
+        metrics = _table("metric", "so far", "95 % interval")
+        main = (one for one in self._metrics.suite.metrics if one.is_main)
+        add_metrics(metrics, (one for one in main if rates.get(one.name) is not None), rates)
+        beside.add_row(metrics, self._errors())
         unsaved = self._directory.unsaved
         warning = Text(f"  not saved: {unsaved}" if unsaved else "", style="bold red")
-        shown = Group(bar, _row(self._figures()), beside, self._host_table(), warning)
+        figures = self._figures()
+        counts = _table(*figures)
+        counts.add_row(*figures.values())
+        shown = Group(bar, counts, beside, self._host_table(), warning)
         self._rich.update(shown, refresh=True)
 
     def _figures(self) -> dict[str, str]:
@@ -214,13 +213,6 @@ class Live:
         return table
 
 
-def _metrics(metrics: Sequence[Metric], rates: dict[str, Any]) -> Table:
-    table = _table("metric", "so far", "95 % interval")
-    shown = (one for one in metrics if one.is_main and rates.get(one.name) is not None)
-    add_metrics(table, shown, rates)
-    return table
-
-
 def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for column in columns:
@@ -228,7 +220,23 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _row(figures: dict[str, str]) -> Table:
-    table = _table(*figures)
-    table.add_row(*figures.values())
-    return table
+def add_metrics(table: Table, metrics: Iterable[Metric], rates: Mapping[str, Any]) -> None:
+    """Add a row for each metric, below a heading for each axis. The columns of `table` are name,
+    value and interval, and if there is a fourth one what the metric is, with the number of episodes
+    that it is over if these are not all.
+    """
+    axis = ""
+    for metric in metrics:
+        if metric.axis != axis:
+            axis = metric.axis
+            table.add_row(axis, style="bold")
+        value, about = metric.text_of(rates[metric.name]), metric.text + _over(metric, rates)
+        texts = value, metric.interval_of(rates), about
+        table.add_row(metric.name, *texts[: len(table.columns) - 1])
+
+
+def _over(metric: Metric, rates: Mapping[str, Any]) -> str:
+    over = rates.get("denominators", {}).get(metric.name)
+    if over is None or over == (episodes := rates["episodes"]):
+        return ""
+    return f"\n{over:,} of {episodes:,} episodes"
