@@ -240,7 +240,7 @@ async def body_of(response: aiohttp.ClientResponse, most: int) -> bytes | bytear
         raise NoGatewayError(str(fault)) from None
 
 
-class _Part(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(strict=True)
 
 
@@ -248,13 +248,13 @@ _Id = Annotated[str, Field(min_length=1, max_length=128)]
 _Count = Annotated[Whole, Field(ge=0)]
 
 
-class _FailureProvenance(_Part):
+class _ErrorProvenance(_Strict):
     call_id: _Id
     attempts: _Count
     source: ProvenanceSource | None
 
 
-class _Provenance(_FailureProvenance):
+class _Provenance(_ErrorProvenance):
     source: ProvenanceSource
     upstream: str
     digest: str
@@ -262,13 +262,13 @@ class _Provenance(_FailureProvenance):
     snapshot: str | None = None
 
 
-class _Error(_Part):
+class _Error(_Strict):
     code: Annotated[ErrorCode, Field(strict=False)]
     fault: Fault
     message: str
 
 
-class _Answer(_Part):
+class _Envelope(_Strict):
     """The envelope of an answer, with all that its record needs."""
 
     data: Any
@@ -308,11 +308,11 @@ class _Answer(_Part):
         return orjson.dumps(self.data)
 
 
-class _Failure(_Part):
+class _ErrorEnvelope(_Strict):
     """The envelope of an error. One that belongs to no call has no provenance."""
 
     error: _Error
-    provenance: _FailureProvenance | None = None
+    provenance: _ErrorProvenance | None = None
     call_id: _Id | None = None
 
     def result(self, _: bytes | None) -> Result:
@@ -341,7 +341,7 @@ def result_in(
         raise NoGatewayError("its answer is no JSON") from None
     if not isinstance(envelope, dict) or not isinstance(envelope.get("ok"), bool):
         raise NoGatewayError("its answer has no ok, true or false")
-    kind: type[_Answer] | type[_Failure] = _Answer if envelope["ok"] else _Failure
+    kind: type[_Envelope] | type[_ErrorEnvelope] = _Envelope if envelope["ok"] else _ErrorEnvelope
     try:
         answer = kind.model_validate(envelope)
     except ValidationError as error:

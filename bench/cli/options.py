@@ -1,7 +1,7 @@
 """Options that commands of `finbench` share, and the settings made of them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,3 +170,23 @@ def catalog_in(path: Path | None) -> "Catalog":
         raise click.UsageError(f"--manifests: {error}") from error
     except OSError as error:
         raise click.UsageError(f"--manifests: {path}: {error.strerror}") from error
+
+
+def pairs(
+    option: str, given: Iterable[str], texts: Collection[str] = frozenset()
+) -> dict[str, Any]:
+    """Values by name from texts `NAME=VALUE`. A value is text for the names `texts`, else JSON, or
+    text if it is none.
+    """
+    import orjson
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, is_one, value = text.partition("=")
+        if not is_one:
+            raise click.UsageError(f"{option} wants NAME=VALUE, not {text!r}")
+        try:
+            found[name] = value if name in texts else orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found[name] = value
+    return found

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import time
-from collections.abc import Collection, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from functools import partial
@@ -20,6 +19,7 @@ from bench.cli.options import (
     is_given,
     judge_settings,
     judging,
+    pairs,
     share,
     together,
     whole,
@@ -222,7 +222,7 @@ def _plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
         agent = _agent_settings(context, given, judge)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
-    environment = _pairs("--environment", given.environment)
+    environment = pairs("--environment", given.environment)
     if environment and all(suite.environment(task) is None for task in suite.tasks):
         raise click.UsageError(f"--environment: the suite {given.suite} has no environment")
     top_k = given.top_k
@@ -259,26 +259,6 @@ def _limits_of(given: SimpleNamespace, suite: "Suite") -> "Limits":
     )
 
 
-def _pairs(
-    option: str, given: Sequence[str], texts: Collection[str] = frozenset()
-) -> dict[str, Any]:
-    """Values by name from texts `NAME=VALUE`. A value is text for the names `texts`, else JSON, or
-    text if it is none.
-    """
-    import orjson
-
-    found: dict[str, Any] = {}
-    for text in given:
-        name, is_one, value = text.partition("=")
-        if not is_one:
-            raise click.UsageError(f"{option} wants NAME=VALUE, not {text!r}")
-        try:
-            found[name] = value if name in texts else orjson.loads(value)
-        except orjson.JSONDecodeError:
-            found[name] = value
-    return found
-
-
 def _agent_settings(
     context: click.Context, given: SimpleNamespace, judge: "JudgeSettings"
 ) -> "AgentSettings":
@@ -291,7 +271,7 @@ def _agent_settings(
     kind = agent_named(given.agent)
     hints = get_type_hints(kind.options)
     texts = frozenset(name for name, hint in hints.items() if hint is str)
-    own = _pairs("--agent-option", given.agent_options, texts)
+    own = pairs("--agent-option", given.agent_options, texts)
     rates = {rate.removesuffix("_rate"): getattr(given, rate) for rate in _RATES}
     options = {
         "think_s": (("think_s",), given.think_s),

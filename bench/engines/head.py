@@ -17,7 +17,7 @@ import anyio
 
 from bench.engines.cluster import Cluster, EngineError
 from bench.engines.leases import MOST_LOSSES, Holder, Leases
-from bench.engines.player import Given, Leased, Opened, Player, software
+from bench.engines.player import Handover, Leased, Opened, Player, software
 from bench.engines.work import Work
 from bench.record import Ending
 from bench.runs.directory import RunDirectory
@@ -148,12 +148,12 @@ class Head:
         actors = [*self._actors.values()]
         if self._work.plan.gateway != "embedded":
             actors = actors[:1]
-        said: Sequence[HostStates] = ()
+        states: Sequence[HostStates] = ()
         with suppress(*self._lost_with):
             async with asyncio.timeout(HOSTS_S):
-                said = await asyncio.gather(*(actor.hosts.remote() for actor in actors))
+                states = await asyncio.gather(*(actor.hosts.remote() for actor in actors))
         found: HostStates = {}
-        for name, state in (pair for states in said for pair in states.items()):
+        for name, state in (pair for given in states for pair in given.items()):
             known = found.setdefault(name, {**_IDLE})
             for count in ("in_flight", "waiting"):
                 known[count] += state[count]
@@ -195,8 +195,8 @@ class Head:
             self._looked_at = now
             with suppress(EngineError, *self._lost_with):
                 self._cpus = await self._cluster.cpus()
-        wanted = self._cpus if self._players is None else self._players
-        while not self.leases.is_empty and len(self._tasks) < max(wanted - self._refused, 1):
+        players = self._cpus if self._players is None else self._players
+        while not self.leases.is_empty and len(self._tasks) < max(players - self._refused, 1):
             name = f"finbench-{self._started + 1}"
             self._tasks[name] = asyncio.create_task(self._serve(name, self._started))
             self._started += 1
@@ -309,7 +309,7 @@ class Head:
         record = await directory.recorded(name) if name in directory.unjudged else None
         return Leased(task.id, repeat, directory.begun.get(name, ()), record)
 
-    def _take_in(self, name: str, holder: Holder, given: Given) -> None:
+    def _take_in(self, name: str, holder: Holder, given: Handover) -> None:
         """Record what a player gave. Raises `TraceError`."""
         batch = given.batch
         self.leases.ended(holder, batch.names)

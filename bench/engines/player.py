@@ -8,7 +8,6 @@ import logging
 import socket
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -76,7 +75,7 @@ class Opened:
 
 
 @dataclass(slots=True)
-class Given:
+class Handover:
     """What a player gives: a batch, and how it is. `client` counts the calls to a gateway at a URL
     since the player began, and `cpu_s` the time of its processor. `failure` says why it can't go
     on, `is_over` that nothing more comes.
@@ -134,7 +133,7 @@ class Player:
             return type(error)(*error.args)
         return EngineError(words_of(error) if error else "a player ended as it began")
 
-    async def exchange(self, leased: Sequence[Leased], linger_s: float) -> Given:
+    async def exchange(self, leased: Sequence[Leased], linger_s: float) -> Handover:
         """Take further episodes, and give some that have ended; wait for them for `linger_s` after
         the first, and for `HEARTBEAT_S` at most.
         """
@@ -144,7 +143,7 @@ class Player:
         self._given.count(batch)
         driver = self._driver
         gone_on = driver.gone_on if driver else {}
-        return Given(
+        return Handover(
             batch,
             gone_on={name: gone_on.pop(name) for name in batch.names if name in gone_on},
             client=self._client.counts() if isinstance(self._client, WireClient) else {},
@@ -222,19 +221,17 @@ class _Counters:
     def __init__(self, suite: str) -> None:
         from ray.util.metrics import Counter as RayCounter
 
-        tags = ("suite",)
         self._tags = {"suite": suite}
         self._episodes = RayCounter(
-            "finbench_episodes", "Episodes that have ended.", tag_keys=(*tags, "ending")
+            "finbench_episodes", "Episodes that have ended.", tag_keys=("suite", "ending")
         )
-        self._calls = RayCounter("finbench_calls", "Calls of these episodes.", tag_keys=tags)
+        self._calls = RayCounter("finbench_calls", "Calls of these.", tag_keys=("suite",))
 
     def count(self, batch: Batch) -> None:
         if batch.metrics is None:
             return
-        endings: Counter[str] = batch.metrics.usage.endings
         with suppress(ValueError):  # of Ray's: a counter never ends a run
-            for ending, episodes in endings.items():
+            for ending, episodes in batch.metrics.usage.endings.items():
                 self._episodes.inc(episodes, {**self._tags, "ending": ending})
             if calls := batch.metrics.traffic.latency_ms.count:
                 self._calls.inc(calls, self._tags)

@@ -282,8 +282,8 @@ class RunDirectory:
         for name, stream in zip(_STREAMS, self._streams, strict=False):
             size, digest = stream.content
             files[f"{name}.jsonl"] = {"bytes": size, "digest": digest}
-        said = {**about.content, "files": files}
-        for name, value in (("metrics.json", metrics), ("run.json", said)):
+        run = {**about.content, "files": files}
+        for name, value in (("metrics.json", metrics), ("run.json", run)):
             try:
                 await to_thread.run_sync(_replace, self.path / name, _json(value))
             except OSError as error:

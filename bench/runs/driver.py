@@ -178,6 +178,7 @@ class Driver:
         self._suite = suite
         self._agent = agent
         self._client = client
+        self._is_remote = isinstance(client, HttpClient)
         self._run = run
         self._concurrency = concurrency
         self._limits = limits or Limits()
@@ -492,8 +493,10 @@ class Driver:
     async def _call(self, call: ToolCall, made: ToolCallRecord, context: CallContext) -> Result:
         if call.problem is not None:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, call.problem, call))
-        reply = await self._client.call(call.tool, call.arguments, context)
-        return answered(made, reply, is_withheld=call.tool in self._withheld)
+        result = await self._client.call(call.tool, call.arguments, context)
+        if self._is_remote and result.error is not None:
+            made.source = result.source  # a gateway in this process tells none of errors
+        return answered(made, result, is_withheld=call.tool in self._withheld)
 
 
 @dataclass(slots=True)

@@ -104,7 +104,7 @@ class RunPlan:
         return {name_of(task, repeat) for task, repeat in episodes}
 
 
-class Player(Progress, Protocol):
+class Playing(Progress, Protocol):
     """What an engine plays the episodes of a run with, as `Driver` does. `figures` are what it adds
     to `run.json`, complete once it is closed.
     """
@@ -119,7 +119,7 @@ class Player(Progress, Protocol):
     async def run(self, episodes: int) -> None: ...
 
 
-Start = Callable[[RunDirectory], AbstractAsyncContextManager[Player]]
+Start = Callable[[RunDirectory], AbstractAsyncContextManager[Playing]]
 Engine = Callable[["RunPlan", GatewaySettings, Catalog], AbstractAsyncContextManager[Start]]
 """Opens what a run needs before it has a directory, and gives what opens its player."""
 
@@ -203,7 +203,7 @@ async def here(
         yield start
 
 
-def _gone_on(directory: RunDirectory, player: Player) -> dict[str, Any]:
+def _gone_on(directory: RunDirectory, player: Playing) -> dict[str, Any]:
     """What became of the interrupted episodes of a suite whose sessions have a state, for
     `run.json`, with how many calls were made again for those that went on.
     """

@@ -490,15 +490,12 @@ async def test_a_gateway_without_streams_is_asked_by_plain_requests(run: RunDire
     async def plain(_: web.Request) -> web.Response:
         return web.json_response(envelope("plain"))
 
-    app = web.Application()
-    app.add_routes([web.post("/v1/calls", refuse), web.post("/v1/tools/{name}", plain)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = "http://127.0.0.1:{1}".format(*runner.addresses[0])
-    async with WireClient.open(url, run.calls) as client:
+    async def answers(request: web.Request) -> web.StreamResponse:
+        return await (refuse if request.path == "/v1/calls" else plain)(request)
+
+    async with upstream(answers) as url, WireClient.open(url, run.calls) as client:
         replies = await all_of(coins(client, 20))
         assert client.plain == "the gateway has no streams of calls (status 400)"
-    await runner.cleanup()
+
     assert {reply.data for reply in replies} == {b'"plain"'}
     assert len(await records(run)) == 20

@@ -69,15 +69,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
     offline = (*common, "--mode", "offline")
     assert finbench(*offline, "--out", "whole").returncode == 0
 
-    slow = (
-        *offline,
-        "--think-s",
-        "0.05",
-        "--concurrency",
-        str(max(episodes // 100, 14)),
-        "--out",
-        "cut",
-    )
+    concurrency = str(max(episodes // 100, 14))
+    slow = (*offline, "--think-s", "0.05", "--concurrency", concurrency, "--out", "cut")
     luck, most = random.Random(episodes), recorded_bytes("whole") / kills
     for number in range(kills):
         again = ("--resume",) if number else ()
@@ -87,9 +80,10 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
 
     names = [record["episode"] for record in lines("cut/episodes.jsonl")]
     assert len(names) == len(set(names)) == episodes
-    about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("cut", "whole"))
-    assert about["digest"] == whole["digest"]
-    assert kills // 2 < about["parts"] <= kills + 1, "a part that was killed as it began is none"
+    assert about("cut")["digest"] == about("whole")["digest"]
+    assert kills // 2 < about("cut")["parts"] <= kills + 1, (
+        "a part that was killed as it began is none"
+    )
     assert counted("cut") == counted("whole")
     if Path("cut/abandoned.jsonl").exists():
         print(f"{kills} kills, {len(lines('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
@@ -131,7 +125,7 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     some = on_a_full_disk(40_000, *offline)
     assert some.returncode != 0
     assert "what was finished is in out, --resume goes on" in some.stderr
-    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+    assert about("out")["ended"] == "interrupted"
 
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
     less = on_a_full_disk(10_000, *offline, "--resume")
@@ -143,8 +137,8 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
 
     done = finbench(*offline, "--resume")
     assert done.returncode == 0, done.stderr
-    about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("out", "whole"))
-    assert (about["ended"], about["digest"]) == ("complete", whole["digest"])
+    assert about("out")["ended"] == "complete"
+    assert about("out")["digest"] == about("whole")["digest"]
     assert not list(Path("out").glob("*.part"))
 
 
@@ -255,7 +249,7 @@ def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(
     assert failed.returncode == 1
     said = "out/run.json: No space left on device; what was finished is in out, --resume goes on"
     assert said in failed.stderr
-    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+    assert about("out")["ended"] == "interrupted"
     done = finbench(*run, "--out", "out", "--resume")
     assert done.returncode == 0, done.stderr
     assert "72 episodes, 72 of them before" in done.stdout
@@ -293,7 +287,7 @@ def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
     refused = finbench(*run, "--resume", "--seed", "3", "--think-s", "0.1")
     assert refused.returncode == 1
     assert "seed was 0 and is 3; think_s was 0.0 and is 0.1" in refused.stderr
-    assert json.loads(before)["seed"] == json.loads(Path("out/run.json").read_text())["seed"]
+    assert json.loads(before)["seed"] == about("out")["seed"]
     limited = finbench(*run, "--resume", "--max-rounds", "2")
     assert "would not compare: limits.rounds was 5 and is 2\n" in limited.stderr
     more = finbench(*FEW, "--episodes", "12", "--resume")
@@ -340,10 +334,8 @@ def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
     try:
         block_until(lambda: Path("out/run.json").exists())
         refused = finbench(*run, "--resume")
-        assert (refused.returncode, refused.stderr) == (
-            1,
-            "finbench: another process writes to out\n",
-        )
+        said = "finbench: another process writes to out\n"
+        assert (refused.returncode, refused.stderr) == (1, said)
     finally:
         process.kill()
         process.wait()
@@ -411,17 +403,8 @@ class Judge:
 """
 
 OWN = (
-    *(
-        "run",
-        "starter",
-        "--upstream",
-        "simulated",
-        "--agent",
-        "sick:Agent",
-        "--judge",
-        "sick:Judge",
-    ),
-    *("--top-k", "0", "--episodes", "6", "--out"),
+    *("run", "starter", "--upstream", "simulated", "--agent", "sick:Agent"),
+    *("--judge", "sick:Judge", "--top-k", "0", "--episodes", "6", "--out"),
 )
 
 
