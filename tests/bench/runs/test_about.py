@@ -99,8 +99,9 @@ def test_no_content_of_a_file_breaks_a_command(name: str, each: int, whole: Path
 
 
 def link(path: Path) -> None:
-    Path("mine").write_text("no JSON")
-    path.symlink_to(Path("mine").absolute())
+    if path.name == "run.json":
+        Path("moved").write_text("no JSON")
+    path.symlink_to(Path("moved").absolute())
 
 
 @pytest.mark.parametrize("name", ["run.json", "episodes.jsonl", "calls.jsonl"])
@@ -116,7 +117,7 @@ def link(path: Path) -> None:
 def test_what_is_no_file_of_a_run_is_named_and_not_read(
     make: Callable[[Path], None], why: str, name: str, command: tuple[str, ...], copied: Path
 ) -> None:
-    (copied / name).unlink()
+    (copied / name).rename("moved")
     make(copied / name)
     done = CliRunner().invoke(main, command)
     assert isinstance(done.exception, SystemExit | None), done.exception

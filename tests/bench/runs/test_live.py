@@ -4,7 +4,6 @@ import io
 import json
 import os
 import pty
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Metric
 from manifests.common.console import PlainConsole
-from tests.support.commands import FINBENCH
+from tests.support.commands import finbench_begun
 from tests.support.records import call, episode, made
 
 pytestmark = pytest.mark.anyio
@@ -153,17 +152,15 @@ async def test_no_name_steers_the_terminal(
     assert not any(raw in seen for raw in ("\x1b]", "\x07", "\u202e"))
 
 
-def test_a_terminal_that_goes_away_changes_nothing_of_a_run(tmp_path: Path) -> None:
+def test_a_terminal_that_goes_away_changes_nothing_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = ("run", "starter", "--upstream", "simulated", "--no-call-rate", "1")
     slow = ("--think-s", "0.2", "--concurrency", "30")
     shown, terminal = pty.openpty()
     with (tmp_path / "errors").open("w+") as errors:
-        process = subprocess.Popen(
-            [*FINBENCH, *run, *slow, "--out", "out"],
-            stdout=terminal,
-            stderr=errors,
-            env={**os.environ, "TERM": "xterm", "FINPORT_CACHE_DIR": "cache"},
-        )
+        monkeypatch.setenv("TERM", "xterm")
+        process = finbench_begun(*run, *slow, "--out", "out", stdout=terminal, stderr=errors)
         os.close(terminal)
         assert os.read(shown, 100)
         os.close(shown)

@@ -17,9 +17,9 @@ import pytest
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.resume import Resuming, settle
 from gateway.trace import TraceError
-from tests.support.commands import FINBENCH, finbench
+from tests.support.commands import finbench, finbench_begun, finbench_process
 from tests.support.records import episode as recorded
-from tests.support.waiting import PATIENCE_S, block_until
+from tests.support.waiting import block_until
 
 SNAPSHOT = ("--snapshot", "s.snap")
 
@@ -46,12 +46,7 @@ def recorded_bytes(out: str) -> int:
 def kill_when_grown(out: str, by: float, *command: str) -> None:
     """Kill a run once its records are so many bytes more than they were, wherever it then is."""
     before = recorded_bytes(out)
-    process = subprocess.Popen(
-        [*FINBENCH, *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-    )
+    process = finbench_begun(*command)
     block_until(lambda: process.poll() is not None or recorded_bytes(out) > before + by)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -100,14 +95,7 @@ main()
 
 def on_a_full_disk(most: int, *command: str) -> subprocess.CompletedProcess[str]:
     """The command where no file grows over `most` bytes; it ends by itself."""
-    return subprocess.run(
-        [sys.executable, "-c", LIMITED, str(most), *command],
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return finbench_process(*command, program=(sys.executable, "-c", LIMITED, str(most)))
 
 
 def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
@@ -326,11 +314,7 @@ async def test_a_run_whose_every_episode_is_owed_again_is_still_a_run(tmp_path: 
 
 def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
     run = ("run", "starter", "--upstream", "simulated", "--think-s", "600", "--out", "out")
-    process = subprocess.Popen(
-        [*FINBENCH, *run],
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-    )
+    process = finbench_begun(*run)
     try:
         block_until(lambda: Path("out/run.json").exists())
         refused = finbench(*run, "--resume")
