@@ -91,7 +91,15 @@ def within_bounds(call: ToolCall) -> tuple[ToolCall, int]:
     if len(call.tool) > NAME_CHARS:
         text = f"the name of a tool has at most {NAME_CHARS} characters, not {len(call.tool)}"
         return within_bounds(replace(call, tool=call.tool[:NAME_CHARS], problem=text))
-    size = _json_bytes(call.arguments)
+    values = call.arguments.values()
+    is_plain = len(values) <= FEW and {*map(type, values)} <= _SCALARS
+    if is_plain and max(map(len, map(str, values)), default=0) <= SHORT:
+        try:
+            size = len(orjson.dumps(call.arguments))
+        except (TypeError, RecursionError):
+            size = 0
+    else:
+        size = _json_bytes(call.arguments)
     if size <= ARGUMENTS_BYTES:
         return call, size
     text = f"the arguments have at most {ARGUMENTS_BYTES} bytes as JSON, these have over {size - 1}"
@@ -103,11 +111,7 @@ def _json_bytes(arguments: dict[str, Any]) -> int:
     """Bytes of arguments as JSON; 0 where they can't be encoded. Arguments that are far too large
     are not encoded: the result is then a lower bound, which is over `ARGUMENTS_BYTES`.
     """
-    values = arguments.values()
-    is_plain = len(arguments) <= FEW and {*map(type, values)} <= _SCALARS
     size, left = 0, [arguments]
-    if is_plain and max(map(len, map(str, values)), default=0) <= SHORT:
-        left.clear()
     while left and size <= ARGUMENTS_BYTES:
         value: Any = left.pop()
         if isinstance(value, str):

@@ -175,7 +175,7 @@ def masked(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as they are, with the values of anything named like a credential masked."""
     shown: dict[str, Any] = {}
     for name, value in arguments.items():
-        if _is_credential(name):
+        if _known(name) if len(name) <= MAX_SHOWN else _says_credential(name):
             shown[name] = REDACTED
         else:
             shown[name] = value if type(value) in _SCALARS else _masked(value)
