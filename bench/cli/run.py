@@ -332,7 +332,8 @@ async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any
 
         how["engine"] = partial(on_ray, players=given.players, dashboard=given.dashboard)
     try:
-        with redirect_stdout(sys.stderr if as_json else sys.stdout):  # Ray prints notes there
+        apart = as_json and given.engine == "ray"  # which prints notes
+        with redirect_stdout(sys.stderr if apart else sys.stdout):
             about = await run_plan(plan, folder, show=not as_json, **how)
     except (*faults, OSError) as error:
         left = f"; {_left_in(folder)}" if isinstance(error, TraceError) else ""
