@@ -1,22 +1,22 @@
-"""Clients that carry an agent's calls to a gateway, in this process or over HTTP. Either way every
-call leaves one `CallRecord` in the trace.
+"""A client that carries an agent's calls to a gateway at a URL. As with a gateway in this process,
+every call leaves one `CallRecord` in the trace, and what the agent gets is a `Result`.
 
-Over HTTP what answers is not trusted: its answer is bounded and checked, and no redirect is
-followed. What is no envelope becomes an error that says what is wrong with it.
+What answers is not trusted: its answer is bounded and checked, and no redirect is followed. What is
+no envelope becomes an error that says what is wrong with it.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import count
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, Self, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 import aiohttp
+import anyio
 import orjson
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -26,9 +26,13 @@ from adapters.fault import UpstreamFault
 from adapters.http import IDENTITY, read_body
 from bench.environment import GATEWAY_KEY
 from bench.record import Figure, Whole
-from gateway import CallContext, CallRecord, ErrorCode, Gateway, Result
+from cache import View
+from gateway import CallContext, ErrorCode, Result
+from gateway.call import record_of
 from gateway.context import CLIENT, QUERY_CHARS
+from gateway.errors import CallError, Fault
 from gateway.pipeline.bind import masked, printable, redacted
+from gateway.result import ProvenanceSource
 from gateway.trace import Trace
 from manifests.common.problem import first_problem
 
@@ -55,40 +59,6 @@ _Text = TypeVar("_Text", bytes, bytes | bytearray)
 _OF_A_HOST = {"in_flight", "waiting", "breaker"}
 
 
-@dataclass(slots=True)  # frozen would take four times as long to make
-class Reply:
-    """The result of a call for the agent: the JSON of the answer, or an error.
-
-    For a table of which the gateway left rows out, `part` has how many rows come before these, and
-    how many there are in all. If the answer was shortened to a budget, `is_text` says so: then
-    `data` is the JSON of a text.
-    """
-
-    ok: bool
-    call_id: str
-    data: bytes = b""
-    part: tuple[int, int] | None = None
-    code: str | None = None
-    fault: str | None = None
-    message: str | None = None
-    source: str | None = None
-    elapsed_ms: float = 0.0
-    is_text: bool = False
-
-    def text(self, chars: int | None = None) -> str:
-        """The answer as text, or its first `chars`: its JSON, or the text into which it was
-        shortened. For an error its message.
-        """
-        if not self.ok:
-            return self.message or self.code or ""
-        if self.is_text:
-            text: str = orjson.loads(self.data)
-            return text[:chars]
-        if chars is None:
-            return self.data.decode()
-        return self.data[: 4 * chars].decode(errors="ignore")[:chars]
-
-
 class GatewayUnreachableError(Exception):
     """No gateway answers at the given URL, or it refuses this client; the text says which."""
 
@@ -101,53 +71,18 @@ class NoGatewayError(Exception):
 
 
 class ToolClient(Protocol):
-    """Makes calls. However a call ends, no exception is raised.
+    """Makes calls, as `Gateway` does. However a call ends, no exception is raised.
 
     Of a call's context the episode, the step, the deadline and the budget with its question count.
     """
 
-    async def hosts(self) -> dict[str, dict[str, Any]]:
-        """The states of the gateway's upstream hosts, by name; empty if it does not give them."""
-        ...
-
     async def call(
         self, tool: str, arguments: Mapping[str, Any], context: CallContext
-    ) -> Reply: ...
-
-
-class EmbeddedClient:
-    """Makes calls to a gateway in this process, which records them itself."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self.gateway = gateway
-
-    async def hosts(self) -> dict[str, dict[str, Any]]:
-        return self.gateway.answers.hosts.state()
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
-        result = await self.gateway.call(tool, arguments, context)
-        if result.error is not None:
-            return Reply(
-                False,
-                result.call_id,
-                code=result.error.code.value,
-                fault=result.error.fault,
-                message=result.error.message,
-                elapsed_ms=result.elapsed_ms,
-            )
-        return Reply(
-            True,
-            result.call_id,
-            data=result.data,
-            part=_part_of(result),
-            source=result.source,
-            elapsed_ms=result.elapsed_ms,
-            is_text=result.is_shortened,
-        )
+    ) -> Result: ...
 
 
 class HttpClient:
-    """Makes calls to a gateway at a URL. Made by `HttpClient.open`.
+    """Makes calls to a gateway at a URL, each as one request. Made by `HttpClient.open`.
 
     `made` counts all calls and `unanswered` those that no gateway answered; `first_silence` is the
     error of the first of these.
@@ -165,11 +100,29 @@ class HttpClient:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, base_url: str, trace: Trace, key: str | None = None
-    ) -> AsyncIterator["HttpClient"]:
-        """`key` is sent in a header and nowhere else."""
-        async with session_of(key) as session:
-            yield cls(session, base_url, trace)
+        cls, base_url: str, trace: Trace, key: str | None = None, **options: Any
+    ) -> AsyncIterator[Self]:
+        """`key` is sent in a header and nowhere else. The `options` are those of the class."""
+        # The client's name is one of its own, so that no run starves another.
+        headers = {CLIENT: f"finbench-{uuid4().hex[:12]}", **IDENTITY}
+        if key:
+            headers["Authorization"] = f"Bearer {key.strip()}"
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS),
+            headers=headers,
+            timeout=CALL_TIMEOUT,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        ) as session:
+            client = cls(session, base_url, trace, **options)
+            try:
+                yield client
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await client._close()
+
+    async def _close(self) -> None:
+        return
 
     async def health(self) -> dict[str, Any]:
         """The answer of the gateway's `/healthz`. Raises `GatewayUnreachableError`."""
@@ -199,70 +152,36 @@ class HttpClient:
             name: of for name, of in reported if isinstance(of, dict) and of.keys() >= _OF_A_HOST
         }
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         self.made += 1
-        at, started = time.time(), time.perf_counter()
+        started = time.perf_counter()
         try:
-            envelope = await self._post(tool, arguments, context)
+            result = await self._post(tool, arguments, context)
         except asyncio.CancelledError:
-            gone = _failed(ErrorCode.CANCELLED, "the caller went away")
-            self._trace.put(self._record(gone, tool, arguments, at, started, context))
+            gone = failed(ErrorCode.CANCELLED, "the caller went away")
+            self._record(gone, tool, arguments, started, context)
             raise
-        record = self._record(envelope, tool, arguments, at, started, context)
-        self._trace.put(record)
+        self._record(result, tool, arguments, started, context)
         if self._trace.full:
             await self._trace.room()
-        return Reply(
-            record.ok,
-            record.call_id,
-            data=envelope["output"] if record.ok else b"",
-            part=_part(envelope) if record.ok else None,
-            code=record.code,
-            fault=record.fault,
-            message=record.message,
-            source=record.source,
-            elapsed_ms=record.elapsed_ms,
-            is_text="compression" in envelope,
-        )
+        return result
 
     def _record(
         self,
-        envelope: dict[str, Any],
+        result: Result,
         tool: str,
         arguments: Mapping[str, Any],
-        at: float,
         started: float,
         context: CallContext,
-    ) -> CallRecord:
-        error = {} if envelope["ok"] else envelope["error"]
-        provenance = envelope.get("provenance") or {}
-        call_id = provenance.get("call_id") or envelope.get("call_id")
-        return CallRecord(
-            call_id=call_id or f"unanswered-{next(self._unanswered)}",
-            at=round(at, 3),
-            tool=printable(tool),
-            host=None,
-            arguments=masked(arguments) if envelope["ok"] else redacted(arguments),
-            ok=envelope["ok"],
-            code=error.get("code"),
-            fault=error.get("fault"),
-            message=error.get("message"),
-            source=provenance.get("source"),
-            upstream=provenance.get("upstream"),
-            age_s=provenance.get("age_s", 0.0),
-            attempts=provenance.get("attempts", 0),
-            elapsed_ms=round((time.perf_counter() - started) * 1e3, 3),
-            rows=envelope.get("rows"),
-            digest=provenance.get("digest"),
-            bytes=len(envelope.get("output", b"null")),
-            episode=context.episode,
-            step=context.step,
-        )
+    ) -> None:
+        result.tool = printable(tool)
+        result.call_id = result.call_id or f"unanswered-{next(self._unanswered)}"
+        result.elapsed_ms = round((time.perf_counter() - started) * 1e3, 3)
+        given = masked(arguments) if result.error is None else redacted(arguments)
+        self._trace.put(record_of(result, None, given, context))
 
-    async def _post(
-        self, tool: str, arguments: Mapping[str, Any], context: CallContext
-    ) -> dict[str, Any]:
-        """The envelope of an answer; without a valid one it is an error of the gateway."""
+    async def _post(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
+        """The result of a call; without a valid answer it is an error of the gateway."""
         path = f"/v1/tools/{quote(printable(tool), safe='')}"
         try:
             url = URL(f"{self._base_url}{path}", encoded=True)
@@ -280,10 +199,10 @@ class HttpClient:
             return self._silence(str(error))
         except TypeError as error:
             return not_json(error)
-        return await self._read(body, _envelope)
+        return await self._read(body, result_in)
 
-    async def _read(self, text: _Text, read: Callable[[_Text], dict[str, Any]]) -> dict[str, Any]:
-        """The envelope in an answer, or an error of the gateway if there is none."""
+    async def _read(self, text: _Text, read: Callable[[_Text], Result]) -> Result:
+        """The result in an answer, or an error of the gateway if there is none."""
         try:
             if len(text) < READ_AT_ONCE:
                 return read(text)
@@ -291,28 +210,10 @@ class HttpClient:
         except NoGatewayError as error:
             return self._silence(str(error))
 
-    def _silence(self, text: str) -> dict[str, Any]:
+    def _silence(self, text: str) -> Result:
         self.unanswered += 1
         self.first_silence = self.first_silence or text
-        return _failed(ErrorCode.INTERNAL, text)
-
-
-@asynccontextmanager
-async def session_of(key: str | None) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session for the calls of one run; `key` is sent in a header and nowhere else."""
-    connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-    # The client's name is one of its own, so that no run starves another.
-    headers = {CLIENT: f"finbench-{uuid4().hex[:12]}", **IDENTITY}
-    if key:
-        headers["Authorization"] = f"Bearer {key.strip()}"
-    async with aiohttp.ClientSession(
-        connector=connector,
-        headers=headers,
-        timeout=CALL_TIMEOUT,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-    ) as session:
-        yield session
+        return failed(ErrorCode.INTERNAL, text)
 
 
 def options_of(context: CallContext) -> dict[str, Any]:
@@ -339,7 +240,7 @@ async def body_of(response: aiohttp.ClientResponse, most: int) -> bytes | bytear
         raise NoGatewayError(str(fault)) from None
 
 
-class _Part(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(strict=True)
 
 
@@ -347,91 +248,112 @@ _Id = Annotated[str, Field(min_length=1, max_length=128)]
 _Count = Annotated[Whole, Field(ge=0)]
 
 
-class _FailureProvenance(_Part):
+class _ErrorProvenance(_Strict):
     call_id: _Id
     attempts: _Count
-    source: str | None
+    source: ProvenanceSource | None
 
 
-class _Provenance(_FailureProvenance):
-    source: str
+class _Provenance(_ErrorProvenance):
+    source: ProvenanceSource
     upstream: str
     digest: str
     age_s: Figure
+    snapshot: str | None = None
 
 
-class _Error(_Part):
-    code: _Id
-    fault: _Id
+class _Error(_Strict):
+    code: Annotated[ErrorCode, Field(strict=False)]
+    fault: Fault
     message: str
 
 
-class _Answer(_Part):
-    """What an answer must have so that its record has all fields."""
+class _Envelope(_Strict):
+    """The envelope of an answer, with all that its record needs."""
 
     data: Any
     rows: _Count | None
     provenance: _Provenance
+    columns: list[str] | None = None
+    truncated: bool = False
+    offset: int = 0
+    handle: str | None = None
+    compression: Any = None
+
+    def result(self, data: bytes | None) -> Result:
+        """The result; `data` is its JSON in the form that the gateway caches, if that is known."""
+        is_text = "compression" in self.model_fields_set
+        if is_text and not isinstance(self.data, str):
+            raise NoGatewayError("its answer has a compression, and data that is no text")
+        made = self.provenance
+        return Result(
+            "",
+            made.call_id,
+            attempts=made.attempts,
+            view=View(data or self._cached(), self.truncated, b"", self.offset, is_text=is_text),
+            rows=self.rows,
+            columns=None if self.columns is None else tuple(self.columns),
+            handle=self.handle,
+            source=made.source,
+            upstream=made.upstream,
+            snapshot=made.snapshot,
+            digest=made.digest,
+            age_s=made.age_s,
+        )
+
+    def _cached(self) -> bytes:
+        """The data in the form that the gateway caches: one record of a table a line."""
+        if isinstance(self.data, list) and self.rows is not None:
+            return b"[" + b",\n".join(map(orjson.dumps, self.data)) + b"]"
+        return orjson.dumps(self.data)
 
 
-class _Failure(_Part):
-    """As `_Answer`, for an error. One that belongs to no call has no provenance."""
+class _ErrorEnvelope(_Strict):
+    """The envelope of an error. One that belongs to no call has no provenance."""
 
     error: _Error
-    provenance: _FailureProvenance | None = None
+    provenance: _ErrorProvenance | None = None
+    call_id: _Id | None = None
+
+    def result(self, _: bytes | None) -> Result:
+        error, made = self.error, self.provenance
+        result = Result("", self.call_id or "")
+        result.error = CallError(error.code, error.message, by=error.fault)
+        if made is not None:
+            result.call_id, result.attempts, result.source = (
+                made.call_id,
+                made.attempts,
+                made.source,
+            )
+        return result
 
 
-def _envelope(text: bytes | bytearray) -> dict[str, Any]:
-    """The envelope in an answer of a gateway, and as `output` the data in the form that the gateway
-    caches. Raises `NoGatewayError`.
+def result_in(
+    text: bytes | bytearray,
+    data_in: Callable[[Any, dict[str, Any]], bytes | None] = lambda *_: None,
+) -> Result:
+    """The result in an answer of a gateway. `data_in` finds the data in the text without encoding
+    it again, if that can be done. Raises `NoGatewayError`.
     """
-    envelope = checked(text)
-    return {**envelope, "output": kept_form(envelope)}
-
-
-def checked(text: bytes | bytearray) -> dict[str, Any]:
-    """The envelope in an answer of a gateway. Raises `NoGatewayError`."""
     try:
         envelope = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise NoGatewayError("its answer is no JSON") from None
     if not isinstance(envelope, dict) or not isinstance(envelope.get("ok"), bool):
         raise NoGatewayError("its answer has no ok, true or false")
+    kind: type[_Envelope] | type[_ErrorEnvelope] = _Envelope if envelope["ok"] else _ErrorEnvelope
     try:
-        (_Answer if envelope["ok"] else _Failure).model_validate(envelope)
+        answer = kind.model_validate(envelope)
     except ValidationError as error:
         raise NoGatewayError(f"its answer's {first_problem(error)}") from None
-    if "compression" in envelope and not isinstance(envelope["data"], str):
-        raise NoGatewayError("its answer has a compression, and data that is no text")
-    return envelope
+    return answer.result(data_in(text, envelope) if envelope["ok"] else None)
 
 
-def _part_of(result: Result) -> tuple[int, int] | None:
-    is_part = result.truncated and not result.is_shortened
-    return (result.offset, result.rows or 0) if is_part else None
+def not_json(error: TypeError) -> Result:
+    """The result of a call whose arguments can't be sent."""
+    return failed(ErrorCode.INVALID_REQUEST, f"the arguments are not JSON: {error}")
 
 
-def _part(envelope: Mapping[str, Any]) -> tuple[int, int] | None:
-    match envelope:
-        case {"compression": _}:
-            return None
-        case {"truncated": True, "offset": int(offset), "rows": int(rows)}:
-            return offset, rows
-    return None
-
-
-def kept_form(envelope: Mapping[str, Any]) -> bytes:
-    """The data in the form that the gateway caches: one record of a table a line."""
-    data = envelope.get("data")
-    if isinstance(data, list) and envelope.get("rows") is not None:
-        return b"[" + b",\n".join(orjson.dumps(record) for record in data) + b"]"
-    return orjson.dumps(data)
-
-
-def not_json(error: TypeError) -> dict[str, Any]:
-    """The envelope of a call whose arguments can't be sent."""
-    return _failed(ErrorCode.INVALID_REQUEST, f"the arguments are not JSON: {error}")
-
-
-def _failed(code: ErrorCode, message: str) -> dict[str, Any]:
-    return {"ok": False, "error": {"code": code.value, "fault": code.fault, "message": message}}
+def failed(code: ErrorCode, message: str) -> Result:
+    """The result of a call that no gateway answered."""
+    return Result("", "", error=CallError(code, message))

@@ -211,8 +211,13 @@ class EpisodeRecord:
     @property
     def last_round(self) -> list[ToolCallRecord]:
         """The calls with the highest step."""
-        last = max((call.step for call in self.tool_calls), default=0)
-        return [call for call in self.tool_calls if call.step == last]
+        last: list[ToolCallRecord] = []
+        for call in self.tool_calls:
+            if last and call.step > last[0].step:
+                last.clear()
+            if not last or call.step == last[0].step:
+                last.append(call)
+        return last
 
 
 @dataclass

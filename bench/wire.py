@@ -13,24 +13,15 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import aiohttp
-import anyio
 import orjson
 
-from bench.client import (
-    HttpClient,
-    checked,
-    kept_form,
-    not_json,
-    options_of,
-    session_of,
-)
-from gateway import CallContext
+from bench.client import HttpClient, not_json, options_of, result_in
+from gateway import CallContext, Result
 from gateway.pipeline.bind import printable
 from gateway.trace import Trace
 
@@ -53,36 +44,11 @@ LINE_BYTES = 2**20
 ANSWER_BYTES = 16 * 2**20
 """The longest line that is read. The call with a longer answer is made as a request of its own."""
 
-PING_S = 5.0
-"""How often an empty line is sent. A gateway ends a stream on which nothing came for 20 s."""
-
-SILENCE_S = 30.0
-"""A stream on which nothing has come for so many seconds is broken, as pings are answered."""
-
-OPEN_S = 10.0
-"""Seconds within which a gateway must have accepted a stream."""
-
-CALL_S = 300.0
-"""Seconds after which a call that was sent ends without an answer. A call's own deadline, which the
-gateway keeps, is followed by `GRACE_S`.
-"""
-
-GRACE_S = 10.0
-
-OUTAGE_S = 60.0
-"""Seconds for which calls wait for a gateway that answered before and does not now."""
-
 ASKED = 5
 """How often a call is asked that was on streams which broke: it may be what breaks them."""
 
-TOGETHER_S = 1.0
-"""Streams that break within so many seconds count once: a process takes all its streams along."""
-
-STREAM_S = 60.0
-"""Seconds after which a stream takes no more calls, and another is opened: of several processes of
-a gateway, one that was started later gets its share then. A random quarter more or less, so that
-not all streams end at once.
-"""
+GRACE_S = 10.0
+"""Seconds after a call's own deadline, which the gateway keeps, at which the client gives it up."""
 
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 """The first and the longest pause before a stream is opened again; each is twice the one before."""
@@ -98,55 +64,53 @@ _FALLBACK = frozenset({400, 404, 405, 406, 411, 413, 415, 501})
 _REFUSED = frozenset({401, 403})
 _QUERY = {"stream": "true", "concurrency": str(WINDOW)}
 _HEADERS = {"Content-Type": "application/x-ndjson"}
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=OPEN_S, sock_read=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds for which a client waits, and uses a stream, as the constants of this module say."""
+    """Seconds for which a client waits, and uses a stream.
 
-    call_s: float = CALL_S
-    outage_s: float = OUTAGE_S
-    silence_s: float = SILENCE_S
-    ping_s: float = PING_S
-    open_s: float = OPEN_S
-    together_s: float = TOGETHER_S
-    stream_s: float = STREAM_S
-
-
-class _Asked:
-    """A call that waits for its answer: the line of the gateway, an envelope that was made here, or
-    None if the call is to be sent as a request of its own.
+    A call that was sent ends without an answer after `call_s`. For `outage_s` calls wait for a
+    gateway that answered before and does not now. A stream on which nothing has come for
+    `silence_s` is broken, as an empty line is sent every `ping_s` and answered; a gateway ends one
+    on which nothing came for 20 s. A gateway must have accepted a stream within `open_s`. Streams
+    that break within `together_s` count once: a process takes all its streams along. After
+    `stream_s`, a random quarter more or less, a stream takes no more calls, and another is opened:
+    of several processes of a gateway, one that was started later gets its share then.
     """
 
-    __slots__ = (
-        *("answer", "arguments", "broken", "broken_at", "context", "id", "stream", "timer"),
-        "tool",
-    )
+    call_s: float = 300.0
+    outage_s: float = 60.0
+    silence_s: float = 30.0
+    ping_s: float = 5.0
+    open_s: float = 10.0
+    together_s: float = 1.0
+    stream_s: float = 60.0
 
-    def __init__(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        context: CallContext,
-        answer: "asyncio.Future[bytes | dict[str, Any] | None]",
-    ) -> None:
-        self.tool = tool
-        self.arguments = arguments
-        self.context = context
-        self.answer = answer
-        self.id = 0
-        self.stream: _Stream | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.broken, self.broken_at = 0, float("-inf")
-        """How often streams with this call broke, and when that was counted last."""
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A call that waits for its answer: the line of the gateway, a result that was made here, or
+    None if the call is to be sent as a request of its own. `broken` is how often streams with this
+    call broke, and `broken_at` when that was counted last.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    context: CallContext
+    answer: "asyncio.Future[bytes | Result | None]"
+    id: int = 0
+    stream: "_Stream | None" = None
+    timer: asyncio.TimerHandle | None = None
+    broken: int = 0
+    broken_at: float = float("-inf")
 
     def line(self, id_: int) -> bytes:
         """Raises `TypeError` for arguments that are not JSON."""
         call = {"id": id_, "tool": self.tool, "arguments": self.arguments}
         return orjson.dumps({**call, **options_of(self.context)}) + b"\n"
 
-    def end(self, answer: bytes | dict[str, Any] | None) -> None:
+    def end(self, answer: bytes | Result | None) -> None:
         if not self.answer.done():
             self.answer.set_result(answer)
 
@@ -155,7 +119,8 @@ class WireClient(HttpClient):
     """Makes calls to a gateway at a URL over streams. Made by `WireClient.open`.
 
     As long as no stream could be opened yet, each call is a request of its own; `plain` says why.
-    `opened_in_all` counts streams.
+    `opened_in_all` counts streams. The calls of the tools `once`, by default of all tools, are not
+    asked again after a stream broke.
     """
 
     def __init__(
@@ -182,36 +147,21 @@ class WireClient(HttpClient):
         self._is_closed = False
         self._heard_at = 0.0
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        base_url: str,
-        trace: Trace,
-        key: str | None = None,
-        *,
-        once: Collection[str] | None = None,
-        patience: Patience | None = None,
-    ) -> AsyncIterator["WireClient"]:
-        """`key` is sent in a header and nowhere else. The calls of the tools `once`, by default of
-        all tools, are not asked again after a stream broke.
-        """
-        async with session_of(key) as session:
-            client = cls(session, base_url, trace, once, patience)
-            try:
-                yield client
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await client._close()
+    def counts(self) -> dict[str, Any]:
+        """What `run.json` says of its calls."""
+        return {
+            "made": self.made,
+            "unanswered": self.unanswered,
+            "first_silence": self.first_silence,
+            "no_streams": self.plain,
+        }
 
     @property
     def streams(self) -> int:
         """How many streams are open."""
         return len(self._streams)
 
-    async def _post(
-        self, tool: str, arguments: Mapping[str, Any], context: CallContext
-    ) -> dict[str, Any]:
+    async def _post(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         if self._is_closed:
             return self._silence(CLOSED)
         if self.plain is not None:
@@ -231,7 +181,7 @@ class WireClient(HttpClient):
                 asked.timer.cancel()
         if answer is None:
             return await super()._post(tool, arguments, context)
-        return answer if isinstance(answer, dict) else await self._read(answer, _envelope)
+        return answer if isinstance(answer, Result) else await self._read(answer, _result_in)
 
     def pump(self) -> None:
         """Put waiting calls on the streams that have room, each on the one with the fewest."""
@@ -269,7 +219,7 @@ class WireClient(HttpClient):
             self._streams.remove(stream)
             stream.retire()
 
-    def ended(self, stream: "_Stream", *, is_proper: bool) -> None:
+    def ended(self, stream: "_Stream") -> None:
         """Ask the calls again that a stream leaves without an answer."""
         if stream.timer is not None:
             stream.timer.cancel()
@@ -281,15 +231,13 @@ class WireClient(HttpClient):
             asked.stream = None
             if asked.answer.done():
                 continue
-            if not is_proper and now - asked.broken_at > self.patience.together_s:
+            if not stream.is_proper and now - asked.broken_at > self.patience.together_s:
                 asked.broken += 1
                 asked.broken_at = now
             if self._once is None or asked.tool in self._once:
-                text = f"{stream.why}, and this call is not made twice"
-                asked.end(self._silence(f"the gateway did not answer: {text}"))
+                asked.end(self._unanswered_by(f"{stream.why}, and this call is not made twice"))
             elif asked.broken >= ASKED:
-                text = f"the stream of calls broke {ASKED} times"
-                asked.end(self._silence(f"the gateway did not answer: {text}"))
+                asked.end(self._unanswered_by(f"the stream of calls broke {ASKED} times"))
             else:
                 self._waiting[asked] = None
                 self._waiting.move_to_end(asked, last=False)
@@ -329,7 +277,7 @@ class WireClient(HttpClient):
             log.exception("a stream of calls failed inside the bench")
             why = type(error).__name__
         finally:
-            self.ended(stream, is_proper=stream.is_proper)
+            self.ended(stream)
             stream.over.set()
         if not self._was_open:
             self.plain = why
@@ -337,7 +285,10 @@ class WireClient(HttpClient):
                 asked.end(None)
         elif not self._streams and self._loop.time() - self._heard_at > self.patience.outage_s:
             for asked in self._taken_from_waiting():
-                asked.end(self._silence(f"the gateway did not answer: {why}"))
+                asked.end(self._unanswered_by(why))
+
+    def _unanswered_by(self, why: str) -> Result:
+        return self._silence(f"the gateway did not answer: {why}")
 
     def _taken_from_waiting(self) -> Iterator[_Asked]:
         while self._waiting:
@@ -438,7 +389,7 @@ class _Stream:
                     params=_QUERY,
                     data=self._lines(),
                     headers=_HEADERS,
-                    timeout=_TIMEOUT,
+                    timeout=aiohttp.ClientTimeout(sock_connect=self._client.patience.open_s),
                     allow_redirects=False,
                 )
             try:
@@ -543,12 +494,9 @@ def _id_of(line: bytes) -> int:
     return id_ if type(id_) is int else -1
 
 
-def _envelope(line: bytes) -> dict[str, Any]:
-    """The envelope in a line, with the data in the form that the gateway caches. Raises
-    `NoGatewayError`.
-    """
-    envelope = checked(line)
-    return {**envelope, "output": _data_in(line, envelope) or kept_form(envelope)}
+def _result_in(line: bytes) -> Result:
+    """Raises `NoGatewayError`."""
+    return result_in(line, _data_in)
 
 
 _BEFORE_DATA = ["id", "ok", "tool", "data"]

@@ -14,7 +14,6 @@ from bench.agents.declaration import AgentType as AgentType
 from bench.agents.declaration import NoOptions as NoOptions
 from bench.agents.scripted import ErrorRates as ErrorRates
 from bench.agents.scripted import ScriptedAgent as ScriptedAgent
-from bench.client import Reply as Reply
 from bench.judges.judge import Judge as Judge
 from bench.judges.judge import JudgeParts as JudgeParts
 from bench.judges.judge import JudgeType as JudgeType

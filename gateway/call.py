@@ -273,7 +273,7 @@ class Gateway:
         """
         if self._trace is not None:
             try:
-                self._trace.put(_record_of(result, bound, given, context))
+                self._trace.put(record_of(result, bound, given, context))
             except TraceError as fault:  # no answer goes out once recording has ended
                 log.error("%s", fault)
                 message = "the call could not be recorded; the gateway's log says why"
@@ -350,10 +350,10 @@ class Gateway:
         self._ended(result, bound, context)
         if self._trace is not None:
             with contextlib.suppress(TraceError):
-                self._trace.put(_record_of(result, bound, None, context))
+                self._trace.put(record_of(result, bound, None, context))
 
 
-def _record_of(
+def record_of(
     result: Result,
     bound: BoundCall | None,
     given: Mapping[str, Any] | None,

@@ -9,7 +9,7 @@ import orjson
 
 from cache import View
 from cache.entry import quoted
-from gateway.errors import CallError
+from gateway.errors import CallError, Fault
 from gateway.tables import conversion
 
 if TYPE_CHECKING:
@@ -81,6 +81,31 @@ class Result:
     def value(self) -> Any:
         """The decoded answer: a list of records for a table, any JSON value for a document."""
         return orjson.loads(self.data)
+
+    @property
+    def code(self) -> str | None:
+        return None if self.error is None else self.error.code.value
+
+    @property
+    def fault(self) -> Fault | None:
+        return None if self.error is None else self.error.fault
+
+    @property
+    def message(self) -> str | None:
+        return None if self.error is None else self.error.message
+
+    def text(self, chars: int | None = None) -> str:
+        """The answer as a model reads it, or its first `chars`: its JSON, or the text into which it
+        was shortened. For an error its message.
+        """
+        if self.error is not None or self.view is None:
+            return self.message or ""
+        if self.view.is_text:
+            text: str = orjson.loads(self.view.data)
+            return text[:chars]
+        if chars is None:
+            return self.view.data.decode()
+        return self.view.data[: 4 * chars].decode(errors="ignore")[:chars]
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The rows of `data` as a data frame. Raises `NoTableError` if the answer is no table, and

@@ -133,6 +133,8 @@ class Signature:
         """The arguments, and the upstream's default of each required parameter that they leave out:
         a call that was labelled or recorded when these defaults were filled in.
         """
+        if not self._unfilled:
+            return {**arguments}
         left_out = {n: v for n, v in self._unfilled.items() if arguments.get(n) is None}
         if not left_out or len(arguments) > MAX_ARGUMENTS:
             return {**arguments}
@@ -314,8 +316,16 @@ def _boolean(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    kinds = {bool: "a boolean", (int, float): "a number", str: "a string", Mapping: "an object"}
-    return next((name for kind, name in kinds.items() if isinstance(value, kind)), "an array")
+    match value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case Mapping():
+            return "an object"
+    return "an array"
 
 
 _CONVERT: dict[ScalarType, Callable[[object], Scalar]] = {

@@ -5,9 +5,9 @@ answer. What an agent returns is checked before it is used.
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bench.client import Reply
 from bench.record import Ending, ModelCallRecord, ToolCallRecord
 from bench.task import Task
+from gateway import Result
 from manifests import Manifest
 
 LONGEST_TEXT = 2**20
@@ -51,7 +51,7 @@ class Round:
     """
 
     turn: Turn
-    replies: tuple[Reply, ...]
+    replies: tuple[Result, ...]
     observed: dict[int, str] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ class Agent(Protocol):
 
     A user's own agent is a class with this protocol whose constructor takes no arguments; it is
     named `module:Class`. If it has a number `output_chars`, the answers to its calls are texts of
-    at most so many characters, shortened to what the task's question needs (`Reply.text`). If
+    at most so many characters, shortened to what the task's question needs (`Result.text`). If
     `goes_on` is true, it can begin in the middle of an environment: an interrupted episode then
     goes on after its last day, with an empty history.
     """

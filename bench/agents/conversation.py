@@ -17,7 +17,6 @@ from typing import Any
 import orjson
 
 from bench.agents.agent import Episode, Round, ToolCall, Turn
-from bench.client import Reply
 from bench.models.client import Completion, FunctionCall, ModelClient
 from bench.record import OUTPUT_CHARS, Ending, ModelCallRecord, ToolCallRecord
 from gateway.compress.cut import cut
@@ -78,7 +77,10 @@ def read(made: Round) -> list[str]:
     """The result of each call of a round, as a model reads it. One that is longer than a record
     holds is noted in `observed`.
     """
-    texts = [reply.text() if reply.ok else error_text(reply) for reply in made.replies]
+    texts = [
+        reply.text() if reply.ok else error_text(reply.code, reply.message)
+        for reply in made.replies
+    ]
     for place, text in enumerate(texts):
         if made.replies[place].ok and len(text) > OUTPUT_CHARS:
             made.observed[place] = text
@@ -213,9 +215,9 @@ def noted(model: ModelClient, episode: Episode, purpose: str) -> ModelCallRecord
     return record
 
 
-def error_text(reply: Reply) -> str:
+def error_text(code: str | None, message: str | None) -> str:
     """The text with which a model is informed of a failed call."""
-    return orjson.dumps({"error": {"code": reply.code, "message": reply.message}}).decode()
+    return orjson.dumps({"error": {"code": code, "message": message}}).decode()
 
 
 def read_arguments(text: str, cut_off: bool = False) -> tuple[dict[str, Any], str | None]:

@@ -11,7 +11,7 @@ import orjson
 
 from bench.agents.agent import Episode, ToolCall, Turn
 from bench.agents.declaration import AgentParts, AgentType, NoOptions
-from bench.client import Reply
+from gateway import Result
 
 OBSERVE, TRADE = "market_observe", "market_trade"
 
@@ -78,7 +78,7 @@ def observing() -> Turn:
     return Turn(calls=(ToolCall(OBSERVE, {}),))
 
 
-def answer_of(reply: Reply) -> Any:
+def answer_of(reply: Result) -> Any:
     """What a tool of the market answered. Raises `CallRefused`."""
     if not reply.ok:
         raise CallRefused(f"the market refused a call: {reply.message}")

@@ -52,7 +52,7 @@ class ScriptedAgent:
         calls = episode.memory
         if len(history) < len(calls):
             return Turn(calls=(calls[len(history)],))
-        found = [reply.ok for made in history for reply in made.replies].count(True)
+        found = sum([reply.error is None for made in history for reply in made.replies])
         return Turn(answer=f"{found} of {len(calls)} calls answered")
 
     def _script(self, task: Task, repeat: int) -> list[ToolCall]:

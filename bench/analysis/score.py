@@ -20,8 +20,7 @@ from bench.own import words_of
 from bench.record import EpisodeRecord
 from bench.runs.digest import run_digest
 from bench.runs.directory import COMPLETE, RunDirectory
-from bench.runs.driver import JUDGE
-from bench.runs.metrics import RunMetrics
+from bench.runs.metrics import JUDGE, RunMetrics
 from bench.runs.output import check_outside, made_from
 from bench.runs.reader import Run
 from bench.suites.suite import Suite, Traced

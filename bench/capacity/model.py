@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass
 from itertools import count
 from math import ceil
+from typing import Any
 
 from bench.capacity.costs import UnitCosts
 from bench.engines.head import LINGER_EACH_S, LINGER_S
@@ -158,6 +159,60 @@ def simulated(
     each_s = spent / episodes
     took_s = now + (per_player - episodes) * each_s / slots  # Little's law: all slots are busy
     return Simulated(took_s, each_s, waited / episodes, busy)
+
+
+def needs(
+    costs: UnitCosts,
+    *,
+    episodes: float,
+    calls: float,
+    model_latency: float,
+    calls_per_turn: int,
+    within: float,
+    utilisation: float,
+    miss_share: float,
+    core_hour_price: float | None = None,
+    gb_price: float | None = None,
+) -> dict[str, Any]:
+    """What a run needs whose parts are as busy as `utilisation` says, by name. Of its calls
+    `miss_share` are answered by no gateway's cache. Raises `WorkloadError`.
+    """
+    workload = Workload(episodes, calls, model_latency, calls_per_turn, within)
+    parts = sized(workload, costs, utilisation)
+    found = simulated(workload, costs, parts)
+    head = head_busy(workload, costs, parts.players)
+    disk = costs.disk_bytes.of(episodes, calls)
+    network = costs.network_bytes.of(episodes, calls)
+    misses = calls * miss_share
+    redis_busy = costs.redis_s.of(0, misses) / found.took_s
+    shards = max(1, ceil(redis_busy / utilisation))
+    busy = {**found.busy, "redis": redis_busy / shards}
+    core_hours = (parts.players + parts.gateways + 1 + shards) * found.took_s / 3_600
+    needed = {
+        "turns_of_an_episode": workload.turns,
+        "episode_s": found.episode_s,
+        "waiting_of_an_episode_s": found.waiting_s,
+        "took_s": found.took_s,
+        "episodes_in_flight": parts.in_flight,
+        "players": parts.players,
+        "gateways": parts.gateways,
+        "runs_side_by_side": max(1, ceil(head / utilisation)),
+        "head_busy": head,
+        "redis_shards": shards,
+        "redis_bytes": costs.redis_bytes.of(0, misses),
+        "players_memory_bytes": costs.player_bytes * parts.in_flight,
+        "storage_bytes": disk,
+        "storage_bytes_per_s": disk / found.took_s,
+        "network_bytes": network,
+        "network_bytes_per_s": network / found.took_s,
+        "digest_s": costs.digest_s.of(episodes, calls),
+        "core_hours": core_hours,
+        "busy": busy,
+        "breaks_first": max(busy, key=lambda part: busy[part]),
+    }
+    if core_hour_price is not None or gb_price is not None:
+        needed["cost"] = (core_hour_price or 0.0) * core_hours + (gb_price or 0.0) * disk / 1e9
+    return needed
 
 
 class _Share:

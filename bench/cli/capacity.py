@@ -1,7 +1,7 @@
 """`finbench capacity`: what a large run needs, from measured unit costs."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -9,9 +9,6 @@ from bench.cli.options import MOST, Number
 from gateway.cli.options import echo_json, run
 from manifests.common.duration import duration
 from manifests.common.terminal import echo
-
-if TYPE_CHECKING:
-    from bench.capacity.costs import UnitCosts
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 _LONGEST_D = 36_500
@@ -82,7 +79,7 @@ async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str
     from bench.capacity.costs import CostsError, UnitCosts
     from bench.capacity.measuring import CapacityError, measured_costs
     from bench.capacity.measuring import check as checked
-    from bench.capacity.model import WorkloadError
+    from bench.capacity.model import WorkloadError, needs
 
     try:
         costs = await measured_costs() if measure else UnitCosts.read()
@@ -92,7 +89,7 @@ async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str
         echo(f"finbench: {error}", err=True)
         return 1
     try:
-        found = _needs(costs, options)
+        found = needs(costs, **options)
     except WorkloadError as error:
         raise click.UsageError(str(error)) from error
     if measure:
@@ -113,54 +110,6 @@ async def _capacity(measure: bool, check: bool, as_json: bool, options: dict[str
                 told = f"{figures['measured']:.4g}, model {figures['model']:.4g}"
                 echo(f"size {place}, {name}: measured {told}, ratio {figures['ratio']:.2f}")
     return 0
-
-
-def _needs(costs: "UnitCosts", options: dict[str, Any]) -> dict[str, Any]:
-    from bench.capacity.model import Workload, head_busy, simulated, sized
-
-    workload = Workload(
-        options["episodes"],
-        options["calls"],
-        options["model_latency"],
-        options["calls_per_turn"],
-        options["within"],
-    )
-    parts = sized(workload, costs, options["utilisation"])
-    found = simulated(workload, costs, parts)
-    head = head_busy(workload, costs, parts.players)
-    disk = costs.disk_bytes.of(workload.episodes, workload.calls)
-    network = costs.network_bytes.of(workload.episodes, workload.calls)
-    misses = workload.calls * options["miss_share"]
-    redis_busy = costs.redis_s.of(0, misses) / found.took_s
-    shards = max(1, -int(-redis_busy // options["utilisation"]))
-    busy = {**found.busy, "redis": redis_busy / shards}
-    core_hours = (parts.players + parts.gateways + 1 + shards) * found.took_s / 3_600
-    needs = {
-        "turns_of_an_episode": workload.turns,
-        "episode_s": found.episode_s,
-        "waiting_of_an_episode_s": found.waiting_s,
-        "took_s": found.took_s,
-        "episodes_in_flight": parts.in_flight,
-        "players": parts.players,
-        "gateways": parts.gateways,
-        "runs_side_by_side": max(1, -int(-head // options["utilisation"])),
-        "head_busy": head,
-        "redis_shards": shards,
-        "redis_bytes": costs.redis_bytes.of(0, misses),
-        "players_memory_bytes": costs.player_bytes * parts.in_flight,
-        "storage_bytes": disk,
-        "storage_bytes_per_s": disk / found.took_s,
-        "network_bytes": network,
-        "network_bytes_per_s": network / found.took_s,
-        "digest_s": costs.digest_s.of(workload.episodes, workload.calls),
-        "core_hours": core_hours,
-        "busy": busy,
-        "breaks_first": max(busy, key=lambda part: busy[part]),
-    }
-    price, gb = options["core_hour_price"], options["gb_price"]
-    if price is not None or gb is not None:
-        needs["cost"] = (price or 0.0) * core_hours + (gb or 0.0) * disk / 1e9
-    return needs
 
 
 def _text(name: str, value: Any) -> str:

@@ -1,7 +1,5 @@
 """`finbench export`: runs in other projects' formats."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,9 +91,10 @@ def export(
     dpo            the same with pairs of a better and a worse one; both take several RUNs
     """
     from bench.cli.warnings import warn_of_changes, warn_of_simulation, warn_of_suite
-    from bench.exports import Run
+    from bench.exports import ExportError, Run
     from bench.runs.directory import RunDirectoryError
     from bench.runs.output import check_outside
+    from bench.suites.suite import SuiteError
 
     if form not in TRAINING:
         _refuse(form, run_dirs, training)
@@ -104,7 +103,7 @@ def export(
             check_outside(run_dir, out)
     except RunDirectoryError as error:
         raise click.UsageError(str(error)) from error
-    with _told(out):
+    try:
         runs = [Run.open(run_dir) for run_dir in run_dirs]
         for run in runs:
             warn_of_changes(run)
@@ -112,6 +111,10 @@ def export(
             warn_of_simulation(run)
         write = _training_data if form in TRAINING else _one_run
         text, result = write(form, runs, out, suite, force, **training)
+    except (ExportError, RunDirectoryError, SuiteError) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
     if as_json:
         echo_json({"out": str(out), **result})
     else:
@@ -130,21 +133,6 @@ def _refuse(form: str, run_dirs: tuple[Path, ...], training: dict[str, Any]) -> 
         if value is not None:
             option = "pairs" if name == "take" else name.replace("_", "-")
             raise click.UsageError(f"--{option} is for --format {' and '.join(TRAINING)} only")
-
-
-@contextmanager
-def _told(out: Path) -> Iterator[None]:
-    """Errors of an export as the user gets them."""
-    from bench.exports import ExportError
-    from bench.runs.directory import RunDirectoryError
-    from bench.suites.suite import SuiteError
-
-    try:
-        yield
-    except (ExportError, RunDirectoryError, SuiteError) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or out}: {error.strerror}") from error
 
 
 def _one_run(
@@ -198,21 +186,14 @@ def _training_data(
         catalog = market
     _warn_of_catalog(runs, catalog.revision)
     written = write(runs, out, kind, selection, catalog, force=force)
-    lines = written.lines
-    noun = "conversations" if form == "sft" else "pairs"
+    lines, episodes, score = written.lines, written.episodes, selection.score.name
+    noun, total = "conversations" if form == "sft" else "pairs", sum(lines.values())
     where = ", ".join(f"{side}.jsonl {n}" for side, n in lines.items())
-    text = f"episodes {written.episodes}, {noun} {sum(lines.values())} ({where})"
-    text += f", by {selection.score.name}"
-    left_out = reasons(written.left_out)
-    result = {
-        "format": form,
-        "score": selection.score.name,
-        "episodes": written.episodes,
-        noun: sum(lines.values()),
-        **lines,
-        "left_out": written.left_out,
-    }
-    return f"{text}; left out: {left_out}" if left_out else text, result
+    text = f"episodes {episodes}, {noun} {total} ({where}), by {score}"
+    if left_out := reasons(written.left_out):
+        text += f"; left out: {left_out}"
+    result = {"format": form, "score": score, "episodes": episodes, noun: total}
+    return text, {**result, **lines, "left_out": written.left_out}
 
 
 def _warn_of_catalog(runs: "list[Run]", revision: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import Number, with_dataset
+from bench.cli.options import Number, pairs, with_dataset
 from gateway.cli.options import run
 from manifests.common.terminal import echo
 
@@ -77,15 +77,12 @@ def _read_faults(texts: tuple[str, ...]) -> "ModelFaults":
     from bench.models.simulated import ModelFaults
 
     names = [field.name for field in fields(ModelFaults)]
-    rates: dict[str, float] = {}
-    for text in texts:
-        name, _, rate = text.partition("=")
+    rates = pairs("--fault", texts)
+    for name, rate in rates.items():
         if name not in names:
             raise click.UsageError(f"no fault is named {name!r}; there are: {', '.join(names)}")
-        try:
-            rates[name] = float(rate)
-        except ValueError:
-            raise click.UsageError(f"--fault {text}: NAME=RATE is expected") from None
+        if not isinstance(rate, int | float):
+            raise click.UsageError(f"--fault {name}={rate}: NAME=RATE is expected")
     try:
         return ModelFaults(**rates)
     except ValueError as error:

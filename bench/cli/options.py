@@ -2,12 +2,13 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bench.own import importable, is_own
 from manifests.common.terminal import echo
@@ -118,6 +119,11 @@ judging = together(
 )
 
 
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether the user gave this option."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def suite_in(run_dir: Path, given: str | None) -> "type[Suite]":
     """The suite of a run, which is to be `given` where it is the user's own; a usage error where it
     can't be had.
@@ -177,3 +183,23 @@ def catalog_in(path: Path | None) -> "Catalog":
         raise click.UsageError(f"--manifests: {error}") from error
     except OSError as error:
         raise click.UsageError(f"--manifests: {path}: {error.strerror}") from error
+
+
+def pairs(
+    option: str, given: Iterable[str], texts: Collection[str] = frozenset()
+) -> dict[str, Any]:
+    """Values by name from texts `NAME=VALUE`. A value is text for the names `texts`, else JSON, or
+    text if it is none.
+    """
+    import orjson
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, is_one, value = text.partition("=")
+        if not is_one:
+            raise click.UsageError(f"{option} wants NAME=VALUE, not {text!r}")
+        try:
+            found[name] = value if name in texts else orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found[name] = value
+    return found

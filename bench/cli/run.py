@@ -3,20 +3,23 @@
 import asyncio
 import sys
 import time
-from collections.abc import Collection, Sequence
 from contextlib import redirect_stdout
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
-from click.core import ParameterSource
 
 from bench.cli.options import (
     Number,
     beside,
     catalog_in,
+    is_given,
     judge_settings,
     judging,
+    pairs,
     share,
     together,
     whole,
@@ -36,16 +39,13 @@ from gateway.compress.budget import LIMITS
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
-    from bench.agents.declaration import AnyAgentType
     from bench.agents.registry import AgentSettings
     from bench.judges.registry import JudgeSettings
-    from bench.runs.resume import Resuming
+    from bench.runs.driver import Limits
     from bench.runs.run import RunPlan
+    from bench.suites.suite import Suite
     from gateway.settings import GatewaySettings
     from manifests import Catalog
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 _agent = together(
     click.option(
@@ -159,156 +159,135 @@ _limits = together(
 @modes
 @simulation
 @click.pass_context
-def run_suite(
-    context: click.Context,
-    /,
-    suite: str,
-    dataset: Path | None,
-    manifests: Path | None,
-    gateway: str,
-    episodes: int | None,
-    out: Path | None,
-    resume: bool,
-    failed_too: bool,
-    accept_changes: bool,
-    only_plan: bool,
-    as_json: bool,
-    engine: str,
-    players: int | None,
-    dashboard: bool,
-    **options: Any,
-) -> None:
+def run_suite(context: click.Context, /, **options: Any) -> None:
     """Run the episodes of SUITE and stream calls, episodes and metrics into a run directory."""
+    from bench.runs.resume import Resuming
+
+    given = SimpleNamespace(**options)
+    if (given.resume and given.out is None) or (
+        (given.failed_too or given.accept_changes) and not given.resume
+    ):
+        text = "--resume wants --out RUN_DIR, --failed-too and --accept-changes want --resume"
+        raise click.UsageError(text)
+    if given.engine != "ray" and (given.players is not None or given.dashboard):
+        raise click.UsageError("--players and --dashboard are for --engine ray only")
+    if {"@", "?", "#"}.intersection(given.gateway):  # the URL is written to `run.json`
+        raise click.UsageError("--gateway wants a URL without credentials or query")
+    plan = _plan_of(context, given)
+    of_gateway = {name: options[name] for name in _OF_GATEWAY}
+    flags = [_flag(name) for name in sorted(of_gateway) if of_gateway[name] is not None]
+    if given.gateway != "embedded" and flags:
+        text = f"{', '.join(flags)}: for the embedded gateway only; `finport serve` takes them"
+        raise click.UsageError(text)
+    settings, catalog = read_settings(**of_gateway), catalog_in(given.manifests)
+    if given.only_plan:
+        run(lambda: _forecast(plan, settings, catalog, given.as_json))
+    name = given.suite.replace(":", "-")
+    folder = given.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    resuming = Resuming(given.failed_too, given.accept_changes) if given.resume else None
+    with told_abort(lambda: f"finbench: native code aborted the process; {_left_in(folder)}"):
+        run(
+            lambda: _run(
+                given, plan, folder, settings=settings, catalog=catalog, resuming=resuming
+            ),
+            interrupted=f"finbench: ending the run in {folder}; --resume goes on.",
+        )
+
+
+_RATES = ("no_call_rate", "wrong_tool_rate", "bad_arguments_rate")
+_OF_JUDGES = ("judge_model", "judge_base_url", "judge_repeats")
+_OF_MODELS = ("temperature", "max_tokens", "stream")
+_OF_SIMULATION = ("seed", "latency_s", "failure_rate", "hang_rate")
+_OF_GATEWAY = (
+    *("upstream", "mode", "snapshot", "market"),
+    *(f"simulated_{name}" for name in _OF_SIMULATION),
+)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _plan_of(context: click.Context, given: SimpleNamespace) -> "RunPlan":
+    """The plan from the options; a usage error for one that does not fit the others."""
     from bench.agents.declaration import AgentSettingsError
     from bench.agents.registry import TOP_K
-    from bench.runs.driver import Limits
-    from bench.runs.resume import Resuming
     from bench.runs.run import RunPlan
     from bench.suites import load_suite
     from bench.suites.suite import SuiteError
 
-    if (resume and out is None) or ((failed_too or accept_changes) and not resume):
-        text = "--resume wants --out RUN_DIR, --failed-too and --accept-changes want --resume"
-        raise click.UsageError(text)
-    if engine != "ray" and (players is not None or dashboard):
-        raise click.UsageError("--players and --dashboard are for --engine ray only")
-    if {"@", "?", "#"}.intersection(gateway):  # the URL is written to `run.json`
-        raise click.UsageError("--gateway wants a URL without credentials or query")
     try:
-        loaded = load_suite(suite, dataset)
-        judge = judge_settings(options, type(loaded))
-        agent = _agent_settings(context, options, judge)
+        suite = load_suite(given.suite, given.dataset)
+        judge = judge_settings(vars(given), type(suite))
+        agent = _agent_settings(context, given, judge)
     except (SuiteError, AgentSettingsError) as error:
         raise click.UsageError(str(error)) from error
-    chars, tokens = options.pop("max_output_chars"), options.pop("max_output_tokens")
-    if chars is not None and tokens is not None:
-        raise click.UsageError("give --max-output-chars or --max-output-tokens, not both")
-    given = {name: options.pop(f"max_{name}") for name in ("rounds", "calls", "wall_s")}
-    own: dict[str, Any] = {
-        **loaded.limits,
-        **{name: limit for name, limit in given.items() if limit is not None},
-    }
-    limits = Limits(
-        **own, tokens=options.pop("max_episode_tokens"), output_chars=chars, output_tokens=tokens
-    )
-    environment = _pairs("--environment", options.pop("environment"))
-    if environment and all(loaded.environment(task) is None for task in loaded.tasks):
-        raise click.UsageError(f"--environment: the suite {suite} has no environment")
-    top_k = options.pop("top_k")
-    if top_k is not None and loaded.offers_tools:
-        raise click.UsageError(f"--top-k: the suite {suite} says which tools are offered")
-    if top_k is None and agent.type.reads_answers and not loaded.offers_tools:
+    environment = pairs("--environment", given.environment)
+    if environment and all(suite.environment(task) is None for task in suite.tasks):
+        raise click.UsageError(f"--environment: the suite {given.suite} has no environment")
+    top_k = given.top_k
+    if top_k is not None and suite.offers_tools:
+        raise click.UsageError(f"--top-k: the suite {given.suite} says which tools are offered")
+    if top_k is None and agent.type.reads_answers and not suite.offers_tools:
         top_k = TOP_K
-    plan = RunPlan(
-        suite=loaded,
-        gateway=gateway,
-        episodes=episodes or len(loaded.tasks),
-        concurrency=options.pop("concurrency"),
+    return RunPlan(
+        suite=suite,
+        gateway=given.gateway,
+        episodes=given.episodes or len(suite.tasks),
+        concurrency=given.concurrency,
         agent=agent,
         judge=judge,
-        limits=limits,
-        starts_per_s=options.pop("starts_per_s"),
+        limits=_limits_of(given, suite),
+        starts_per_s=given.starts_per_s,
         top_k=top_k,
         environment=environment,
     )
-    said = sorted(f"--{name.replace('_', '-')}" for name, v in options.items() if v is not None)
-    if gateway != "embedded" and said:
-        text = f"{', '.join(said)}: for the embedded gateway only; `finport serve` takes them"
-        raise click.UsageError(text)
-    settings, catalog = read_settings(**options), catalog_in(manifests)
-    if only_plan:
-        run(lambda: _plan(plan, settings, catalog, as_json))
-    name = suite.replace(":", "-")
-    folder = out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    ending = f"finbench: ending the run in {folder}; --resume goes on."
-    on_ray = {"players": players, "dashboard": dashboard} if engine == "ray" else None
-    resuming = Resuming(failed_too, accept_changes) if resume else None
-    with told_abort(lambda: f"finbench: native code aborted the process; {_left_in(folder)}"):
-        run(
-            lambda: _run(plan, folder, settings, catalog, resuming, as_json, on_ray),
-            interrupted=ending,
-        )
 
 
-def _pairs(
-    option: str, given: Sequence[str], texts: Collection[str] = frozenset()
-) -> dict[str, Any]:
-    """Values by name from texts `NAME=VALUE`. A value is text for the names `texts`, else JSON, or
-    text if it is none.
-    """
-    import orjson
+def _limits_of(given: SimpleNamespace, suite: "Suite") -> "Limits":
+    from bench.runs.driver import Limits
 
-    found: dict[str, Any] = {}
-    for text in given:
-        name, is_one, value = text.partition("=")
-        if not is_one:
-            raise click.UsageError(f"{option} wants NAME=VALUE, not {text!r}")
-        try:
-            found[name] = value if name in texts else orjson.loads(value)
-        except orjson.JSONDecodeError:
-            found[name] = value
-    return found
-
-
-_RATES = ("no_call", "wrong_tool", "bad_arguments")
-_OF_JUDGES = ("judge_model", "judge_base_url", "judge_repeats")
-_OF_MODELS = ("temperature", "max_tokens", "stream")
+    chars, tokens = given.max_output_chars, given.max_output_tokens
+    if chars is not None and tokens is not None:
+        raise click.UsageError("give --max-output-chars or --max-output-tokens, not both")
+    limits: dict[str, Any] = dict(suite.limits)
+    for name in ("rounds", "calls", "wall_s"):
+        if (limit := getattr(given, f"max_{name}")) is not None:
+            limits[name] = limit
+    return Limits(
+        **limits, tokens=given.max_episode_tokens, output_chars=chars, output_tokens=tokens
+    )
 
 
 def _agent_settings(
-    context: click.Context, options: dict[str, Any], judge: "JudgeSettings"
+    context: click.Context, given: SimpleNamespace, judge: "JudgeSettings"
 ) -> "AgentSettings":
-    """The settings from the options of agents, which are removed from `options`. Raises
-    `AgentSettingsError`, also for a given option that would have no effect.
-    """
+    """Raises `AgentSettingsError`, also for a given option that would have no effect."""
     from bench.agents.declaration import AgentSettingsError
     from bench.agents.registry import AGENTS, AgentSettings, agent_named, option_names
     from bench.environment import MODEL_KEY
     from bench.models.settings import ModelSettings, check_url
 
-    def is_given(name: str) -> bool:
-        return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-    name, kind = options["agent"], agent_named(options.pop("agent"))
-    own = _own_options(kind, options.pop("agent_options"))
-    rates = {rate: options.pop(f"{rate}_rate") for rate in _RATES}
-    flags = {
-        "think_s": (("think_s",), options.pop("think_s")),
-        "error_rates": (tuple(f"{rate}_rate" for rate in _RATES), rates),
-        "trace": (("trace",), options.pop("trace")),
-        "inject": (("no_inject",), not options.pop("no_inject")),
-        "hard_filter": (("hard_filter",), options.pop("hard_filter")),
+    kind = agent_named(given.agent)
+    hints = get_type_hints(kind.options)
+    texts = frozenset(name for name, hint in hints.items() if hint is str)
+    own = pairs("--agent-option", given.agent_options, texts)
+    rates = {rate.removesuffix("_rate"): getattr(given, rate) for rate in _RATES}
+    options = {
+        "think_s": (("think_s",), given.think_s),
+        "error_rates": (_RATES, rates),
+        "trace": (("trace",), given.trace),
+        "inject": (("no_inject",), not given.no_inject),
+        "hard_filter": (("hard_filter",), given.hard_filter),
     }
-    for option, (names, value) in flags.items():
-        given = [flag for flag in names if is_given(flag)]
-        if given and option not in option_names(kind):
-            flag = given[0].replace("_", "-")
+    for option, (names, value) in options.items():
+        flags = [_flag(name) for name in names if is_given(context, name)]
+        if flags and option not in option_names(kind):
             takers = [one for one in AGENTS if option in option_names(agent_named(one))]
-            raise AgentSettingsError(f"--{flag} is for --agent {' or '.join(takers)} only")
-        if given:
+            raise AgentSettingsError(f"{flags[0]} is for --agent {' or '.join(takers)} only")
+        if flags:
             own[option] = value
-    model, base_url = options.pop("model"), options.pop("base_url")
-    of_model = {name: options.pop(name) for name in _OF_MODELS}
+    model, base_url = given.model, given.base_url
     try:
         if base_url:
             check_url("--base-url", base_url, MODEL_KEY)
@@ -316,42 +295,28 @@ def _agent_settings(
         raise AgentSettingsError(str(error)) from error
     if not kind.needs_model:
         asking = " or ".join(name for name in AGENTS if agent_named(name).needs_model)
-        for flag in filter(is_given, _OF_MODELS):
-            raise AgentSettingsError(f"--{flag.replace('_', '-')} is for --agent {asking} only")
+        for name in _OF_MODELS:
+            if is_given(context, name):
+                raise AgentSettingsError(f"{_flag(name)} is for --agent {asking} only")
         if (model or base_url) and not judge.needs_model:
             text = f"--model and --base-url are for --agent {asking}, or --judge llm"
             raise AgentSettingsError(text)
-    if not judge.needs_model and any(map(is_given, _OF_JUDGES)):
+    if not judge.needs_model and any(is_given(context, name) for name in _OF_JUDGES):
         raise AgentSettingsError("--judge-model and the like are for a judge with a model")
-    settings = ModelSettings(model, base_url, **of_model) if model and base_url else None
-    return AgentSettings.of(name, own, seed=options.pop("seed"), model=settings)
+    settings = None
+    if model and base_url:
+        settings = ModelSettings(model, base_url, **{n: getattr(given, n) for n in _OF_MODELS})
+    return AgentSettings.of(given.agent, own, seed=given.seed, model=settings)
 
 
-def _own_options(kind: "AnyAgentType", given: Sequence[str]) -> dict[str, Any]:
-    """An agent's options from texts `NAME=VALUE`; one that is a text takes its value as it is."""
-    from typing import get_type_hints
-
-    hints = get_type_hints(kind.options)
-    texts = frozenset(name for name, hint in hints.items() if hint is str)
-    return _pairs("--agent-option", given, texts)
-
-
-async def _run(
-    plan: "RunPlan",
-    folder: Path,
-    settings: "GatewaySettings",
-    catalog: "Catalog",
-    resuming: "Resuming | None",
-    as_json: bool,
-    on_ray: dict[str, Any] | None,
-) -> int:
-    """Run the plan in this process, or `on_ray` with these options."""
+async def _run(given: SimpleNamespace, plan: "RunPlan", folder: Path, **how: Any) -> int:
+    """Run the plan in this process, or on Ray."""
     import orjson
 
     from bench.agents.declaration import AgentSettingsError
     from bench.cli.tables import closing, if_seen, report
     from bench.client import GatewayUnreachableError
-    from bench.engines.errors import EngineError
+    from bench.engines.cluster import EngineError
     from bench.judges.registry import JudgeSettingsError
     from bench.runs.directory import RunDirectoryError
     from bench.runs.run import run as run_plan
@@ -360,22 +325,19 @@ async def _run(
     from cache import SnapshotError
     from gateway.trace import TraceError
 
-    faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError, EngineError)
-    common: dict[str, Any] = {"resuming": resuming, "catalog": catalog}
-    try:
-        if on_ray is None:
-            about = await run_plan(plan, folder, settings, show=not as_json, **common)
-        else:
-            from bench.engines.run import run_on_ray
+    faults = (RunDirectoryError, SnapshotError, GatewayUnreachableError, EngineError, TraceError)
+    as_json = given.as_json
+    if given.engine == "ray":
+        from bench.engines.run import on_ray
 
-            with redirect_stdout(sys.stderr if as_json else sys.stdout):  # Ray prints notes there
-                show = not as_json
-                about = await run_on_ray(plan, folder, settings, show=show, **common, **on_ray)
-    except TraceError as error:
-        echo(f"finbench: {error}; {_left_in(folder)}", err=True)
-        return 1
+        how["engine"] = partial(on_ray, players=given.players, dashboard=given.dashboard)
+    try:
+        apart = as_json and given.engine == "ray"  # which prints notes
+        with redirect_stdout(sys.stderr if apart else sys.stdout):
+            about = await run_plan(plan, folder, show=not as_json, **how)
     except (*faults, OSError) as error:
-        echo(f"finbench: {error}", err=True)
+        left = f"; {_left_in(folder)}" if isinstance(error, TraceError) else ""
+        echo(f"finbench: {error}{left}", err=True)
         return 1
     except (AgentSettingsError, JudgeSettingsError, SuiteError) as error:  # before any episode
         echo(f"finbench: {error}", err=True)
@@ -404,7 +366,7 @@ def _left_in(folder: Path) -> str:
     return f"nothing was finished, so nothing is left in {folder}"
 
 
-async def _plan(
+async def _forecast(
     plan: "RunPlan", settings: "GatewaySettings", catalog: "Catalog", as_json: bool
 ) -> int:
     """Print what a run will request of each host. Exit code 1 if a quota would run out."""
@@ -432,7 +394,7 @@ async def _plan(
         echo(f"finbench: {error}", err=True)
         return 2
     if as_json:
-        echo_json([need.to_dict() for need in found])
+        echo_json([asdict(need) for need in found])
     else:
         plan_table(found)
     return 1 if any(need.runs_out for need in found) else 0

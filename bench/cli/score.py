@@ -1,46 +1,30 @@
 """`finbench score`: computes metrics from traces alone."""
 
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from bench.cli.options import beside, judge_settings, judging, suite_in, with_dataset
+from bench.cli.options import (
+    beside,
+    is_given,
+    judge_settings,
+    judging,
+    suite_in,
+    with_dataset,
+)
 from gateway.cli.options import OutPath, echo_json, force, run
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench.analysis.score import Gold
     from bench.judges.judging import Judging
-    from bench.judges.registry import JudgeSettings
     from bench.record import EpisodeRecord
-    from bench.runs.reader import Run
     from bench.suites.suite import Suite
     from gateway import CallRecord
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """What to score. With `keep`, existing judgements stay unchanged."""
-
-    path: Path
-    is_run: bool
-    suite_given: str | None
-    suite: "type[Suite]"
-    judge: "JudgeSettings | None"
-    keep: bool
-    gold: "Gold | None"
-    out: Path | None
-    items: Path | None
-    force: bool
-
-    @property
-    def name(self) -> str:
-        return self.suite_given or self.path.name
 
 
 @click.command()
@@ -73,19 +57,7 @@ class _Order:
 )
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
-def score(
-    context: click.Context,
-    /,
-    path: Path,
-    suite: str | None,
-    dataset: Path | None,
-    out: Path | None,
-    items: Path | None,
-    force: bool,
-    intervals: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def score(context: click.Context, /, **options: Any) -> None:
     """Compute metrics from the files of RUN_DIR, from a trace in FinToolBench's format, from
     recorded answers to Finova's tasks, or from decisions in InvestorBench's markets.
 
@@ -96,91 +68,92 @@ def score(
     from bench.suites import load_suite, suite_of_run
     from bench.suites.suite import SuiteError
 
-    is_run = path.is_dir()
-    keep = context.get_parameter_source("judge") is ParameterSource.DEFAULT
-    if out is not None and is_run and keep:
+    given = SimpleNamespace(**options)
+    path, suite = given.path, given.suite
+    given.is_run, given.keep = path.is_dir(), not is_given(context, "judge")
+    given.name = suite or path.name
+    if given.out is not None and given.is_run and given.keep:
         raise click.UsageError("--out wants --judge: without, a run stays as it was judged")
-    if dataset is not None and suite is None:
+    if given.dataset is not None and suite is None:
         raise click.UsageError("--dataset wants --suite")
     try:
-        kind = suite_in(path, suite) if is_run else suite_of_run("", suite)
-        if not is_run:
-            _score_rows(kind, path, dataset, as_json, with_intervals=intervals)
-        if intervals:
+        kind = given.kind = suite_in(path, suite) if given.is_run else suite_of_run("", suite)
+        if not given.is_run and _score_rows(kind, given):
+            return
+        if given.intervals:
             raise click.UsageError("--intervals is for recorded decisions; a run has its own")
-        gold = Gold(load_suite(suite, dataset)) if suite is not None else None
+        given.gold = None if suite is None else Gold(load_suite(suite, given.dataset))
     except SuiteError as error:
         raise click.UsageError(str(error)) from error
     settings = judge_settings(options, kind)
-    judge = None if is_run and keep else settings
-    order = _Order(path, is_run, suite, kind, judge, keep, gold, out, items, force)
-    run(lambda: _score(order, as_json))
+    given.judge = None if given.is_run and given.keep else settings
+    run(lambda: _score(given))
 
 
-def _score_rows(
-    kind: "type[Suite]", path: Path, dataset: Path | None, as_json: bool, *, with_intervals: bool
-) -> None:
-    """Print the figures of a file that holds no episodes, and end the command; return if it holds
-    some. Raises `SuiteError`.
-    """
+def _score_rows(kind: "type[Suite]", given: SimpleNamespace) -> bool:
+    """Print the figures of a file without episodes; False for another. Raises `SuiteError`."""
     from bench.cli.tables import rows_table
     from bench.suites.suite import TraceFormatError
 
     try:
-        rows = kind.score_file(path, dataset, with_intervals=with_intervals)
+        rows = kind.score_file(given.path, given.dataset, with_intervals=given.intervals)
     except TraceFormatError as error:
         raise click.ClickException(str(error)) from error
     if rows is None:
-        return
-    if as_json:
+        return False
+    if given.as_json:
         echo_json({"rows": rows})
     else:
         rows_table(rows, kind)
-    raise SystemExit(0)
+    return True
 
 
-async def _score(order: _Order, as_json: bool) -> int:
+async def _score(given: SimpleNamespace) -> int:
+    from anyio import to_thread
+
     from bench.cli.warnings import warn_of_changes, warn_of_suite
     from bench.judges.registry import JudgeSettingsError
+    from bench.runs.digest import run_digest
     from bench.runs.directory import RunDirectoryError
+    from bench.runs.reader import Run
     from bench.runs.silence import of_judge, of_model
     from bench.suites.suite import SuiteError, TraceFormatError
     from gateway.trace import TraceError
 
-    faults = (RunDirectoryError, SuiteError)
     try:
-        metrics, facts, judging = await _measure(order)
-        read, digest = await _read(order)
+        metrics, facts, judging = await _measure(given)
+        read = Run.open(given.path) if given.is_run else None
+        digest = await to_thread.run_sync(run_digest, given.path) if read else ""
     except JudgeSettingsError as error:
         raise click.UsageError(str(error)) from error
-    except (*faults, TraceFormatError, TraceError) as error:
+    except (RunDirectoryError, SuiteError, TraceFormatError, TraceError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        text = f"{error.filename or order.out or order.path}: {error.strerror}"
+        text = f"{error.filename or given.out or given.path}: {error.strerror}"
         raise click.ClickException(text) from error
     if read is not None:
         facts |= {"digest": digest, "snapshot": read.about.snapshot}
-        warn_of_suite(read, order.suite_given)
+        warn_of_suite(read, given.suite)
     if judging is not None:
         facts["failed_judgements"] = judging.failed
     if unmatched := metrics["episodes"] - facts.get("filled", metrics["episodes"]):
         of = f"{unmatched:,} of {metrics['episodes']:,} episodes"
-        echo(f"finbench: {of} are of no task of {order.name}", err=True)
-    if as_json:
+        echo(f"finbench: {of} are of no task of {given.name}", err=True)
+    if given.as_json:
         echo_json({**metrics, **facts})
     else:
-        _show(order.suite, metrics, (read and read.about.suite) or order.name, judging)
+        _show(given.kind, metrics, (read and read.about.suite) or given.name, judging)
         if facts.get("outcome") == "text":
-            echo(order.suite.untyped_note)
+            echo(given.kind.untyped_note)
         if read is not None:
             echo(f"run digest: {digest}")
     if read is not None and warn_of_changes(read, digest):
         return 1
-    silent = [] if metrics["episodes"] else [f"{order.path} holds no episodes"]
+    silent = [] if metrics["episodes"] else [f"{given.path} holds no episodes"]
     if judging is not None:
         silent += of_judge(judging.asked, judging.failed, judging.first_error)
-    if order.judge is not None and order.judge.needs_model:
-        silent += of_model("judge", order.judge.base_url, metrics["usage"]["judge"])
+    if given.judge is not None and given.judge.needs_model:
+        silent += of_model("judge", given.judge.base_url, metrics["usage"]["judge"])
     for text in silent:
         echo(f"finbench: {text}", err=True)
     return 1 if silent else 0
@@ -202,10 +175,10 @@ def _show(
     report(suite, metrics, RunInfo.of(about))
 
 
-async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judging | None"]:
+async def _measure(
+    given: SimpleNamespace,
+) -> tuple[dict[str, Any], dict[str, Any], "Judging | None"]:
     """The metrics, further facts to print beside them, and what the judge did."""
-    from contextlib import AsyncExitStack
-
     from anyio import to_thread
 
     from bench.analysis.score import Episodes, judged_again, score_records, written
@@ -217,37 +190,35 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
 
     async with AsyncExitStack() as parts:
         judging = None
-        if order.judge is not None:
-            judge = await parts.enter_async_context(open_judge(order.judge, Catalog.load()))
+        if given.judge is not None:
+            judge = await parts.enter_async_context(open_judge(given.judge, Catalog.load()))
             if judge is not None:
-                suite, most_s = order.suite, order.judge.wall_s
+                suite, most_s = given.kind, given.judge.wall_s
                 judging = Judging(judge, suite.kind_of, suite.scores, most_s)
-        out = made = episodes = None
+        out = made = items = episodes = None
         records: Iterable[EpisodeRecord | CallRecord]
-        if order.is_run:
-            run = Run.open(order.path)
+        if given.is_run:
+            run = Run.open(given.path)
             records = run.records()
-            if order.out is not None and order.judge is not None:
-                again = judged_again(run, order.judge, judging, order.suite, order.out)
+            if given.out is not None and given.judge is not None:
+                again = judged_again(run, given.judge, judging, given.kind, given.out)
                 made = await parts.enter_async_context(again)
         else:
-            gold = order.gold
-            read = order.suite.read_traces if gold is None else gold.suite.traces
-            records = episodes = Episodes(read(order.path))
-            if order.out is not None:
-                out = await parts.enter_async_context(
-                    written(order.out, order.path, force=order.force)
-                )
-        items = None
-        if order.items is not None:
-            opened = written(order.items, order.path, force=order.force)
+            gold = given.gold
+            read = given.kind.read_traces if gold is None else gold.suite.traces
+            records = episodes = Episodes(read(given.path))
+            if given.out is not None:
+                opened = written(given.out, given.path, force=given.force)
+                out = await parts.enter_async_context(opened)
+        if given.items is not None:
+            opened = written(given.items, given.path, force=given.force)
             items = await parts.enter_async_context(opened)
         metrics = await score_records(
-            order.suite,
+            given.kind,
             records,
             judging,
-            keep=order.keep,
-            gold=order.gold,
+            keep=given.keep,
+            gold=given.gold,
             out=out,
             items=items,
             run=made,
@@ -257,18 +228,6 @@ async def _measure(order: _Order) -> tuple[dict[str, Any], dict[str, Any], "Judg
         facts["outcome"] = "typed" if episodes.typed else "text"
         facts["incomplete_line"] = episodes.incomplete and episodes.incomplete.number
         warn_of_incomplete(episodes)
-    if order.gold is not None:
-        facts["filled"] = order.gold.filled
+    if given.gold is not None:
+        facts["filled"] = given.gold.filled
     return await to_thread.run_sync(metrics.whole), facts, judging
-
-
-async def _read(order: _Order) -> tuple["Run | None", str]:
-    """The run and the present digest of its files; a trace has neither."""
-    from anyio import to_thread
-
-    from bench.runs.digest import run_digest
-    from bench.runs.reader import Run
-
-    if not order.is_run:
-        return None, ""
-    return Run.open(order.path), await to_thread.run_sync(run_digest, order.path)

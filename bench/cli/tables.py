@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
 from bench.metrics.interval import percent
 from bench.runs.about import RunInfo
 from bench.runs.forecast import HostNeed
-from bench.runs.metric_rows import add_metrics
+from bench.runs.live import add_metrics
 from bench.suites.suite import Suite
 from manifests.common.console import PlainConsole
 from manifests.common.terminal import echo
@@ -37,13 +36,6 @@ def if_seen() -> Iterator[None]:
             os.close(nowhere)
 
 
-def metrics_table(suite: type[Suite], metrics: dict[str, Any], title: str) -> Table:
-    """Every metric with its interval; metrics without judgements say so."""
-    table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
-    add_metrics(table, (metric for metric in suite.metrics if metric.name in metrics), metrics)
-    return table
-
-
 _OF_JUDGES = {
     "invalid": "answers of the judge were no scores, or none came",
     "invalid_tools": "tools got no verdict from the judge",
@@ -53,11 +45,13 @@ _OF_JUDGES = {
 
 def report(suite: type[Suite], metrics: dict[str, Any], about: RunInfo) -> None:
     """The metrics of a finished run."""
-    console = _console(100)
+    console = PlainConsole(narrowest=100)
     traffic = metrics["traffic"]
     judge = f", judged by {about.judge}" if about.judge not in ("", "none") else ""
     title = f"{about.suite}: {suite.title} metrics{judge}"
-    console.print(metrics_table(suite, metrics, title))
+    table = Table("metric", "value", "95 % interval", "what it is", title=title, box=SIMPLE)
+    add_metrics(table, (metric for metric in suite.metrics if metric.name in metrics), metrics)
+    console.print(table)
     console.print(suite.summary(metrics))
     if rows := metrics.get("breakdown", {}).get(suite.tabled):
         intervals = metrics.get("task_intervals", {})
@@ -107,12 +101,14 @@ def rows_table(rows: Sequence[Mapping[str, Any]], suite: type[Suite]) -> None:
     """
     metrics = [metric for metric in suite.metrics if metric.is_main and metric.name in rows[0]]
     figures = {metric.name for metric in suite.metrics}
-    heads = [name for name, value in rows[0].items() if _is_head(value) and name not in figures]
+    heads = [
+        name
+        for name, value in rows[0].items()
+        if isinstance(value, str | int) and name not in figures
+    ]
     table = Table(box=SIMPLE)
-    for name in heads:
+    for name in (*heads, *(metric.name for metric in metrics)):
         table.add_column(name, overflow="fold")
-    for metric in metrics:
-        table.add_column(metric.name, overflow="fold")
     for row in rows:
         intervals = {"intervals": row.get("intervals", {})}
         cells = []
@@ -120,11 +116,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]], suite: type[Suite]) -> None:
             interval = metric.interval_of(intervals)
             cells.append(metric.text_of(row[metric.name]) + (f"\n{interval}" if interval else ""))
         table.add_row(*(str(row[name]) for name in heads), *cells)
-    _console(100).print(table)
-
-
-def _is_head(value: object) -> bool:
-    return isinstance(value, str | int)
+    PlainConsole(narrowest=100).print(table)
 
 
 def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
@@ -166,11 +158,6 @@ def closing(about: RunInfo, folder: Path, **vitals: dict[str, Any]) -> None:
     echo("\n".join([*lines, f"run directory: {folder}"]))
 
 
-def _console(narrowest: int) -> Console:
-    """A console for any text; on a narrow terminal it wraps lines and cuts no figure."""
-    return PlainConsole(narrowest=narrowest)
-
-
 def plan_table(needs: Sequence[HostNeed]) -> None:
     """Print what a run would request of each host."""
     table = Table("host", "calls", "distinct", "at most", "quota left", "runs out", box=SIMPLE)
@@ -183,7 +170,7 @@ def plan_table(needs: Sequence[HostNeed]) -> None:
         left = "" if need.left is None else str(need.left)
         counts = (str(n) for n in (need.calls, need.distinct, need.most))
         table.add_row(need.host, *counts, left, out)
-    console = _console(120)
+    console = PlainConsole(narrowest=120)
     console.print(table)
     console.print(
         "distinct: upstream requests when every answer is kept and no attempt fails; "

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from bench.judges.judging import why_invalid
-from bench.record import Checkpoint, EpisodeRecord
-from bench.runs.driver import JUDGE
-from bench.runs.metrics import RunMetrics
+from bench.record import EpisodeRecord
+from bench.runs.metrics import RunMetrics, Tally
 from bench.runs.resume import Begun
 from bench.suites.suite import Suite, SuiteError
 from gateway import CallRecord
@@ -37,9 +35,7 @@ class Batch:
     episodes: bytearray = field(default_factory=bytearray)
     names: list[str] = field(default_factory=list)
     metrics: RunMetrics | None = None
-    first_errors: dict[str, str] = field(default_factory=dict)
-    judged: int = 0
-    failed_judgements: int = 0
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def size(self) -> int:
@@ -60,21 +56,8 @@ class Batch:
             raise TraceError(str(error)) from error
         self.metrics = metrics
         self.names.append(record.episode)
-        self._note(record)
+        self.tally.add(record)
         return self.size - before
-
-    def _note(self, record: EpisodeRecord) -> None:
-        if record.error is not None:
-            self.first_errors.setdefault(record.ending, record.error)
-        if (judgement := record.judgement) is None:
-            return
-        self.judged += not judgement.is_empty
-        if not judgement.is_valid:
-            self.failed_judgements += 1
-            self.first_errors.setdefault(JUDGE, why_invalid(judgement))
-        for asked in judgement.model_calls:
-            if asked.error is not None:
-                self.first_errors.setdefault(JUDGE, asked.error)
 
 
 class Calls:
@@ -98,28 +81,19 @@ class Calls:
         return
 
 
-class _Nowhere:
-    """Takes checkpoints and keeps none."""
-
-    full = False
-
-    def put(self, record: Checkpoint) -> None: ...
-
-    async def room(self) -> None: ...
-
-
 class Collector:
     """Collects batches in memory until they are taken, for a driver that plays `suite`.
 
     `awaited` is how many of the episodes that the driver was given have not ended.
     """
 
-    finished: Collection[str] = frozenset()
+    checkpoints = None
+    failure = None
 
     def __init__(self, suite: type[Suite]) -> None:
         self.awaited = 0
+        self.finished: set[str] = set()
         self.begun: Begun = {}
-        self.checkpoints = _Nowhere()
         self.unjudged: dict[str, EpisodeRecord] = {}
         self.calls = Calls()
         self._suite = suite
@@ -133,8 +107,8 @@ class Collector:
     def episodes(self) -> "Collector":
         return self
 
-    async def recorded(self, episode: str) -> EpisodeRecord | None:
-        return self.unjudged.pop(episode, None)
+    async def recorded(self, episode: str) -> EpisodeRecord:
+        return self.unjudged.pop(episode)
 
     @property
     def full(self) -> bool:

@@ -11,11 +11,11 @@ import queue
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Collection
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.engines.errors import EngineError
 from bench.own import is_users, words_of
 
 START_S = 120.0
@@ -42,64 +42,53 @@ LOCAL = "local"
 T = TypeVar("T")
 
 
+class EngineError(Exception):
+    """A run on Ray can't begin or go on; the text says why."""
+
+
 class _Thread:
     """A thread that does one thing after another. It does not delay the exit."""
 
     def __init__(self) -> None:
-        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="ray", daemon=True).start()
 
     async def __call__(self, work: Callable[[], T], most_s: float, what: str) -> T:
         """Return or raise what `work` does. Raises `EngineError` if it takes longer."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def settle(given: list[T], error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(given[0])
-
-        def run() -> None:
-            given: list[T] = []
-            error: BaseException | None = None
-            try:
-                given.append(work())
-            except BaseException as raised:  # noqa: BLE001 - it is the caller's
-                error = raised
-            with suppress(RuntimeError):  # the loop may have closed
-                loop.call_soon_threadsafe(settle, given, error)
-
-        self._work.put(run)
+        done: Future[T] = Future()
+        self._work.put((done, work))
         try:
             async with asyncio.timeout(most_s):
-                return await done
+                return await asyncio.wrap_future(done)
         except TimeoutError:
             raise EngineError(f"Ray took over {most_s:g} s to {what}") from None
 
     def _run(self) -> None:
         while True:
-            self._work.get()()
+            done, work = self._work.get()
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                done.set_result(work())
+            except BaseException as raised:  # noqa: BLE001 - it is the caller's
+                done.set_exception(raised)
 
 
 class Cluster:
     """Ray, as the head uses it. Made by `Cluster.open`."""
 
     def __init__(self, thread: _Thread, ray: Any) -> None:
+        self.ray = ray
         self._thread = thread
-        self._ray = ray
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, *, dashboard: bool = False, modules: Collection[str] = ()
+        cls, ray: Any, *, dashboard: bool = False, modules: Collection[str] = ()
     ) -> AsyncIterator["Cluster"]:
         """Join the cluster at RAY_ADDRESS, or start one with all cores of this machine. `modules`
         are files and folders that players import. Raises `EngineError`.
         """
-        ray = ray_module()
         address = os.environ.get(ADDRESS) or LOCAL
         given: dict[str, Any] = {
             "address": address,
@@ -134,31 +123,31 @@ class Cluster:
 
     async def cpus(self) -> int:
         """How many CPUs the nodes have that are there now."""
-        found = await self._thread(self._ray.cluster_resources, ANSWER_S, "say what it has")
+        found = await self._thread(self.ray.cluster_resources, ANSWER_S, "say what it has")
         return int(found.get("CPU", 0))
 
     async def nodes(self) -> int:
         """How many nodes are there now."""
-        found = await self._thread(self._ray.nodes, ANSWER_S, "list its nodes")
+        found = await self._thread(self.ray.nodes, ANSWER_S, "list its nodes")
         return sum(bool(node["Alive"]) for node in found)
 
     async def put(self, value: object) -> Any:
         """A reference to a copy of the value in the object store."""
-        return await self._thread(lambda: self._ray.put(value), ANSWER_S, "store the plan")
+        return await self._thread(lambda: self.ray.put(value), ANSWER_S, "store the plan")
 
     async def start(self, kind: type, name: str, *arguments: Any) -> Any:
         """An actor with one CPU of its own; it may have to wait for that."""
 
         def start() -> Any:
             options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "name": name}
-            return self._ray.remote(kind).options(**options).remote(*arguments)
+            return self.ray.remote(kind).options(**options).remote(*arguments)
 
         return await self._thread(start, ANSWER_S, "ask for an actor")
 
     async def kill(self, actor: Any) -> None:
         """End an actor at once, if it has not ended."""
-        with suppress(EngineError, self._ray.exceptions.RayError, ValueError):
-            await self._thread(lambda: self._ray.kill(actor), ANSWER_S, "end an actor")
+        with suppress(EngineError, self.ray.exceptions.RayError, ValueError):
+            await self._thread(lambda: self.ray.kill(actor), ANSWER_S, "end an actor")
 
 
 async def _check_answers(address: str) -> None:

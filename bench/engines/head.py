@@ -7,23 +7,24 @@ the player holds its leases. So each episode is recorded once.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from math import ceil, inf
 from typing import Any
 
 import anyio
 
-from bench.engines.cluster import Cluster
-from bench.engines.errors import EngineError
+from bench.engines.cluster import Cluster, EngineError
 from bench.engines.leases import MOST_LOSSES, Holder, Leases
-from bench.engines.player import Given, Leased, Opened, Player, software
+from bench.engines.player import Handover, Leased, Opened, Player, software
 from bench.engines.work import Work
 from bench.record import Ending
 from bench.runs.directory import RunDirectory
-from bench.runs.driver import CLOSING_S, Owed
+from bench.runs.driver import CLOSING_S, Owed, owed
 from bench.runs.episode import begun, end, name_of
 from bench.runs.live import HostStates
+from bench.runs.metrics import Tally
 from gateway.trace import TraceError
 
 log = logging.getLogger("finport")
@@ -68,10 +69,8 @@ class LeaseError(Exception):
 
 
 class Head:
-    """Plays the `owed` episodes of a run on a cluster. `players` is how many there should be; None
-    stands for one for each CPU.
-
-    `in_flight` and `done` are the progress, the other figures are for `run.json`.
+    """Plays the episodes of a run on a cluster. `players` is how many there should be; None stands
+    for one for each CPU.
     """
 
     def __init__(
@@ -80,38 +79,37 @@ class Head:
         work: Work,
         reference: Any,
         directory: RunDirectory,
-        owed: Iterator[Owed],
         *,
         players: int | None,
-        lost_with: tuple[type[BaseException], ...],
-        fatal: tuple[type[BaseException], ...],
-        begin: Callable[[Opened], None],
     ) -> None:
         self.done = len(directory.finished)
         self.most_in_flight = self.most_players = self.lost_players = self.given_up = 0
-        self.judged = self.failed_judgements = 0
-        self.first_errors: dict[str, str] = {}
+        self.tally = Tally()
         self.gone_on: dict[str, int] = {}
         self.goes_on = False
-        plan = work.plan
+        self.began: float | None = None
+        self.figures: dict[str, Any] = {}
+        plan, errors = work.plan, cluster.ray.exceptions
         self._wall_s = plan.limits.wall_s
         judging_s = plan.judge.wall_s if plan.judge.type else 0.0
         starting_s = plan.concurrency / plan.starts_per_s
-        self.leases = Leases(owed, self._wall_s + judging_s + starting_s + 2 * CLOSING_S)
+        self._episode_s = self._wall_s + judging_s + starting_s + 2 * CLOSING_S
+        self.leases: Leases
         self._cluster = cluster
         self._work = work
         self._reference = reference
         self._directory = directory
         self._players = players
-        self._lost_with: tuple[type[BaseException], ...] = (*lost_with, LeaseError, TimeoutError)
-        self._fatal = fatal
-        self._begin = begin
+        self._lost_with: tuple[type[BaseException], ...]
+        self._lost_with = (errors.RayError, LeaseError, TimeoutError)
+        self._fatal: type[BaseException] = errors.RayTaskError
         self._first: Opened | None = None
         self._beginning = asyncio.Lock()
         self._actors: dict[str, Any] = {}
         self._holders: dict[str, Holder] = {}
         self._clients: dict[str, dict[str, Any]] = {}
         self._cpu_s: dict[str, float] = {}
+        self._cpu_before_s = 0.0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._cpus, self._looked_at = 0, -inf
         self._started = self._refused = self._failed_starts = 0
@@ -122,19 +120,16 @@ class Head:
     def in_flight(self) -> int:
         return sum(min(len(one.held), one.at_once) for one in self._holders.values())
 
-    @property
-    def players_cpu_s(self) -> float:
-        """The time of processors that players took since they were ready."""
-        return sum(self._cpu_s.values())
-
-    async def run(self) -> None:
-        """Play all episodes. Once its task is cancelled, no agent gets a further turn, and what has
-        ended is recorded.
+    async def run(self, episodes: int) -> None:
+        """Play so many episodes, as `Driver.run`. Once its task is cancelled, no agent gets a
+        further turn, and what has ended is recorded.
 
         Raises `TraceError` when records can't be written, `EngineError`, and whatever the first
         player refuses to begin with.
         """
-        loop = asyncio.get_running_loop()
+        plan, loop = self._work.plan, asyncio.get_running_loop()
+        left = owed(plan.suite, episodes, self._directory.finished)
+        self.leases = Leases(left, self._episode_s)
         until = loop.time() + OPEN_S
         try:
             while not self.leases.is_done:
@@ -153,12 +148,12 @@ class Head:
         actors = [*self._actors.values()]
         if self._work.plan.gateway != "embedded":
             actors = actors[:1]
-        said: Sequence[HostStates] = ()
+        states: Sequence[HostStates] = ()
         with suppress(*self._lost_with):
             async with asyncio.timeout(HOSTS_S):
-                said = await asyncio.gather(*(actor.hosts.remote() for actor in actors))
+                states = await asyncio.gather(*(actor.hosts.remote() for actor in actors))
         found: HostStates = {}
-        for name, state in (pair for states in said for pair in states.items()):
+        for name, state in (pair for given in states for pair in given.items()):
             known = found.setdefault(name, {**_IDLE})
             for count in ("in_flight", "waiting"):
                 known[count] += state[count]
@@ -166,19 +161,32 @@ class Head:
                 known["breaker"] = state["breaker"]
         return found
 
-    def calls(self) -> dict[str, Any]:
-        """What the players' calls to a gateway at a URL were, together; empty if it is embedded."""
-        clients = [client for client in self._clients.values() if client]
-        if not clients:
-            return {}
-        return {
-            "made": sum(client["made"] for client in clients),
-            "unanswered": sum(client["unanswered"] for client in clients),
-            **{
-                name: next((client[name] for client in clients if client[name]), None)
-                for name in ("first_silence", "no_streams")
-            },
+    async def complete_figures(self, since: float) -> None:
+        """Note what the cluster and its players did, for `run.json`; `since` is when its opening
+        began, by the performance counter.
+        """
+        began = self.began or time.perf_counter()
+        head_cpu_s = time.process_time() - self._cpu_before_s if self.began else 0.0
+        self.figures["engine"] = {
+            "name": "ray",
+            "version": self._cluster.ray.__version__,
+            "start_s": round(began - since, 3),
+            "nodes": await self._cluster.nodes(),
+            "most_players": self.most_players,
+            "lost_players": self.lost_players,
+            "lost_episodes": self.leases.lost,
+            "given_up": self.given_up,
+            "head_cpu_s": round(head_cpu_s, 3),
+            "players_cpu_s": round(sum(self._cpu_s.values()), 3),
         }
+        if clients := [client for client in self._clients.values() if client]:
+            self.figures["gateway_calls"] = {
+                **{name: sum(one[name] for one in clients) for name in ("made", "unanswered")},
+                **{
+                    name: next((one[name] for one in clients if one[name]), None)
+                    for name in ("first_silence", "no_streams")
+                },
+            }
 
     async def _fill(self) -> None:
         """Ask for the players that are missing."""
@@ -187,8 +195,8 @@ class Head:
             self._looked_at = now
             with suppress(EngineError, *self._lost_with):
                 self._cpus = await self._cluster.cpus()
-        wanted = self._cpus if self._players is None else self._players
-        while not self.leases.is_empty and len(self._tasks) < max(wanted - self._refused, 1):
+        players = self._cpus if self._players is None else self._players
+        while not self.leases.is_empty and len(self._tasks) < max(players - self._refused, 1):
             name = f"finbench-{self._started + 1}"
             self._tasks[name] = asyncio.create_task(self._serve(name, self._started))
             self._started += 1
@@ -251,8 +259,8 @@ class Head:
                     raise EngineError(text)
                 return self._refuse(name, text)
             if self._first is None:
-                self._begin(found)
-                await self._directory.save()
+                self.began, self._cpu_before_s = time.perf_counter(), time.process_time()
+                await self._directory.begin(found.about)
                 self._first, self.goes_on = found, found.goes_on
             elif found.about != self._first.about:
                 return self._refuse(name, f"on {found.node} answers come from {found.about}")
@@ -297,11 +305,11 @@ class Head:
 
     async def _leased(self, owed: Owed) -> Leased:
         task, repeat = owed
-        name = name_of(task, repeat)
-        begun, record = self._directory.begun.get(name, ()), await self._directory.recorded(name)
-        return Leased(task.id, repeat, begun, record)
+        name, directory = name_of(task, repeat), self._directory
+        record = await directory.recorded(name) if name in directory.unjudged else None
+        return Leased(task.id, repeat, directory.begun.get(name, ()), record)
 
-    def _take_in(self, name: str, holder: Holder, given: Given) -> None:
+    def _take_in(self, name: str, holder: Holder, given: Handover) -> None:
         """Record what a player gave. Raises `TraceError`."""
         batch = given.batch
         self.leases.ended(holder, batch.names)
@@ -309,9 +317,7 @@ class Head:
             calls, episodes = bytes(batch.calls), bytes(batch.episodes)
             self._directory.take_in(calls, episodes, batch.metrics)
         self.done += len(batch.names)
-        self.judged += batch.judged
-        self.failed_judgements += batch.failed_judgements
-        self.first_errors = batch.first_errors | self.first_errors
+        self.tally.merge(batch.tally)
         self.gone_on |= given.gone_on
         self._clients[name] = given.client
         self._cpu_s[name] = given.cpu_s
@@ -341,7 +347,7 @@ class Head:
             text = f"engine: the process that played it ended {MOST_LOSSES} times, last by {why}"
             end(record, Ending.LOST, text)
             self._directory.episodes.put(record)
-            self.first_errors.setdefault(record.ending, text)
+            self.tally.add(record)
             self.done += 1
             self.given_up += 1
 

@@ -107,12 +107,6 @@ class Leases:
         self._suspects.extend(group for group in (suspects[:half], suspects[half:]) if group)
         return []
 
-    def give_back(self, holder: Holder) -> None:
-        """Take from a player all that it holds; nothing speaks against these episodes."""
-        self._holders.pop(holder, None)
-        self._returned.extend(holder.held.values())
-        holder.held, holder.until = {}, {}
-
     def _suspected(self, holder: Holder, now: float) -> list[Owed]:
         holder.is_suspect = True
         if self._drained is holder:

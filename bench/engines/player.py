@@ -5,11 +5,9 @@ It is one process with one event loop, and has an agent, a judge and a client of
 
 import asyncio
 import logging
-import os
 import socket
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -20,14 +18,14 @@ from bench.agents.declaration import AgentSettingsError
 from bench.agents.registry import open_agent
 from bench.client import GatewayUnreachableError
 from bench.engines.batch import Batch, Collector
-from bench.engines.errors import EngineError
+from bench.engines.cluster import EngineError
 from bench.engines.work import Work
 from bench.judges.registry import JudgeSettingsError, open_judge
 from bench.own import words_of
 from bench.record import Checkpoint, EpisodeRecord
 from bench.runs.driver import Driver, Owed
 from bench.runs.episode import name_of
-from bench.runs.run import YOUNG, client_of, driver_of, offer_of, upstream_of
+from bench.runs.run import YOUNG, client_of, driver_of, upstream_of
 from bench.suites.suite import SuiteError
 from bench.wire import WireClient
 from cache import SnapshotError
@@ -70,7 +68,6 @@ class Opened:
     """
 
     node: str
-    pid: int
     software: dict[str, str]
     about: dict[str, Any]
     setting: str
@@ -78,7 +75,7 @@ class Opened:
 
 
 @dataclass(slots=True)
-class Given:
+class Handover:
     """What a player gives: a batch, and how it is. `client` counts the calls to a gateway at a URL
     since the player began, and `cpu_s` the time of its processor. `failure` says why it can't go
     on, `is_over` that nothing more comes.
@@ -136,7 +133,7 @@ class Player:
             return type(error)(*error.args)
         return EngineError(words_of(error) if error else "a player ended as it began")
 
-    async def exchange(self, leased: Sequence[Leased], linger_s: float) -> Given:
+    async def exchange(self, leased: Sequence[Leased], linger_s: float) -> Handover:
         """Take further episodes, and give some that have ended; wait for them for `linger_s` after
         the first, and for `HEARTBEAT_S` at most.
         """
@@ -146,10 +143,10 @@ class Player:
         self._given.count(batch)
         driver = self._driver
         gone_on = driver.gone_on if driver else {}
-        return Given(
+        return Handover(
             batch,
             gone_on={name: gone_on.pop(name) for name in batch.names if name in gone_on},
-            client=self._calls(),
+            client=self._client.counts() if isinstance(self._client, WireClient) else {},
             cpu_s=time.process_time() - self._cpu_before_s,
             failure=self._failure(),
             is_over=self._is_over,
@@ -157,8 +154,7 @@ class Player:
 
     async def hosts(self) -> dict[str, dict[str, Any]]:
         """The states of the gateway's upstream hosts."""
-        found: dict[str, dict[str, Any]] = await self._client.hosts() if self._client else {}
-        return found
+        return await self._driver.hosts() if self._driver else {}
 
     async def end(self) -> None:
         """Give no agent a further turn. Episodes that wait for their judge end without it."""
@@ -190,15 +186,16 @@ class Player:
             opening = client_of(plan, settings, catalog, self._collector.calls)
             client = self._client = await parts.enter_async_context(opening)
             about = await upstream_of(client, settings, plan.suite)
-            offer = await offer_of(plan, settings, catalog)
-            self._driver = driver_of(plan, catalog, agent, judge, client, self._collector, offer)
-            goes_on = bool(getattr(agent, "goes_on", False))
-            node = socket.gethostname()
-            self._opened = Opened(node, os.getpid(), software(work), about, agent.name, goes_on)
+            driver = self._driver = await driver_of(
+                plan, settings, catalog, agent, judge, client, self._collector
+            )
+            self._opened = Opened(
+                socket.gethostname(), software(work), about, agent.name, driver.goes_on
+            )
             self._is_open.set()
             self._cpu_before_s = time.process_time()
             with calmed_collector(YOUNG):
-                await self._driver.play(_Endless(self._owed), most=plan.concurrency)
+                await driver.play(self._owed.get, most=plan.concurrency)
 
     def _ended(self) -> None:
         self._is_open.set()
@@ -217,30 +214,6 @@ class Player:
             return str(error)
         return "the driver ended" if error is None else words_of(error)
 
-    def _calls(self) -> dict[str, Any]:
-        client = self._client
-        if not isinstance(client, WireClient):
-            return {}
-        return {
-            "made": client.made,
-            "unanswered": client.unanswered,
-            "first_silence": client.first_silence,
-            "no_streams": client.plain,
-        }
-
-
-class _Endless:
-    """The episodes of a queue, to which more may be added at any time."""
-
-    def __init__(self, queue: "asyncio.Queue[Owed]") -> None:
-        self._queue = queue
-
-    def __aiter__(self) -> "_Endless":
-        return self
-
-    async def __anext__(self) -> Owed:
-        return await self._queue.get()
-
 
 class _Counters:
     """Counters for Ray's own metrics, which its nodes export for Prometheus."""
@@ -248,19 +221,17 @@ class _Counters:
     def __init__(self, suite: str) -> None:
         from ray.util.metrics import Counter as RayCounter
 
-        tags = ("suite",)
         self._tags = {"suite": suite}
         self._episodes = RayCounter(
-            "finbench_episodes", "Episodes that have ended.", tag_keys=(*tags, "ending")
+            "finbench_episodes", "Episodes that have ended.", tag_keys=("suite", "ending")
         )
-        self._calls = RayCounter("finbench_calls", "Calls of these episodes.", tag_keys=tags)
+        self._calls = RayCounter("finbench_calls", "Calls of these.", tag_keys=("suite",))
 
     def count(self, batch: Batch) -> None:
         if batch.metrics is None:
             return
-        endings: Counter[str] = batch.metrics.usage.endings
         with suppress(ValueError):  # of Ray's: a counter never ends a run
-            for ending, episodes in endings.items():
+            for ending, episodes in batch.metrics.usage.endings.items():
                 self._episodes.inc(episodes, {**self._tags, "ending": ending})
             if calls := batch.metrics.traffic.latency_ms.count:
                 self._calls.inc(calls, self._tags)

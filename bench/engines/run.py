@@ -1,119 +1,52 @@
-"""A run on Ray, from settings to files: what `bench/runs/run.py` is for one process."""
+"""The engine that plays the episodes of a run on Ray."""
 
 import os
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-from anyio import to_thread
-
-from bench.engines.cluster import ADDRESS, Cluster, own_modules, ray_module
-from bench.engines.errors import EngineError
+from bench.engines.cluster import ADDRESS, Cluster, EngineError, own_modules, ray_module
 from bench.engines.head import Head
-from bench.engines.player import Opened
 from bench.engines.work import Work, check_options
-from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
-from bench.runs.driver import owed
-from bench.runs.resume import Resuming
-from bench.runs.run import RunPlan, gone_on, shown_if, with_suite
+from bench.runs.run import RunPlan
 from gateway import GatewaySettings
-from gateway.telemetry.vitals import Vitals
 from manifests import Catalog
 
 
-async def run_on_ray(
+@asynccontextmanager
+async def on_ray(
     plan: RunPlan,
-    out: Path,
     settings: GatewaySettings,
+    catalog: Catalog,
     *,
-    show: bool,
-    resuming: Resuming | None = None,
-    catalog: Catalog | None = None,
     players: int | None = None,
     dashboard: bool = False,
-) -> RunInfo:
-    """Run `plan` as `bench.runs.run.run` does, with `players` processes of a Ray cluster; None
-    stands for one for each of its CPUs.
+) -> AsyncIterator[Callable[[RunDirectory], AbstractAsyncContextManager[Head]]]:
+    """An engine of `players` processes of a Ray cluster; None stands for one for each of its CPUs.
 
-    Also raises `EngineError`.
+    Raises `EngineError`, and so does what it gives.
     """
     ray = ray_module()
     check_options(plan)
     _check_gateway(plan, settings)
-    settings, catalog = with_suite(plan.suite, settings, catalog or Catalog.load())
-    began = time.perf_counter()
-    async with AsyncExitStack() as parts:
-        opened = RunDirectory.open(
-            out,
-            await to_thread.run_sync(plan.about, catalog, settings),
-            suite=type(plan.suite),
-            resuming=resuming,
-            named=plan.names,
-        )
-        directory = await parts.enter_async_context(opened)
-        modules = own_modules(Path.cwd())
-        joined = Cluster.open(dashboard=dashboard, modules=modules)
-        cluster = await parts.enter_async_context(joined)
-        calls, episodes = directory.metrics.traffic.latency_ms.count, len(directory.finished)
-        asked = players or await cluster.cpus()
-        planned = max(1, min(asked, plan.concurrency, plan.episodes - episodes))
-        work = Work.of(plan, settings, catalog, planned)
-        ready: list[float] = []
 
-        def begin(first: Opened) -> None:
-            ready.extend((time.perf_counter(), time.process_time()))
-            directory.about = directory.about.updated(first.about)
-            directory.check_comparable()
+    @asynccontextmanager
+    async def start(directory: RunDirectory) -> AsyncIterator[Head]:
+        began = time.perf_counter()
+        joined = Cluster.open(ray, dashboard=dashboard, modules=own_modules(Path.cwd()))
+        async with joined as cluster:
+            asked = players or await cluster.cpus()
+            left = plan.episodes - len(directory.finished)
+            planned = max(1, min(asked, plan.concurrency, left))
+            work = Work.of(plan, settings, catalog, planned)
+            fixed = planned if players or planned < asked else None
+            head = Head(cluster, work, await cluster.put(work), directory, players=fixed)
+            yield head
+            await head.complete_figures(since=began)
 
-        head = Head(
-            cluster,
-            work,
-            await cluster.put(work),
-            directory,
-            owed(plan.suite, plan.episodes, directory.finished),
-            players=planned if players or planned < asked else None,
-            lost_with=(ray.exceptions.RayError,),
-            fatal=(ray.exceptions.RayTaskError,),
-            begin=begin,
-        )
-        shown = shown_if(show, directory, head, plan.episodes, head.hosts)
-        async with Vitals.watch() as vitals, shown:
-            await head.run()
-        started = ready[0] if ready else time.perf_counter()
-        took_s = time.perf_counter() - started
-        head_cpu_s = time.process_time() - ready[1] if ready else 0.0
-        made = directory.metrics.traffic.latency_ms.count - calls
-        figures: dict[str, Any] = {
-            "episodes": head.done,
-            "episodes_before": episodes,
-            "took_s": round(took_s, 3),
-            "episodes_per_s": round((head.done - episodes) / took_s, 1),
-            "calls_per_s": round(made / took_s, 1),
-            "most_in_flight": head.most_in_flight,
-            "first_errors": head.first_errors,
-            "judged": head.judged,
-            "failed_judgements": head.failed_judgements,
-            "driver": vitals.result(),
-            "engine": {
-                "name": "ray",
-                "version": ray.__version__,
-                "start_s": round(started - began, 3),
-                "nodes": await cluster.nodes(),
-                "most_players": head.most_players,
-                "lost_players": head.lost_players,
-                "lost_episodes": head.leases.lost,
-                "given_up": head.given_up,
-                "head_cpu_s": round(head_cpu_s, 3),
-                "players_cpu_s": round(head.players_cpu_s, 3),
-            },
-        }
-        figures |= gone_on(directory, head.gone_on, goes_on=head.goes_on)
-        if of_gateway := head.calls():
-            figures["gateway_calls"] = of_gateway
-        await directory.complete(figures)
-    return directory.about
+    yield start
 
 
 def _check_gateway(plan: RunPlan, settings: GatewaySettings) -> None:

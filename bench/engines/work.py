@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from bench.engines.errors import EngineError
+from bench.engines.cluster import EngineError
 from bench.runs.run import RunPlan
 from gateway.pipeline.bind import masked
 from gateway.settings import GatewaySettings
@@ -37,7 +37,7 @@ class Work:
             plan,
             concurrency=-(-plan.concurrency // players),
             starts_per_s=plan.starts_per_s / players,
-            agent=replace(plan.agent, options=_found_elsewhere(plan.agent.options)),
+            agent=replace(plan.agent, options=_with_absolute_paths(plan.agent.options)),
         )
         return cls(one, without_secrets(settings), catalog, players)
 
@@ -50,9 +50,10 @@ class Work:
 
 def check_options(plan: RunPlan) -> None:
     """Raises `EngineError` where an option of the agent looks like a credential."""
-    if not is_dataclass(plan.agent.options):
+    options = plan.agent.options
+    if not is_dataclass(options):
         return
-    given = {one.name: getattr(plan.agent.options, one.name) for one in fields(plan.agent.options)}
+    given = {one.name: getattr(options, one.name) for one in fields(options)}
     hidden = masked(given)
     if names := [name for name, value in given.items() if value and hidden[name] != value]:
         raise EngineError(
@@ -91,8 +92,8 @@ def _secret(settings: GatewaySettings) -> Iterable[str]:
     return declared | with_user | {OWN}
 
 
-def _found_elsewhere(options: Any) -> Any:
-    """The options of an agent with absolute paths: its process has another working directory."""
+def _with_absolute_paths(options: Any) -> Any:
+    """The options of an agent whose process has another working directory."""
     if not is_dataclass(options) or isinstance(options, type):
         return options
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.init}

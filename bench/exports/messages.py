@@ -17,7 +17,6 @@ from typing import Any
 
 from bench.agents.conversation import ANSWER_NOW, LAST_WORD, error_text
 from bench.agents.llm import PLANNER, LlmAgent
-from bench.client import Reply
 from bench.record import DRIVER, EpisodeRecord, ToolCallRecord
 from bench.runs.driver import Limits
 from bench.runs.episode import WITHHELD
@@ -146,4 +145,4 @@ def _read(call: ToolCallRecord) -> str:
     if call.ok or not isinstance(call.output, dict):
         return text_of(call.output)
     message = str(call.output.get("error", ""))
-    return error_text(Reply(False, call.call_id, code=call.code, message=message))
+    return error_text(call.code, message)

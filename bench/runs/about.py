@@ -36,7 +36,7 @@ def check_own(file: Path) -> None:
         raise RunDirectoryError(f"{file}: {WHY_NOT}")
 
 
-class Written(BaseModel):
+class WrittenFile(BaseModel):
     """What a run has written to a file of records: how many bytes, and their digest."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -88,7 +88,7 @@ class RunInfo(BaseModel):
     gateway_calls: dict[str, Any] = {}
     engine: dict[str, Any] = {}
     failed_saves: Whole = 0
-    files: dict[Literal["calls.jsonl", "episodes.jsonl"], Written] = {}
+    files: dict[Literal["calls.jsonl", "episodes.jsonl"], WrittenFile] = {}
     accepted: list[str] = []
     parts: Annotated[Whole, Field(ge=1)] = 1
     digest: str = ""

@@ -57,14 +57,14 @@ def _texts(run_dir: Path, name: str) -> Iterator[bytes]:
 
 
 def _timeless(record: dict[str, Any]) -> dict[str, Any]:
-    kept = {
+    timeless = {
         name: value
         for name, value in record.items()
         if name not in _TIMES and (value or name not in _OPTIONAL)
     }
     for name in ("tool_calls", "model_calls"):
-        if isinstance(calls := kept.get(name), list):
-            kept[name] = [_timeless(call) if isinstance(call, dict) else call for call in calls]
-    if isinstance(judgement := kept.get("judgement"), dict):
-        kept["judgement"] = _timeless(judgement)
-    return kept
+        if isinstance(calls := timeless.get(name), list):
+            timeless[name] = [_timeless(call) if isinstance(call, dict) else call for call in calls]
+    if isinstance(judgement := timeless.get("judgement"), dict):
+        timeless["judgement"] = _timeless(judgement)
+    return timeless

@@ -78,12 +78,12 @@ class RunDirectory:
         self.failed_saves = 0
         self.begun: Begun = {}
         self.interrupted = 0
-        self._unjudged: dict[str, int] = {}
+        self.unjudged: dict[str, int] = {}
         self._streams: list[JsonLines] = []
         self._saving = asyncio.Lock()
         self.calls: JsonLines
         self.episodes: JsonLines
-        self.checkpoints: JsonLines
+        self.checkpoints: JsonLines | None = None
 
     @classmethod
     @asynccontextmanager
@@ -107,12 +107,11 @@ class RunDirectory:
         """
         run = cls(path, RunInfo.of({**about, "ended": INTERRUPTED}), suite)
         with contextlib.ExitStack() as held:
-            if resuming is not None:
-                held.callback(_unlock, await to_thread.run_sync(_locked, path))
-                await to_thread.run_sync(run._take_up, resuming, named)
-            else:
+            if resuming is None:
                 await to_thread.run_sync(run._create)
-                held.callback(_unlock, await to_thread.run_sync(_locked, path))
+            held.callback(_unlock, await to_thread.run_sync(_locked, path))
+            if resuming is not None:
+                await to_thread.run_sync(run._take_up, resuming, named)
             async with run._open():
                 yield run
 
@@ -189,7 +188,7 @@ class RunDirectory:
                 why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
             raise RunDirectoryError(f"the run in {self.path} can't go on: {why}") from error
         self.finished, self.begun = settled.finished, settled.begun
-        self.interrupted, self._unjudged = settled.interrupted, settled.unjudged
+        self.interrupted, self.unjudged = settled.interrupted, settled.unjudged
         if settled.strange:
             text = "%d records in %s that are not of this run or there twice were moved to %s"
             log.warning(text, settled.strange, self.path, ABANDONED)
@@ -202,14 +201,16 @@ class RunDirectory:
         for record in Run(self.path, before).records():
             self.metrics.add(record)
 
-    async def recorded(self, episode: str) -> EpisodeRecord | None:
-        """The record of an episode that lacks nothing but a valid judgement; None for any other.
-        Raises `RunDirectoryError`.
-        """
-        place = self._unjudged.get(episode)
-        if place is None:
-            return None
+    async def recorded(self, episode: str) -> EpisodeRecord:
+        """The record of an `unjudged` episode. Raises `RunDirectoryError`."""
+        place = self.unjudged[episode]
         return await to_thread.run_sync(episode_at, self.path / UNJUDGED, place)
+
+    async def begin(self, about: Mapping[str, Any]) -> None:
+        """Note where answers come from. Raises as `check_comparable` and `save`."""
+        self.about = self.about.updated(about)
+        self.check_comparable()
+        await self.save()
 
     def check_comparable(self) -> None:
         """Raises `RunDirectoryError` if the resumed run has other settings than it began with."""
@@ -281,8 +282,8 @@ class RunDirectory:
         for name, stream in zip(_STREAMS, self._streams, strict=False):
             size, digest = stream.content
             files[f"{name}.jsonl"] = {"bytes": size, "digest": digest}
-        said = {**about.content, "files": files}
-        for name, value in (("metrics.json", metrics), ("run.json", said)):
+        run = {**about.content, "files": files}
+        for name, value in (("metrics.json", metrics), ("run.json", run)):
             try:
                 await to_thread.run_sync(_replace, self.path / name, _json(value))
             except OSError as error:

@@ -8,6 +8,7 @@ The limits can't stop an agent or a judge that never yields, or that goes on aft
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import math
 import signal
@@ -23,8 +24,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -34,13 +34,14 @@ from aiolimiter import AsyncLimiter
 
 from bench.agents import Agent, Episode, ModelError, Round, ToolCall
 from bench.agents.agent import checked
-from bench.client import Reply, ToolClient
+from bench.client import HttpClient, ToolClient
 from bench.judges import Judge
 from bench.judges.judging import JUDGE_S, Judging
 from bench.own import words_of
 from bench.record import DRIVER, Checkpoint, Ending, EpisodeRecord, ToolCallRecord, storable
 from bench.runs.episode import (
-    SAID_BYTES,
+    AGENT_BYTES,
+    Observed,
     answered,
     begun,
     end,
@@ -53,10 +54,11 @@ from bench.runs.episode import (
     text_bytes,
     within_bounds,
 )
+from bench.runs.metrics import Tally
 from bench.runs.resume import Begun
 from bench.suites.suite import Environment, Suite
 from bench.task import Task
-from gateway import CallContext, ErrorCode
+from gateway import CallContext, ErrorCode, Gateway, Result
 from gateway.context import QUERY_CHARS
 from gateway.pipeline.bind import REDACTED
 from gateway.trace import TraceError
@@ -70,12 +72,6 @@ SESSION = "session"
 
 CLOSING_S = 10.0
 """Seconds for which the end of an episode waits until its session is closed."""
-
-Observed = tuple[int, dict[int, str]]
-"""The number of replies of a round, and what the agent read in place of some of them."""
-
-JUDGE = "judge"
-"""A key of `first_errors`, beside the endings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,60 +94,45 @@ Owed = tuple[Task, int]
 """An episode that is to be run: its task, and which repeat of it."""
 
 
-class Records(Protocol):
-    """Takes the records of episodes and of their calls, and checkpoints of those in sessions.
-    `begun` has the checkpoints of interrupted episodes, and `finished` names those that need not be
-    run. `recorded` gives the record of an episode that need not be played any more, but lacks a
-    judgement.
+class Stream(Protocol):
+    """Takes records, in order. The driver waits for `room` while it is `full`; `failure` says why
+    nothing can be written any more.
     """
-
-    @property
-    def finished(self) -> Collection[str]: ...
-
-    @property
-    def begun(self) -> Begun: ...
-
-    @property
-    def calls(self) -> "CallsOfRun": ...
-
-    @property
-    def episodes(self) -> "EpisodesOfRun": ...
-
-    @property
-    def checkpoints(self) -> "Checkpoints": ...
-
-    async def recorded(self, episode: str) -> EpisodeRecord | None: ...
-
-
-class CallsOfRun(Protocol):
-    """`failure` says why no call can be recorded any more, or is None."""
 
     @property
     def failure(self) -> str | None: ...
 
-
-class EpisodesOfRun(Protocol):
-    """Takes episodes, in the order in which they end. The driver waits for `room` while `full`."""
-
     @property
     def full(self) -> bool: ...
 
+    def put(self, record: Any) -> None: ...
+
+    async def room(self) -> None: ...
+
+
+class RunRecords(Protocol):
+    """Takes the records of episodes in the order in which they end, those of their calls, and
+    checkpoints of those in sessions, unless it is None. `begun` has the checkpoints of interrupted
+    episodes, and `finished` names those that need not be run. `unjudged` names those that need not
+    be played any more, but lack a judgement; `recorded` gives their records.
+    """
+
+    finished: set[str]
+    begun: Begun
+
     @property
-    def room(self) -> Callable[[], Awaitable[None]]: ...
-
-    def put(self, record: EpisodeRecord) -> None: ...
-
-
-class Checkpoints(Protocol):
-    """Takes checkpoints, as `EpisodesOfRun` takes episodes."""
+    def unjudged(self) -> Collection[str]: ...
 
     @property
-    def full(self) -> bool: ...
+    def calls(self) -> Stream: ...
 
     @property
-    def room(self) -> Callable[[], Awaitable[None]]: ...
+    def episodes(self) -> Stream: ...
 
-    def put(self, record: Checkpoint) -> None: ...
+    @property
+    def checkpoints(self) -> Stream | None: ...
+
+    async def recorded(self, episode: str) -> EpisodeRecord: ...
 
 
 Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
@@ -161,12 +142,12 @@ Offer = Callable[[Task], Awaitable[Sequence[Manifest]]]
 class Driver:
     """Runs episodes of one suite with one agent, and has each judged where there is a judge.
 
-    `first_errors` has the first error text of each ending that is an error. Under `judge` it has
-    the first error of the judge or of a request to its model. A judgement takes at most `judge_s`
-    seconds; of `judged` judgements `failed_judgements` failed. The agent sees the answers of the
-    tools `withheld`, but no record holds them. `gone_on` has, by interrupted episode, how many
-    calls it did not need to decide on again. `environment` are further arguments with which the
-    environments of episodes are opened.
+    A judgement takes at most `judge_s` seconds. The agent sees the answers of the tools `withheld`,
+    but no record holds them. `environment` are further arguments with which the environments of
+    episodes are opened.
+
+    `began` is when it began to play, by the performance counter. `gone_on` has, by interrupted
+    episode, how many calls it did not need to decide on again. `figures` are for `run.json`.
     """
 
     def __init__(
@@ -174,7 +155,7 @@ class Driver:
         suite: Suite,
         agent: Agent,
         client: ToolClient,
-        run: Records,
+        run: RunRecords,
         *,
         concurrency: int,
         limits: Limits | None = None,
@@ -188,12 +169,16 @@ class Driver:
         self.in_flight = 0
         self.most_in_flight = 0
         self.done = 0
-        self.first_errors: dict[str, str] = {}
+        self.tally = Tally()
         self.gone_on: dict[str, int] = {}
+        self.goes_on = bool(getattr(agent, "goes_on", False))
+        self.began: float | None = None
+        self.figures: dict[str, Any] = {}
         self._opened_with = environment
         self._suite = suite
         self._agent = agent
         self._client = client
+        self._is_remote = isinstance(client, HttpClient)
         self._run = run
         self._concurrency = concurrency
         self._limits = limits or Limits()
@@ -205,13 +190,11 @@ class Driver:
         self._host: asyncio.Task[None] | None = None
         self._withheld = withheld
 
-    @property
-    def judged(self) -> int:
-        return self._judging.asked if self._judging else 0
-
-    @property
-    def failed_judgements(self) -> int:
-        return self._judging.failed if self._judging else 0
+    async def hosts(self) -> dict[str, dict[str, Any]]:
+        """The states of the gateway's upstream hosts, by name; empty if it does not give them."""
+        if isinstance(self._client, Gateway):
+            return self._client.answers.hosts.state()
+        return await self._client.hosts() if isinstance(self._client, HttpClient) else {}
 
     async def run(self, episodes: int) -> None:
         """Run `episodes` episodes: the suite's tasks in order, from the first again after the last,
@@ -219,53 +202,62 @@ class Driver:
         """
         finished = self._run.finished
         self.done = len(finished)
-        await self.play(_given(owed(self._suite, episodes, finished)), most=episodes)
+        left = owed(self._suite, episodes, finished)
 
-    async def play(self, episodes: AsyncIterator[Owed], most: int) -> None:
-        """Run these episodes, of which there are at most `most`. Once its task is cancelled, no
-        agent gets a further turn, and an episode that waits for its judge is recorded without a
-        judgement.
+        async def take() -> Owed | None:
+            return next(left, None)
+
+        await self.play(take, most=episodes)
+
+    async def play(self, take: Callable[[], Awaitable[Owed | None]], most: int) -> None:
+        """Run the episodes that `take` gives until it gives None, of which there are at most
+        `most`. Once its task is cancelled, no agent gets a further turn, and an episode that waits
+        for its judge is recorded without a judgement.
 
         Raises `TraceError` when records can't be written; then no further episode is started.
         """
-        self._host = asyncio.current_task()
+        self._host, self.began = asyncio.current_task(), time.perf_counter()
         failure = ""
         try:
             async with anyio.create_task_group() as tasks:
                 for _ in range(min(self._concurrency, most)):
-                    tasks.start_soon(self._work, episodes)
+                    tasks.start_soon(self._work, take)
         except* TraceError as group:  # an error raised in here would be put into a group again
             failure = str(group.exceptions[0])
         if failure:
             raise TraceError(failure)
 
-    async def _work(self, episodes: AsyncIterator[Owed]) -> None:
-        async for task, repeat in episodes:
+    async def _work(self, take: Callable[[], Awaitable[Owed | None]]) -> None:
+        run = self._run
+        while (given := await take()) is not None:
+            task, repeat = given
             await self._starts.acquire()
             self.in_flight += 1
             if self.in_flight > self.most_in_flight:
                 self.most_in_flight = self.in_flight
-            record = await self._run.recorded(name_of(task, repeat))
-            if record is None:
+            if run.unjudged and (name := name_of(task, repeat)) in run.unjudged:
+                record = await run.recorded(name)
+            else:
                 record = await self._episode(task, repeat)
             if self._judging is not None:
                 await self._judge(self._judging, record)
             self.in_flight -= 1
             self.done += 1
-            if record.error is not None:
-                self.first_errors.setdefault(record.ending, record.error)
-            self._run.episodes.put(record)
-            if (why := self._run.calls.failure) is not None:  # the gateway refuses further calls
+            if record.error is not None or record.judgement is not None:
+                self.tally.add(record)
+            run.episodes.put(record)
+            if (why := run.calls.failure) is not None:  # the gateway refuses further calls
                 raise TraceError(f"calls.jsonl: {why}; no call could be recorded any more")
-            if self._run.episodes.full:
-                await self._run.episodes.room()
+            if run.episodes.full:
+                await run.episodes.room()
             await asyncio.sleep(0)  # so that the record is written, even if the next agent blocks
 
     async def _judge(self, judging: Judging, record: EpisodeRecord) -> None:
         """Have an episode judged. Where the run ends before, it is recorded without a judgement."""
         own_task = asyncio.current_task()
         try:
-            self._end_if_told()
+            if self._host is not None and self._host.cancelling():
+                raise asyncio.CancelledError
             record.judgement = await judging.judged(record)
         except BaseException as error:
             if asyncio.current_task() is not own_task:  # it is being closed
@@ -275,19 +267,13 @@ class Driver:
                 raise
             record.judgement = judging.failure(record, words_of(error))
         await self._take_back_cancellations()
-        if judging.first_error:
-            self.first_errors.setdefault(JUDGE, judging.first_error)
-        for asked in record.judgement.model_calls:
-            if asked.error is not None:
-                self.first_errors.setdefault(JUDGE, asked.error)
 
     async def _episode(self, task: Task, repeat: int) -> EpisodeRecord:
         record = begun(self._suite, task, repeat, self._agent.name)
         episode = Episode(task, repeat, rounds_left=self._limits.rounds)
         record.model_calls = episode.model_calls
-        rounds: list[Observed] = []
+        course = _Course(episode, record)
         own_task = asyncio.current_task()
-        progress = _Progress(time.perf_counter())
         try:
             async with asyncio.timeout(self._limits.wall_s) as limit:
                 if self._offer is not None:
@@ -295,13 +281,13 @@ class Driver:
                     record.candidate_tools = [tool.name for tool in episode.tools]
                 environment = self._suite.environment(task)
                 if environment is None:
-                    await self._play(episode, record, rounds, limit, None, progress)
+                    await self._play(course, limit)
                 else:
-                    async with self._session(environment, record) as session:
+                    async with self._session(environment, record) as course.session:
                         episode.moves = ()
-                        await self._go_on(session, episode, record, rounds, progress)
-                        progress.note(episode, record)
-                        await self._play(episode, record, rounds, limit, session, progress)
+                        await self._go_on(course, course.session)
+                        course.note()
+                        await self._play(course, limit)
         except TraceError:
             raise
         except ModelError as error:
@@ -317,27 +303,23 @@ class Driver:
                 end(record, Ending.TIME, f"limit: {self._limits.wall_s:g} s have passed")
             else:
                 end(record, Ending.AGENT_ERROR, f"agent: {words_of(error)}")
-        note_left(episode, rounds, record)
-        await self._take_back_cancellations()
-        record.elapsed_ms = progress.elapsed_ms
+        note_left(episode, course.rounds, record)
+        if own_task is not None and own_task.cancelling():
+            await self._take_back_cancellations()
+        record.elapsed_ms = course.elapsed_ms
         return record
 
-    async def _play(
-        self,
-        episode: Episode,
-        record: EpisodeRecord,
-        rounds: list[Observed],
-        limit: asyncio.Timeout,
-        session: "_Session | None",
-        progress: "_Progress",
-    ) -> None:
-        """Play turns until the last one. What the agent reads of each round is added to `rounds`,
-        whatever it does to its episode.
+    async def _play(self, course: "_Course", limit: asyncio.Timeout) -> None:
+        """Play turns until the last one. What the agent reads of each round is added to the rounds
+        of `course`, whatever it does to its episode.
         """
-        limits, said = self._limits, 0
+        limits, host, spoken = self._limits, self._host, 0
+        episode, record, rounds = course.episode, course.record, course.rounds
+        context = self._context(episode.task, record.episode)
         while True:
-            self._end_if_told()
-            episode.step = len(rounds) + 1
+            if host is not None and host.cancelling():
+                raise asyncio.CancelledError
+            step = episode.step = len(rounds) + 1
             turn = checked(await self._agent.act(episode))
             if limit.expired():  # the agent ignored its cancellation
                 raise TimeoutError
@@ -345,11 +327,11 @@ class Driver:
             for asked in turn.calls[: limits.calls]:
                 call, size = within_bounds(asked)
                 calls.append(call)
-                said += size
+                spoken += size
             if turn.response or turn.answer:
-                said += text_bytes(turn)
-            if said > SAID_BYTES:
-                text = f"agent: texts and arguments of an episode have at most {SAID_BYTES} bytes"
+                spoken += text_bytes(turn)
+            if spoken > AGENT_BYTES:
+                text = f"agent: texts and arguments of an episode have at most {AGENT_BYTES} bytes"
                 return end(record, Ending.AGENT_ERROR, text)
             if turn.response:
                 record.response.append(storable(turn.response))
@@ -363,15 +345,21 @@ class Driver:
                 return end(record, Ending.CALLS, f"limit: {limits.calls} calls are used up")
             if limits.tokens is not None and record.tokens >= limits.tokens:
                 return end(record, Ending.TOKENS, f"limit: {limits.tokens} tokens are used up")
-            episode.rounds_left = limits.rounds - len(rounds) - 1
+            episode.rounds_left = limits.rounds - step
+            session = course.session
             sent = calls if session is None else [session.named_in(call) for call in calls]
-            context = self._context(episode.task, record.episode, len(rounds) + 1)
-            replies = await self._round(calls, sent, record, context)
+            options = CallContext(step=step, **context)
+            made = [*map(pending, calls, itertools.repeat(step))]
+            record.tool_calls += made  # before they are made: an interrupted one is not lost
+            if len(made) == 1:
+                replies: tuple[Result, ...] = (await self._call(sent[0], made[0], options),)
+            else:
+                replies = await self._round(sent, made, options)
             played = Round(turn, replies)
             rounds.append((len(replies), played.observed))
             episode.history.append(played)
             if session is not None:
-                await self._checkpoint(episode, record, rounds, progress)
+                await self._checkpoint(course)
 
     def _is_told_to_end(self) -> bool:
         """Whether the run is being cancelled, not just something that an agent awaited.
@@ -379,14 +367,8 @@ class Driver:
         The run's own task knows it first. The other tasks are cancelled once the event loop is
         free, and agents that block the loop would each have another turn before.
         """
-        return self._host_is_cancelled() or anyio.current_effective_deadline() == -math.inf
-
-    def _host_is_cancelled(self) -> bool:
-        return self._host is not None and self._host.cancelling() > 0
-
-    def _end_if_told(self) -> None:
-        if self._host_is_cancelled():
-            raise asyncio.CancelledError
+        is_host_cancelled = self._host is not None and self._host.cancelling() > 0
+        return is_host_cancelled or anyio.current_effective_deadline() == -math.inf
 
     async def _take_back_cancellations(self) -> None:
         """Undo cancellations of this task by its agent or judge, of which there may be several."""
@@ -397,27 +379,16 @@ class Driver:
                 await asyncio.sleep(0)
 
     async def _round(
-        self,
-        calls: Sequence[ToolCall],
-        sent: Sequence[ToolCall],
-        record: EpisodeRecord,
-        context: CallContext,
-    ) -> tuple[Reply, ...]:
-        """Make the calls of one round, as in `sent`. They are recorded first, so an interrupted one
-        is not lost.
-        """
-        made = [pending(call, context.step or 0) for call in calls]
-        record.tool_calls.extend(made)
-        if len(made) == 1:
-            return (await self._call(sent[0], made[0], context),)
+        self, calls: Sequence[ToolCall], made: Sequence[ToolCallRecord], context: CallContext
+    ) -> tuple[Result, ...]:
+        """Make the calls of one round, as far as a round holds so many."""
         width = self._limits.calls_a_round
-        replies = await asyncio.gather(
-            *(self._call(c, made[n], context) for n, c in enumerate(sent[:width]))
-        )
+        asked = zip(calls[:width], made, strict=False)
+        results = await asyncio.gather(*(self._call(call, one, context) for call, one in asked))
         text = f"a round holds at most {width} calls"
-        for n, call in enumerate(calls[width:], width):
-            replies.append(answered(made[n], refused(ErrorCode.INVALID_REQUEST, text, call)))
-        return tuple(replies)
+        for call, one in zip(calls[width:], made[width:], strict=True):
+            results.append(answered(one, refused(ErrorCode.INVALID_REQUEST, text, call)))
+        return tuple(results)
 
     @asynccontextmanager
     async def _session(
@@ -448,20 +419,14 @@ class Driver:
                         reply = await self._client.call(environment.closing, named, context)
                         answered(closing, reply)
 
-    async def _go_on(
-        self,
-        session: "_Session",
-        episode: Episode,
-        record: EpisodeRecord,
-        rounds: list[Observed],
-        progress: "_Progress",
-    ) -> None:
+    async def _go_on(self, course: "_Course", session: "_Session") -> None:
         """Bring the session of an episode that was interrupted to its last checkpoint, and the
         record too, if the agent can go on from there. Raises `SessionError` where a call that
         worked then does not now.
         """
+        episode, record = course.episode, course.record
         begun = self._run.begun.get(record.episode)
-        if not begun or not getattr(self._agent, "goes_on", False):
+        if not begun or not self.goes_on:
             return
         calls = [call for checkpoint in begun for call in checkpoint.tool_calls]
         episode.moves = tuple(self._moves(calls))
@@ -469,7 +434,7 @@ class Driver:
         for made in episode.moves:
             call = session.named_in(ToolCall(made.tool_name, made.parameters))
             reply = await self._client.call(call.tool, call.arguments, context)
-            if not reply.ok:
+            if reply.error is not None:
                 raise SessionError(f"the episode can't go on: {reply.message or reply.code}")
         self.gone_on[record.episode] = len(episode.moves)
         for checkpoint in begun:
@@ -477,76 +442,75 @@ class Driver:
             episode.model_calls += checkpoint.model_calls
         record.tool_calls += calls
         record.started_at = begun[0].started_at
-        progress.began -= begun[-1].elapsed_ms / 1e3
-        rounds += [(len([*made]), {}) for _, made in groupby(calls, lambda call: call.step)]
-        episode.rounds_left = self._limits.rounds - len(rounds)
+        course.began -= begun[-1].elapsed_ms / 1e3
+        course.rounds += [
+            (len([*made]), {}) for _, made in itertools.groupby(calls, lambda call: call.step)
+        ]
+        episode.rounds_left = self._limits.rounds - len(course.rounds)
 
     def _moves(self, calls: Sequence[ToolCallRecord]) -> list[ToolCallRecord]:
         moving = self._suite.moving_tools
         return [replace(call) for call in calls if call.ok and call.tool_name in moving]
 
-    async def _checkpoint(
-        self,
-        episode: Episode,
-        record: EpisodeRecord,
-        rounds: list[Observed],
-        progress: "_Progress",
-    ) -> None:
+    async def _checkpoint(self, course: "_Course") -> None:
         """Note what an episode did since its last checkpoint, if that made a state of its session
         which can be made again.
         """
-        calls = record.tool_calls[progress.calls :]
+        episode, record, checkpoints = course.episode, course.record, self._run.checkpoints
+        calls = record.tool_calls[course.calls :]
         moves = self._moves(calls)
         played = [(call.tool_name, call.parameters) for call in moves]
         if not played or len(self._suite.moves(played, episode.task)) < len(played):
             return
         episode.moves = (*(episode.moves or ()), *moves)
-        if getattr(self._agent, "goes_on", False):
-            note_observed(rounds, record)
+        if self.goes_on and checkpoints is not None:
+            note_observed(course.rounds, record)
             checkpoint = Checkpoint(
                 record.episode,
                 record.started_at,
-                progress.elapsed_ms,
+                course.elapsed_ms,
                 calls,
-                record.response[progress.responses :],
-                requests_of(_requests(episode)[progress.requests :])[0],
+                record.response[course.responses :],
+                requests_of(course.noted_requests[course.requests :])[0],
             )
-            self._run.checkpoints.put(checkpoint)
-            if self._run.checkpoints.full:
-                await self._run.checkpoints.room()
-        progress.note(episode, record)
+            checkpoints.put(checkpoint)
+            if checkpoints.full:
+                await checkpoints.room()
+        course.note()
 
-    def _context(self, task: Task, episode: str, step: int) -> CallContext:
-        """The context of a round's calls. If their answers are bounded, they are shortened to the
-        task's question, of which as much counts as a query holds.
+    def _context(self, task: Task, episode: str) -> dict[str, Any]:
+        """The options of an episode's calls. If their answers are bounded, they are shortened to
+        the task's question, of which as much counts as a query holds.
         """
         chars, tokens = self._limits.output_chars, self._limits.output_tokens
         if chars is None and tokens is None:
             chars = getattr(self._agent, "output_chars", None)
-            if chars is None:
-                return CallContext(episode=episode, step=step)
-        return CallContext(
-            episode=episode,
-            step=step,
-            max_chars=chars,
-            max_tokens=tokens,
-            question=task.question[:QUERY_CHARS],
-        )
+        if chars is None and tokens is None:
+            return {"episode": episode}
+        question = task.question[:QUERY_CHARS]
+        return {"episode": episode, "max_chars": chars, "max_tokens": tokens, "question": question}
 
-    async def _call(self, call: ToolCall, made: ToolCallRecord, context: CallContext) -> Reply:
+    async def _call(self, call: ToolCall, made: ToolCallRecord, context: CallContext) -> Result:
         if call.problem is not None:
             return answered(made, refused(ErrorCode.INVALID_ARGUMENTS, call.problem, call))
-        reply = await self._client.call(call.tool, call.arguments, context)
-        return answered(made, reply, is_withheld=call.tool in self._withheld)
+        result = await self._client.call(call.tool, call.arguments, context)
+        if self._is_remote and result.error is not None:
+            made.source = result.source  # a gateway in this process tells none of errors
+        return answered(made, result, is_withheld=call.tool in self._withheld)
 
 
 @dataclass(slots=True)
-class _Progress:
-    """When an episode began, by the performance counter and without the time between its parts, and
+class _Course:
+    """An episode that is being played: what its agent sees of it, its record, its rounds and its
+    session; when it began, by the performance counter and without the time between its parts; and
     how much of its record is in checkpoints.
     """
 
-    began: float
+    episode: Episode
+    record: EpisodeRecord
+    session: "_Session | None" = None
+    rounds: list[Observed] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
     calls: int = 0
     responses: int = 0
     requests: int = 0
@@ -555,9 +519,16 @@ class _Progress:
     def elapsed_ms(self) -> float:
         return round((time.perf_counter() - self.began) * 1e3, 3)
 
-    def note(self, episode: Episode, record: EpisodeRecord) -> None:
-        self.calls, self.responses = len(record.tool_calls), len(record.response)
-        self.requests = len(_requests(episode))
+    @property
+    def noted_requests(self) -> list[Any]:
+        """What the agent noted of its requests, which is checked at the end of the episode."""
+        noted: object = self.episode.model_calls
+        return noted if isinstance(noted, list) else []
+
+    def note(self) -> None:
+        """Note that all of the record is in checkpoints."""
+        self.calls, self.responses = len(self.record.tool_calls), len(self.record.response)
+        self.requests = len(self.noted_requests)
 
 
 class SessionError(Exception):
@@ -574,9 +545,9 @@ class _Session:
     environment: Environment
 
     @classmethod
-    def of(cls, reply: Reply, environment: Environment) -> "_Session":
-        if not reply.ok:
-            raise SessionError(reply.message or reply.code or "no answer")
+    def of(cls, reply: Result, environment: Environment) -> "_Session":
+        if reply.error is not None:
+            raise SessionError(reply.message or reply.code)
         try:
             found = orjson.loads(reply.data)[SESSION]
         except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -595,24 +566,13 @@ class _Session:
         return replace(call, arguments={**call.arguments, SESSION: self.id})
 
 
-def _requests(episode: Episode) -> list[Any]:
-    """What the agent noted of its requests, which is checked at the end of the episode."""
-    noted: object = episode.model_calls
-    return noted if isinstance(noted, list) else []
-
-
 def owed(suite: Suite, episodes: int, finished: Collection[str] = ()) -> Iterator[Owed]:
     """The suite's tasks and their repeats, without those that are finished."""
     for number in range(episodes):
         repeat, index = divmod(number, len(suite.tasks))
         task = suite.tasks[index]
-        if name_of(task, repeat) not in finished:
+        if not finished or name_of(task, repeat) not in finished:
             yield task, repeat
-
-
-async def _given(episodes: Iterator[Owed]) -> AsyncIterator[Owed]:
-    for one in episodes:
-        yield one
 
 
 def _is_ctrl_c(error: BaseException) -> bool:

@@ -12,12 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Episode, ModelCallRecord, ToolCall, Turn
 from bench.agents.agent import LONGEST_TEXT
-from bench.client import Reply
 from bench.record import OUTPUT_CHARS, Ending, EpisodeRecord, ToolCallRecord, storable
 from bench.suites.suite import Suite
 from bench.task import Task
-from gateway import ErrorCode
+from gateway import ErrorCode, Result
 from gateway.api.requests import MAX_BODY
+from gateway.errors import CallError
 from gateway.pipeline.bind import masked, redacted
 
 ERROR_CHARS = 1_000
@@ -32,7 +32,7 @@ NAME_CHARS = 128
 ARGUMENTS_BYTES = MAX_BODY
 """The longest arguments with which a call is made, as JSON: over HTTP they are a body."""
 
-SAID_BYTES = 4 * 2**20
+AGENT_BYTES = 4 * 2**20
 """How much an agent may say in an episode: its texts, and its arguments as JSON."""
 
 MODEL_CALLS = 10_000
@@ -48,6 +48,9 @@ _SCALARS = {str, int, float, bool, type(None)}
 
 _MODEL_CALL: TypeAdapter[ModelCallRecord] = TypeAdapter(ModelCallRecord)
 
+
+Observed = tuple[int, dict[int, str]]
+"""The number of replies of a round, and what the agent read in place of some of them."""
 
 CANCELLED, FAULT = ErrorCode.CANCELLED.value, ErrorCode.CANCELLED.fault
 
@@ -88,7 +91,15 @@ def within_bounds(call: ToolCall) -> tuple[ToolCall, int]:
     if len(call.tool) > NAME_CHARS:
         text = f"the name of a tool has at most {NAME_CHARS} characters, not {len(call.tool)}"
         return within_bounds(replace(call, tool=call.tool[:NAME_CHARS], problem=text))
-    size = _json_bytes(call.arguments)
+    values = call.arguments.values()
+    is_plain = len(values) <= FEW and {*map(type, values)} <= _SCALARS
+    if is_plain and max(map(len, map(str, values)), default=0) <= SHORT:
+        try:
+            size = len(orjson.dumps(call.arguments))
+        except (TypeError, RecursionError):
+            size = 0
+    else:
+        size = _json_bytes(call.arguments)
     if size <= ARGUMENTS_BYTES:
         return call, size
     text = f"the arguments have at most {ARGUMENTS_BYTES} bytes as JSON, these have over {size - 1}"
@@ -100,10 +111,6 @@ def _json_bytes(arguments: dict[str, Any]) -> int:
     """Bytes of arguments as JSON; 0 where they can't be encoded. Arguments that are far too large
     are not encoded: the result is then a lower bound, which is over `ARGUMENTS_BYTES`.
     """
-    values = arguments.values()
-    is_plain = len(arguments) <= FEW and {*map(type, values)} <= _SCALARS
-    if is_plain and max(map(len, map(str, values)), default=0) <= SHORT:
-        return _size(arguments)
     size, left = 0, [arguments]
     while left and size <= ARGUMENTS_BYTES:
         value: Any = left.pop()
@@ -114,12 +121,8 @@ def _json_bytes(arguments: dict[str, Any]) -> int:
             if size <= ARGUMENTS_BYTES:
                 left.extend(value)
                 left.extend(value.values() if isinstance(value, dict) else ())
-    return size if size > ARGUMENTS_BYTES else _size(arguments)
-
-
-def _size(arguments: dict[str, Any]) -> int:
     try:
-        return len(orjson.dumps(arguments))
+        return size if size > ARGUMENTS_BYTES else len(orjson.dumps(arguments))
     except (TypeError, RecursionError):
         return 0
 
@@ -132,11 +135,16 @@ def text_bytes(turn: Turn) -> int:
 
 
 def pending(call: ToolCall, step: int) -> ToolCallRecord:
-    """The record of a call that is about to be made."""
+    """The record of a call that is about to be made; its arguments are masked."""
+    try:
+        parameters = masked(call.arguments)
+        orjson.dumps(parameters)
+    except (TypeError, RecursionError) as error:
+        parameters = {"not_json": storable(str(error)[:ERROR_CHARS])}
     return ToolCallRecord(  # by place: names would double the time that this takes
         step,
-        storable(call.tool),
-        _parameters(call),
+        call.tool if call.tool.isascii() else storable(call.tool),
+        parameters,
         {"error": "the episode ended before the answer came"},
         False,
         CANCELLED,
@@ -148,36 +156,26 @@ def pending(call: ToolCall, step: int) -> ToolCallRecord:
     )
 
 
-def _parameters(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call in a form that a record can hold."""
-    try:
-        arguments = masked(call.arguments)
-        orjson.dumps(arguments)
-    except (TypeError, RecursionError) as error:
-        return {"not_json": storable(str(error)[:ERROR_CHARS])}
-    return arguments
-
-
-def refused(code: ErrorCode, text: str, call: ToolCall) -> Reply:
-    """The reply to a call that the driver refuses to make."""
+def refused(code: ErrorCode, text: str, call: ToolCall) -> Result:
+    """The result of a call that the driver refuses to make."""
     message = f"{storable(call.tool[:64])}: {storable(text[:ERROR_CHARS])}"
-    return Reply(False, "", code=code.value, fault=code.fault, message=message)
+    return Result(call.tool, "", error=CallError(code, message))
 
 
-def answered(made: ToolCallRecord, reply: Reply, *, is_withheld: bool = False) -> Reply:
+def answered(made: ToolCallRecord, result: Result, *, is_withheld: bool = False) -> Result:
     """Record the result of a call; of a withheld one only that there was a result."""
-    if not reply.ok:
-        made.output = {"error": storable((reply.message or "")[:ERROR_CHARS])}
+    error = result.error
+    if error is None:
+        made.output = WITHHELD if is_withheld else result.text(OUTPUT_CHARS)
+        made.ok, made.code, made.fault, made.source = True, None, None, result.source
     else:
-        made.output = WITHHELD if is_withheld else reply.text(OUTPUT_CHARS)
-    made.ok, made.code, made.fault = reply.ok, reply.code, reply.fault
-    made.source, made.call_id, made.elapsed_ms = reply.source, reply.call_id, reply.elapsed_ms
-    return reply
+        made.output = {"error": storable(error.message[:ERROR_CHARS])}
+        made.code, made.fault = error.code.value, error.fault
+    made.call_id, made.elapsed_ms = result.call_id, result.elapsed_ms
+    return result
 
 
-def note_left(
-    episode: Episode, rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecord
-) -> None:
+def note_left(episode: Episode, rounds: list[Observed], record: EpisodeRecord) -> None:
     """Record what the agent left in its episode: its requests to models, and the texts that it read
     in place of whole replies. Each text goes to the call that it belongs to.
     """
@@ -208,10 +206,9 @@ def requests_of(noted: object) -> tuple[list[ModelCallRecord], str | None]:
     )
 
 
-def note_observed(rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecord) -> str | None:
+def note_observed(rounds: list[Observed], record: EpisodeRecord) -> str | None:
     """Record the texts; returns what is wrong, if anything."""
     first, room, wrong = 0, LONGEST_TEXT, None
-    calls = record.agent_calls
     for replies, observed in rounds:
         for place, text in observed.items():
             if place not in range(replies) or not isinstance(text, str):
@@ -219,7 +216,7 @@ def note_observed(rounds: list[tuple[int, dict[int, str]]], record: EpisodeRecor
             elif len(text) > room:
                 wrong = f"`observed` takes at most {LONGEST_TEXT} characters in an episode"
             else:
-                made = calls[first + place]
+                made = record.agent_calls[first + place]
                 made.observed = WITHHELD if made.output == WITHHELD else storable(text)
                 room -= len(text)
         first += replies

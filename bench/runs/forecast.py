@@ -5,17 +5,16 @@ forecast is exact for agents whose calls don't depend on answers.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from bench.agents import Agent, Episode, Round
-from bench.client import Reply
 from bench.suites.suite import Suite
+from gateway import Result
 from gateway.pipeline.bind import Binder, BoundCall, InvalidCall
 from gateway.upstreams.hosts import host_of
 from manifests import Catalog
 
-PLANNED = Reply(True, "planned")
+PLANNED = Result("", "planned")
 
 
 @dataclass(slots=True)
@@ -30,27 +29,12 @@ class HostNeed:
     """
 
     host: str
-    left: int | None
     calls: int = 0
     distinct: int = 0
     most: int = 0
+    left: int | None = None
     runs_out: int | None = None
     runs_out_at_most: int | None = None
-    _keys: set[str] = field(default_factory=set)
-
-    def add(self, bound: BoundCall, episode: int, attempts: int) -> None:
-        self.calls += 1
-        self.most += attempts
-        self._keys.add(bound.key)
-        self.distinct = len(self._keys)
-        if self.left is not None and self.runs_out is None and self.distinct > self.left:
-            self.runs_out = episode
-        if self.left is not None and self.runs_out_at_most is None and self.most > self.left:
-            self.runs_out_at_most = episode
-
-    def to_dict(self) -> dict[str, Any]:
-        names = ("host", "calls", "distinct", "most", "left", "runs_out", "runs_out_at_most")
-        return {name: getattr(self, name) for name in names}
 
 
 async def needs(
@@ -66,14 +50,21 @@ async def needs(
     """Needs by host, the largest first. A call is tried at most `attempts` times; `left` is by host
     what quotas still allow.
     """
-    binder = Binder(catalog)
+    binder, keys = Binder(catalog), set[str]()
     hosts: dict[str, HostNeed] = {}
     for number in range(episodes):
         repeat, index = divmod(number, len(suite.tasks))
         for bound in await _calls(agent, suite, index, repeat, binder, rounds):
             host = host_of(bound.plan.manifest)
-            need = hosts.setdefault(host, HostNeed(host, left.get(host)))
-            need.add(bound, number + 1, attempts)
+            need = hosts.setdefault(host, HostNeed(host, left=left.get(host)))
+            need.calls += 1
+            need.most += attempts
+            need.distinct += bound.key not in keys
+            keys.add(bound.key)
+            if need.left is not None and need.runs_out is None and need.distinct > need.left:
+                need.runs_out = number + 1
+            if need.left is not None and need.most > need.left:
+                need.runs_out_at_most = need.runs_out_at_most or number + 1
     return sorted(hosts.values(), key=lambda need: (-need.calls, need.host))
 
 

@@ -9,9 +9,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from rich.box import SIMPLE
@@ -23,8 +22,7 @@ from rich.text import Text
 
 from bench.metrics.interval import percent
 from bench.own import words_of
-from bench.runs.metric_rows import add_metrics
-from bench.runs.metrics import RunMetrics
+from bench.runs.directory import RunDirectory
 from bench.suites.suite import Metric
 from manifests.common.console import PlainConsole
 from manifests.common.duration import duration
@@ -43,13 +41,15 @@ HostStates = dict[str, dict[str, Any]]
 
 
 class Progress(Protocol):
-    """The progress that the driver reports."""
+    """The progress of what plays the episodes, and the states of its gateway's upstream hosts."""
 
     @property
     def in_flight(self) -> int: ...
 
     @property
     def done(self) -> int: ...
+
+    async def hosts(self) -> HostStates: ...
 
 
 class Pace:
@@ -72,27 +72,19 @@ class Pace:
 
 
 class Live:
-    """Shows metrics and progress until its context ends, and once more at the end.
-
-    `hosts` asks the gateway for the states of its upstream hosts. `unsaved` says why the run's
-    folder is not up to date.
-    """
+    """Shows metrics and progress of a run until its context ends, and once more at the end."""
 
     def __init__(
         self,
-        metrics: RunMetrics,
+        directory: RunDirectory,
         driver: Progress,
         episodes: int,
-        hosts: Callable[[], Awaitable[HostStates]],
         console: Console | None = None,
-        *,
-        unsaved: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self._metrics = metrics
+        self._directory = directory
+        self._metrics = directory.metrics
         self._driver = driver
         self._episodes = episodes
-        self._hosts = hosts
-        self._unsaved = unsaved
         self._states: HostStates = {}
         self._asked_at = 0.0
         self._pace = Pace()
@@ -109,12 +101,7 @@ class Live:
                 self._rich.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._show()
         if self._rich:
             with self._lit():
@@ -128,7 +115,7 @@ class Live:
     async def refresh(self) -> None:
         if self._rich and time.perf_counter() > self._asked_at + HOSTS_EVERY_S:
             with self._lit():
-                self._states = await self._hosts()
+                self._states = await self._driver.hosts()
             self._asked_at = time.perf_counter()
         self._show()
 
@@ -155,7 +142,7 @@ class Live:
             figures = self._figures() | self._times(now)
             in_line = [metric for metric in self._metrics.suite.metrics if metric.in_line]
             figures |= {metric.name: metric.text_of(rates[metric.name]) for metric in in_line}
-            if unsaved := self._unsaved():
+            if unsaved := self._directory.unsaved:
                 figures["not saved"] = unsaved
             line = "  ".join(f"{name} {value}" for name, value in figures.items())
             print(plain(line), flush=True)  # noqa: T201
@@ -166,10 +153,16 @@ class Live:
             "  ".join(f"{name} {text}" for name, text in self._times(now).items() if text),
         )
         beside = Table.grid(padding=(0, 1))
-        beside.add_row(_metrics(self._metrics.suite.metrics, rates), self._errors())
-        unsaved = self._unsaved()
+        metrics = _table("metric", "so far", "95 % interval")
+        main = (one for one in self._metrics.suite.metrics if one.is_main)
+        add_metrics(metrics, (one for one in main if rates.get(one.name) is not None), rates)
+        beside.add_row(metrics, self._errors())
+        unsaved = self._directory.unsaved
         warning = Text(f"  not saved: {unsaved}" if unsaved else "", style="bold red")
-        shown = Group(bar, _row(self._figures()), beside, self._host_table(), warning)
+        figures = self._figures()
+        counts = _table(*figures)
+        counts.add_row(*figures.values())
+        shown = Group(bar, counts, beside, self._host_table(), warning)
         self._rich.update(shown, refresh=True)
 
     def _figures(self) -> dict[str, str]:
@@ -220,13 +213,6 @@ class Live:
         return table
 
 
-def _metrics(metrics: Sequence[Metric], rates: dict[str, Any]) -> Table:
-    table = _table("metric", "so far", "95 % interval")
-    shown = (one for one in metrics if one.is_main and rates.get(one.name) is not None)
-    add_metrics(table, shown, rates)
-    return table
-
-
 def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for column in columns:
@@ -234,7 +220,23 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _row(figures: dict[str, str]) -> Table:
-    table = _table(*figures)
-    table.add_row(*figures.values())
-    return table
+def add_metrics(table: Table, metrics: Iterable[Metric], rates: Mapping[str, Any]) -> None:
+    """Add a row for each metric, below a heading for each axis. The columns of `table` are name,
+    value and interval, and if there is a fourth one what the metric is, with the number of episodes
+    that it is over if these are not all.
+    """
+    axis = ""
+    for metric in metrics:
+        if metric.axis != axis:
+            axis = metric.axis
+            table.add_row(axis, style="bold")
+        value, about = metric.text_of(rates[metric.name]), metric.text + _over(metric, rates)
+        texts = value, metric.interval_of(rates), about
+        table.add_row(metric.name, *texts[: len(table.columns) - 1])
+
+
+def _over(metric: Metric, rates: Mapping[str, Any]) -> str:
+    over = rates.get("denominators", {}).get(metric.name)
+    if over is None or over == (episodes := rates["episodes"]):
+        return ""
+    return f"\n{over:,} of {episodes:,} episodes"

@@ -2,13 +2,48 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+from bench.judges.judging import why_invalid
 from bench.metrics import ToolUse, Traffic, Usage
 from bench.own import words_of
 from bench.record import EpisodeRecord
 from bench.suites.suite import Suite, SuiteError
 from gateway import CallRecord
+
+JUDGE = "judge"
+"""A key of `first_errors`, beside the endings."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What `run.json` says of episodes: how many were judged, how many of these judgements failed,
+    and the first error text of each ending that is an error; under `judge` that of the judge or of
+    a request to its model.
+    """
+
+    judged: int = 0
+    failed_judgements: int = 0
+    first_errors: dict[str, str] = field(default_factory=dict)
+
+    def add(self, record: EpisodeRecord) -> None:
+        if record.error is not None:
+            self.first_errors.setdefault(record.ending, record.error)
+        if (judgement := record.judgement) is None:
+            return
+        self.judged += not judgement.is_empty
+        if not judgement.is_valid:
+            self.failed_judgements += 1
+            self.first_errors.setdefault(JUDGE, why_invalid(judgement))
+        for asked in judgement.model_calls:
+            if asked.error is not None:
+                self.first_errors.setdefault(JUDGE, asked.error)
+
+    def merge(self, later: "Tally") -> None:
+        self.judged += later.judged
+        self.failed_judgements += later.failed_judgements
+        self.first_errors = later.first_errors | self.first_errors
 
 
 class RunMetrics:
@@ -28,8 +63,10 @@ class RunMetrics:
             return
         last_round = record.last_round
         self.episodes += 1
-        with self._blamed(f"episode {record.episode}"):
+        try:
             self.own.add(record, last_round)
+        except Exception as error:
+            raise self._error(f"episode {record.episode}", error) from error
         self.usage.add(record, last_round)
         self.tool_use.add(record)
 
@@ -69,6 +106,8 @@ class RunMetrics:
         try:
             yield
         except Exception as error:
-            why = str(error) if isinstance(error, SuiteError) else words_of(error)
-            text = f"the metrics of {self.suite.__name__}: {what}: {why}"
-            raise SuiteError(text) from error
+            raise self._error(what, error) from error
+
+    def _error(self, what: str, error: Exception) -> SuiteError:
+        why = str(error) if isinstance(error, SuiteError) else words_of(error)
+        return SuiteError(f"the metrics of {self.suite.__name__}: {what}: {why}")

@@ -141,17 +141,17 @@ def settle(
         moved[unjudged[name]] = UNJUDGED
     played = settled.finished | unjudged.keys() | (_waiting(path, planned) - seen)
     settled.interrupted = len(made.keys() - played - {None})
-    kept = set[str]()
+    needed = set[str]()
     if has_checkpoints:
         settled.begun = _begun(path, played)
         for checkpoints in settled.begun.values():
-            kept.update(*map(_call_ids, checkpoints))
+            needed.update(*map(_call_ids, checkpoints))
         settled.abandoned += _move(
             path / CHECKPOINTS,
             {
                 line.offset: ABANDONED
                 for one, line in records(path / CHECKPOINTS, _CHECKPOINT)
-                if not (one.episode in played or kept >= _call_ids(one))
+                if not (one.episode in played or needed >= _call_ids(one))
             },
         )
     ids = set[str]()
@@ -162,7 +162,7 @@ def settle(
             ids.add(call.call_id)
         is_planned = planned is None or call.episode is None or call.episode in planned
         settled.strange += is_again or not is_planned
-        if is_again or not (call.episode in played or call.call_id in kept):
+        if is_again or not (call.episode in played or call.call_id in needed):
             moved_calls[line.offset] = ABANDONED
     settled.abandoned += _move(path / CALLS, moved_calls) + _move(path / EPISODES, moved)
     if waiting := played - settled.finished:
@@ -272,7 +272,7 @@ def _move(file: Path, moved: Mapping[int, str]) -> int:
         with open(file, "r+b", opener=own_file) as opened:
             _cut_to_whole_lines(opened)
         return 0
-    with replaced_file(file) as kept, ExitStack() as stack:
+    with replaced_file(file) as left, ExitStack() as stack:
         others = {
             name: stack.enter_context(open(file.parent / name, "a+b", opener=own_file))
             for name in {*moved.values()}
@@ -281,8 +281,8 @@ def _move(file: Path, moved: Mapping[int, str]) -> int:
         try:
             for line in ended_lines(file):
                 name = moved.get(line.offset)
-                (kept if name is None else others[name]).write(line.text + b"\n")
-            for written in (*others.values(), kept):
+                (left if name is None else others[name]).write(line.text + b"\n")
+            for written in (*others.values(), left):
                 written.flush()
                 os.fsync(written.fileno())
         except BaseException:

@@ -1,31 +1,34 @@
-"""A run from settings to files: the code that `finbench run` and `finbench demo` share."""
+"""A run from settings to files: the code that `finbench run` and `finbench demo` share.
+
+An engine says where the episodes are played: `here` in this process, `bench/engines/run.py` on Ray.
+"""
 
 import asyncio
 import contextlib
 import os
 import platform
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from anyio import to_thread
 
 from bench.agents import Agent
 from bench.agents.registry import AgentSettings, open_agent
-from bench.client import EmbeddedClient, ToolClient
 from bench.environment import GATEWAY_KEY
 from bench.judges import Judge
 from bench.judges.registry import JudgeSettings, open_judge
 from bench.own import code_of, words_of
 from bench.runs.about import RunInfo
 from bench.runs.directory import RunDirectory
-from bench.runs.driver import Driver, Limits, Offer, Records, owed
+from bench.runs.driver import Driver, Limits, Offer, RunRecords, owed
 from bench.runs.episode import name_of
-from bench.runs.live import HostStates, Live, Progress
+from bench.runs.live import Live, Progress
+from bench.runs.metrics import Tally
 from bench.runs.resume import Resuming
 from bench.suites.suite import Suite, SuiteError
 from bench.task import Task
@@ -101,6 +104,26 @@ class RunPlan:
         return {name_of(task, repeat) for task, repeat in episodes}
 
 
+class Playing(Progress, Protocol):
+    """What an engine plays the episodes of a run with, as `Driver` does. `figures` are what it adds
+    to `run.json`, complete once it is closed.
+    """
+
+    tally: Tally
+    gone_on: dict[str, int]
+    goes_on: bool
+    most_in_flight: int
+    began: float | None
+    figures: dict[str, Any]
+
+    async def run(self, episodes: int) -> None: ...
+
+
+Start = Callable[[RunDirectory], AbstractAsyncContextManager[Playing]]
+Engine = Callable[["RunPlan", GatewaySettings, Catalog], AbstractAsyncContextManager[Start]]
+"""Opens what a run needs before it has a directory, and gives what opens its player."""
+
+
 async def run(
     plan: RunPlan,
     out: Path,
@@ -109,20 +132,24 @@ async def run(
     show: bool,
     resuming: Resuming | None = None,
     catalog: Catalog | None = None,
+    engine: Engine | None = None,
 ) -> RunInfo:
     """Run `plan` into the directory `out`, or go on with the run there (`RunDirectory.open`), and
     return the content of its `run.json`.
 
     `settings` are those of an embedded gateway. `catalog` holds the tools, by default the project's
     own. Raises `RunDirectoryError`, `TraceError`, `SnapshotError`, `AgentSettingsError`,
-    `JudgeSettingsError`, `SuiteError`, and `GatewayUnreachableError` where no gateway answers at
-    the plan's URL.
+    `JudgeSettingsError`, `SuiteError`, `GatewayUnreachableError` where no gateway answers at the
+    plan's URL, and what the `engine` raises, which is `here` by default.
     """
     raise_file_limit()
-    settings, catalog = with_suite(plan.suite, settings, catalog or Catalog.load())
+    settings = settings.model_copy(update=dict(plan.suite.gateway_settings))
+    catalog = catalog or Catalog.load()
+    if settings.market is not None:
+        catalog = catalog.with_market()
+    plan.suite.check_labels(catalog)
     async with AsyncExitStack() as parts:
-        agent = await parts.enter_async_context(open_agent(plan.agent, catalog))
-        judge = await parts.enter_async_context(open_judge(plan.judge, catalog))
+        start = await parts.enter_async_context((engine or here)(plan, settings, catalog))
         opened = RunDirectory.open(
             out,
             await to_thread.run_sync(plan.about, catalog, settings),
@@ -131,78 +158,71 @@ async def run(
             named=plan.names,
         )
         directory = await parts.enter_async_context(opened)
-        async with client_of(plan, settings, catalog, directory.calls) as client:
-            directory.about = directory.about.updated(
-                await upstream_of(client, settings, plan.suite)
-            )
-            offer = await offer_of(plan, settings, catalog)
-            directory.check_comparable()
-            await directory.save()
-            calls, episodes = directory.metrics.traffic.latency_ms.count, len(directory.finished)
-            driver = driver_of(plan, catalog, agent, judge, client, directory, offer)
-            started = time.perf_counter()
-            with calmed_collector(YOUNG):
-                shown = shown_if(show, directory, driver, plan.episodes, client.hosts)
-                async with Vitals.watch() as vitals, shown:
-                    await driver.run(plan.episodes)
-            took_s = time.perf_counter() - started
+        calls, episodes = directory.metrics.traffic.latency_ms.count, len(directory.finished)
+        async with start(directory) as player:
+            shown = shown_if(show, directory, player, plan.episodes)
+            async with Vitals.watch() as vitals, shown:
+                await player.run(plan.episodes)
+            began = player.began or time.perf_counter()
+            took_s = time.perf_counter() - began
         figures = {
-            "episodes": driver.done,
+            "episodes": player.done,
             "episodes_before": episodes,
             "took_s": round(took_s, 3),
-            "episodes_per_s": round((driver.done - episodes) / took_s, 1),
+            "episodes_per_s": round((player.done - episodes) / took_s, 1),
             "calls_per_s": round((directory.metrics.traffic.latency_ms.count - calls) / took_s, 1),
-            "most_in_flight": driver.most_in_flight,
-            "first_errors": driver.first_errors,
-            "judged": driver.judged,
-            "failed_judgements": driver.failed_judgements,
+            "most_in_flight": player.most_in_flight,
+            **asdict(player.tally),
             "driver": vitals.result(),
+            **_gone_on(directory, player),
+            **player.figures,
         }
-        goes_on = bool(getattr(agent, "goes_on", False))
-        figures |= gone_on(directory, driver.gone_on, goes_on=goes_on)
-        if isinstance(client, WireClient):
-            figures["gateway_calls"] = {
-                "made": client.made,
-                "unanswered": client.unanswered,
-                "first_silence": client.first_silence,
-                "no_streams": client.plain,
-            }
-        if isinstance(client, EmbeddedClient):
-            figures["snapshot"] = client.gateway.snapshot_id  # a recorded one has its id by now
         await directory.complete(figures)
     return directory.about
 
 
-def gone_on(directory: RunDirectory, moves: Mapping[str, int], *, goes_on: bool) -> dict[str, Any]:
+@asynccontextmanager
+async def here(
+    plan: RunPlan, settings: GatewaySettings, catalog: Catalog
+) -> AsyncIterator[Callable[[RunDirectory], AbstractAsyncContextManager[Driver]]]:
+    """The engine that plays all episodes in this process."""
+    async with open_agent(plan.agent, catalog) as agent, open_judge(plan.judge, catalog) as judge:
+
+        @asynccontextmanager
+        async def start(directory: RunDirectory) -> AsyncIterator[Driver]:
+            async with client_of(plan, settings, catalog, directory.calls) as client:
+                await directory.begin(await upstream_of(client, settings, plan.suite))
+                driver = await driver_of(plan, settings, catalog, agent, judge, client, directory)
+                with calmed_collector(YOUNG):
+                    yield driver
+            if isinstance(client, WireClient):
+                driver.figures["gateway_calls"] = client.counts()
+            else:
+                driver.figures["snapshot"] = client.snapshot_id  # a recorded one has its id by now
+
+        yield start
+
+
+def _gone_on(directory: RunDirectory, player: Playing) -> dict[str, Any]:
     """What became of the interrupted episodes of a suite whose sessions have a state, for
-    `run.json`: `moves` has how many calls were made again for those that went on.
+    `run.json`, with how many calls were made again for those that went on.
     """
-    again = directory.interrupted if directory.metrics.suite.moving_tools and not goes_on else 0
+    moves, has_state = player.gone_on, bool(directory.metrics.suite.moving_tools)
+    again = directory.interrupted if has_state and not player.goes_on else 0
     if not moves and not again:
         return {}
     calls = sum(moves.values())
     return {"gone_on": {"episodes": len(moves), "calls": calls, "begun_again": again}}
 
 
-def with_suite(
-    suite: Suite, settings: GatewaySettings, catalog: Catalog
-) -> tuple[GatewaySettings, Catalog]:
-    """The settings of an embedded gateway and the tools that a suite needs. Raises `SuiteError`."""
-    settings = settings.model_copy(update=dict(suite.gateway_settings))
-    if settings.market is not None:
-        catalog = catalog.with_market()
-    suite.check_labels(catalog)
-    return settings, catalog
-
-
-def driver_of(
+async def driver_of(
     plan: RunPlan,
+    settings: GatewaySettings,
     catalog: Catalog,
     agent: Agent,
     judge: Judge | None,
-    client: ToolClient,
-    records: Records,
-    offer: Offer | None,
+    client: Gateway | WireClient,
+    records: RunRecords,
 ) -> Driver:
     return Driver(
         plan.suite,
@@ -212,7 +232,7 @@ def driver_of(
         concurrency=plan.concurrency,
         limits=plan.limits,
         starts_per_s=plan.starts_per_s,
-        offer=offer,
+        offer=await _offer_of(plan, settings, catalog),
         judge=judge,
         judge_s=plan.judge.wall_s,
         environment=plan.environment,
@@ -220,7 +240,7 @@ def driver_of(
     )
 
 
-async def offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -> Offer | None:
+async def _offer_of(plan: RunPlan, settings: GatewaySettings, catalog: Catalog) -> Offer | None:
     """The plan's offer of tools; it searches for a task's tools once."""
     suite = plan.suite
     if plan.top_k is None and not (suite.offers_tools and plan.agent.type.reads_answers):
@@ -267,7 +287,7 @@ def _names_offered(suite: Suite, catalog: Catalog) -> dict[str, Sequence[str]]:
 
 
 async def upstream_of(
-    client: ToolClient, settings: GatewaySettings, suite: Suite
+    client: Gateway | WireClient, settings: GatewaySettings, suite: Suite
 ) -> dict[str, Any]:
     """Where the answers of a run come from, for `run.json`. Raises `SuiteError` for a gateway whose
     tools are not those of the suite.
@@ -275,18 +295,16 @@ async def upstream_of(
     if isinstance(client, WireClient):
         health = await client.health()
         expected = await to_thread.run_sync(lambda: suite.gateway_health)
-        for name, wanted in expected.items():
-            if (found := health.get(name)) != wanted:
-                text = f"the gateway's {name} is {found}, that of the dataset is {wanted}"
+        for name, value in expected.items():
+            if (found := health.get(name)) != value:
+                text = f"the gateway's {name} is {found}, that of the dataset is {value}"
                 raise SuiteError(f"{suite.name}: {text}")
-        said = {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
-        return said | ({"upstream": RECORDED} if suite.is_recorded else {})
+        about = {name: health.get(name) for name in ("upstream", "mode", "snapshot")}
+        return about | ({"upstream": RECORDED} if suite.is_recorded else {})
     if suite.is_recorded:
         return {"upstream": RECORDED, "mode": settings.mode}
-    about: dict[str, Any] = {"upstream": settings.upstream, "mode": settings.mode}
-    if isinstance(client, EmbeddedClient):
-        about["upstream"] = client.gateway.answers.upstream
-        about["snapshot"] = client.gateway.snapshot_id
+    about = {"upstream": client.answers.upstream, "mode": settings.mode}
+    about["snapshot"] = client.snapshot_id
     if settings.upstream == "simulated":
         names = ("seed", "latency_s", "failure_rate", "hang_rate")
         about |= {f"simulated_{n}": getattr(settings, f"simulated_{n}") for n in names}
@@ -296,33 +314,27 @@ async def upstream_of(
 @asynccontextmanager
 async def client_of(
     plan: RunPlan, settings: GatewaySettings, catalog: Catalog, trace: Trace
-) -> AsyncIterator[ToolClient]:
-    """The client of the plan's gateway, whose calls are recorded in `trace`."""
-    async with AsyncExitStack() as parts:
-        if plan.gateway == "embedded":
-            opened = Gateway.open(settings, catalog=catalog, trace=trace)
-            yield EmbeddedClient(await parts.enter_async_context(opened))
-        else:
-            once = {tool.name for tool in catalog if tool.is_for_one}
-            key = os.environ.get(GATEWAY_KEY)
-            wire = WireClient.open(plan.gateway, trace, key, once=once)
-            yield await parts.enter_async_context(wire)
+) -> AsyncIterator[Gateway | WireClient]:
+    """The plan's gateway or its client, whose calls are recorded in `trace`."""
+    if plan.gateway == "embedded":
+        async with Gateway.open(settings, catalog=catalog, trace=trace) as gateway:
+            yield gateway
+    else:
+        once = {tool.name for tool in catalog if tool.is_for_one}
+        key = os.environ.get(GATEWAY_KEY)
+        async with WireClient.open(plan.gateway, trace, key, once=once) as client:
+            yield client
 
 
 @asynccontextmanager
 async def shown_if(
-    show: bool,
-    directory: RunDirectory,
-    driver: Progress,
-    episodes: int,
-    hosts: Callable[[], Awaitable[HostStates]],
+    show: bool, directory: RunDirectory, player: Progress, episodes: int
 ) -> AsyncIterator[None]:
     """Show progress on the terminal while the context is open, if it is to be shown."""
     if not show:
         yield
         return
-    metrics = directory.metrics
-    with Live(metrics, driver, episodes, hosts, unsaved=lambda: directory.unsaved) as live:
+    with Live(directory, player, episodes) as live:
         watcher = asyncio.create_task(live.refresh_repeatedly())
         try:
             yield

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bench.record import Ending
-from bench.runs.driver import JUDGE
+from bench.runs.metrics import JUDGE
 
 if TYPE_CHECKING:
     from bench.runs.about import RunInfo
@@ -18,21 +18,17 @@ def silences(plan: "RunPlan", metrics: Mapping[str, Any], about: "RunInfo") -> I
     agent and a judge that failed on every episode; each with the first error.
     """
     usage, errors = metrics["usage"], about.first_errors
-    if [*usage["endings"]] == [Ending.AGENT_ERROR]:
-        count = usage["endings"][Ending.AGENT_ERROR]
-        yield _failure("agent", count, errors.get(Ending.AGENT_ERROR))
-    if [*usage["endings"]] == [Ending.ENVIRONMENT_ERROR]:
-        count = usage["endings"][Ending.ENVIRONMENT_ERROR]
-        yield _failure("environment", count, errors.get(Ending.ENVIRONMENT_ERROR))
+    for who, ending in (("agent", Ending.AGENT_ERROR), ("environment", Ending.ENVIRONMENT_ERROR)):
+        if [*usage["endings"]] == [ending]:
+            yield _failure(who, usage["endings"][ending], errors.get(ending))
     yield from of_judge(about.judged, about.failed_judgements, errors.get(JUDGE))
     url = plan.agent.model.base_url if plan.agent.model else None
     yield from of_model("agent", url, usage, errors.get(Ending.MODEL_ERROR))
     yield from of_model("judge", plan.judge.base_url, usage["judge"], errors.get(JUDGE))
     calls = about.gateway_calls
     if calls and calls["made"] and calls["unanswered"] == calls["made"]:
-        yield _sentence(
-            "the gateway", plan.gateway, f"{calls['made']} calls", calls["first_silence"]
-        )
+        asked = f"{calls['made']} calls"
+        yield _unanswered("the gateway", plan.gateway, asked, calls["first_silence"])
 
 
 def of_judge(judged: int, failed: int, error: str | None = None) -> Iterator[str]:
@@ -41,20 +37,22 @@ def of_judge(judged: int, failed: int, error: str | None = None) -> Iterator[str
         yield _failure("judge", failed, error)
 
 
-def _failure(who: str, episodes: int, error: str | None) -> str:
-    text = f"the {who} failed in all {episodes} episodes"
-    return f"{text}; the first: {error}" if error else text
-
-
 def of_model(
     whose: str, url: str | None, usage: Mapping[str, Any], error: str | None = None
 ) -> Iterator[str]:
     """The line for one model, if it answered none of its requests."""
     asked = usage["model_calls"]
     if asked["calls"] and asked["failed"] == asked["calls"]:
-        yield _sentence(f"the {whose}'s model", url, f"{asked['calls']} requests", error)
+        yield _unanswered(f"the {whose}'s model", url, f"{asked['calls']} requests", error)
 
 
-def _sentence(who: str, url: str | None, asked: str, error: str | None) -> str:
-    where = f" at {url}" if url else ""
-    return f"{who}{where} answered none of {asked}{f'; the first: {error}' if error else ''}"
+def _failure(who: str, episodes: int, error: str | None) -> str:
+    return f"the {who} failed in all {episodes} episodes{_first(error)}"
+
+
+def _unanswered(who: str, url: str | None, asked: str, error: str | None) -> str:
+    return f"{who}{f' at {url}' if url else ''} answered none of {asked}{_first(error)}"
+
+
+def _first(error: str | None) -> str:
+    return f"; the first: {error}" if error else ""

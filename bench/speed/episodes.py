@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.agents import Agent, Episode, ErrorRates, ScriptedAgent, Turn
-from bench.client import EmbeddedClient, HttpClient, ToolClient
+from bench.client import HttpClient, ToolClient
 from bench.judges.registry import JudgeSettings, judge_named, open_judge
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver
@@ -99,7 +99,7 @@ class Stage:
                     upstream="simulated", cache_dir=folder / "cache", akshare_workers=1
                 )
                 embedded = Gateway.open(settings, catalog=catalog, trace=directory.calls)
-                client = EmbeddedClient(await parts.enter_async_context(embedded))
+                client = await parts.enter_async_context(embedded)
             else:
                 kind = WireClient if streams else HttpClient
                 client = await parts.enter_async_context(kind.open(url, directory.calls))

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from bench.engines.cluster import ray_module
-from bench.engines.errors import EngineError
+from bench.engines.cluster import EngineError, ray_module
 from bench.processes import environment
 from bench.speed.harness import Figures, Harness, MeasurementError, NotMeasured
 

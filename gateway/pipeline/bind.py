@@ -173,10 +173,16 @@ def redacted(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def masked(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as they are, with the values of anything named like a credential masked."""
-    return {
-        name: REDACTED if _is_credential(name) else _masked(value)
-        for name, value in arguments.items()
-    }
+    shown: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if _known(name) if len(name) <= MAX_SHOWN else _says_credential(name):
+            shown[name] = REDACTED
+        else:
+            shown[name] = value if type(value) in _SCALARS else _masked(value)
+    return shown
+
+
+_SCALARS = {str, int, float, bool, type(None)}
 
 
 def _masked(value: Any) -> Any:

@@ -14,10 +14,10 @@ import orjson
 import pytest
 from aiohttp import web
 
-from bench.client import HttpClient, Reply
+from bench.client import HttpClient
 from bench.runs.directory import RunDirectory
 from bench.wire import ANSWER_BYTES, STREAMS, Patience, WireClient
-from gateway import CallContext
+from gateway import CallContext, Result
 from gateway.access.keys import add, revoke
 from gateway.server import http
 from gateway.server.sockets import bound_socket
@@ -58,13 +58,13 @@ async def records(run: RunDirectory) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.path / "calls.jsonl").read_text().splitlines()]
 
 
-def coins(client: WireClient, number: int) -> list[asyncio.Task[Reply]]:
+def coins(client: WireClient, number: int) -> list[asyncio.Task[Result]]:
     """Calls that differ, under way."""
     calls = (client.call("get_coin", {"uuid": f"c{n}"}, CONTEXT) for n in range(number))
     return [asyncio.create_task(call) for call in calls]
 
 
-async def all_of(calls: list[asyncio.Task[Reply]]) -> list[Reply]:
+async def all_of(calls: list[asyncio.Task[Result]]) -> list[Result]:
     async with asyncio.timeout(PATIENCE_S):
         return await asyncio.gather(*calls)
 
@@ -98,7 +98,16 @@ async def test_replies_and_records_are_those_of_plain_requests(
     ):
         for call in CALLS:
             ours, theirs = [await client.call(*call) for client in (wire, plain)]
-            names = ("ok", "data", "part", "code", "fault", "message", "is_text")
+            names = (
+                "ok",
+                "data",
+                "truncated",
+                "offset",
+                "rows",
+                "error",
+                "is_shortened",
+                "columns",
+            )
             assert [getattr(ours, n) for n in names] == [getattr(theirs, n) for n in names], call
         assert wire.made == plain.made == len(CALLS)
     assert wire.plain is None
@@ -481,15 +490,12 @@ async def test_a_gateway_without_streams_is_asked_by_plain_requests(run: RunDire
     async def plain(_: web.Request) -> web.Response:
         return web.json_response(envelope("plain"))
 
-    app = web.Application()
-    app.add_routes([web.post("/v1/calls", refuse), web.post("/v1/tools/{name}", plain)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = "http://127.0.0.1:{1}".format(*runner.addresses[0])
-    async with WireClient.open(url, run.calls) as client:
+    async def answers(request: web.Request) -> web.StreamResponse:
+        return await (refuse if request.path == "/v1/calls" else plain)(request)
+
+    async with upstream(answers) as url, WireClient.open(url, run.calls) as client:
         replies = await all_of(coins(client, 20))
         assert client.plain == "the gateway has no streams of calls (status 400)"
-    await runner.cleanup()
+
     assert {reply.data for reply in replies} == {b'"plain"'}
     assert len(await records(run)) == 20

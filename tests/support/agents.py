@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.agents import Episode, Turn
-from bench.client import Reply
-from gateway import CallContext
+from gateway import CallContext, Result
+from tests.support.answers import answer
 
 
 class Loopback:
@@ -16,15 +16,12 @@ class Loopback:
     def __init__(self) -> None:
         self.calls = 0
 
-    async def hosts(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         assert not context.is_shortened, "its agents ask for whole answers"
         self.calls += 1
         await asyncio.sleep(0)
         data = json.dumps([tool, arguments, context.episode, context.step], default=str).encode()
-        return Reply(True, str(self.calls), data=data)
+        return answer(data, call_id=str(self.calls))
 
 
 class Made:

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from cache import Entry, Recorder, Row
+from cache import Entry, Recorder, Row, View
+from gateway import Result
 from gateway.errors import CallError, ErrorCode
 from tests.support.rows import REVISION
 
@@ -28,6 +29,11 @@ def envelope(data: Any) -> dict[str, Any]:
         "rows": None,
         "provenance": {**provenance, "attempts": 1, "call_id": "c"},
     }
+
+
+def answer(data: bytes, *, call_id: str = "call", is_text: bool = False) -> Result:
+    """The result of a call, with this JSON as its answer."""
+    return Result("t", call_id, view=View(data, False, b"", is_text=is_text))
 
 
 def document(tool: str, value: Any, **more: Any) -> Row:

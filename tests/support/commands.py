@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -104,6 +105,23 @@ def finbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command in this process, which saves its start."""
     done = CliRunner(env={"FINPORT_CACHE_DIR": "cache"}).invoke(main, arguments)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def finbench_process(
+    *arguments: str, program: Sequence[str] = FINBENCH
+) -> subprocess.CompletedProcess[str]:
+    """The command as a process, where that matters."""
+    env = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
+    return subprocess.run(
+        [*program, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def finbench_begun(*arguments: str, **streams: Any) -> subprocess.Popen[str]:
+    """The command as a process that goes on, for a test that ends it."""
+    env = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
+    given = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **streams}
+    return subprocess.Popen([*FINBENCH, *arguments], env=env, text=True, **given)
 
 
 def finbench_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

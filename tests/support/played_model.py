@@ -16,7 +16,6 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from bench.agents import Agent
-from bench.client import Reply
 from bench.models.client import ModelClient
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
@@ -24,8 +23,9 @@ from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import Task
 from cache import Entry
 from finport import Budget, compress
-from gateway import CallContext
+from gateway import CallContext, Result
 from manifests import Manifest
+from tests.support.answers import answer
 
 Answer = dict[str, Any] | int
 """A message of the model, with `finish` beside it, or the status of a failure."""
@@ -165,23 +165,20 @@ async def playing(*answers: Answer) -> AsyncIterator[PlayedModel]:
 class Outputs:
     """A tool client that answers with prepared outputs, by tool."""
 
-    def __init__(self, outputs: Mapping[str, bytes | Reply] | None = None) -> None:
+    def __init__(self, outputs: Mapping[str, bytes | Result] | None = None) -> None:
         self.outputs = outputs or {}
         self.made: list[tuple[str, dict[str, Any]]] = []
 
-    async def hosts(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Reply:
+    async def call(self, tool: str, arguments: Mapping[str, Any], context: CallContext) -> Result:
         self.made.append((tool, dict(arguments)))
         output = self.outputs.get(tool, b'{"ok":1}')
-        if isinstance(output, Reply):
+        if isinstance(output, Result):
             return output
         if context.max_chars is None:
-            return Reply(True, "call", data=output)
+            return answer(output)
         limit, entry = Budget(context.max_chars, "chars"), entry_of(output)
         text = compress(entry, limit, context.question).text
-        return Reply(True, "call", data=orjson.dumps(text), is_text=True)
+        return answer(orjson.dumps(text), is_text=True)
 
 
 def entry_of(output: bytes) -> Entry:

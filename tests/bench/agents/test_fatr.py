@@ -9,12 +9,13 @@ import orjson
 import pytest
 
 from bench.agents.fatr import Constraints, ConstraintsError, FatrAgent, FatrOptions, read, split
-from bench.client import Reply
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver, Limits
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import Task
+from gateway import Result
 from manifests import Catalog, Manifest
+from tests.support.answers import answer
 from tests.support.played_model import (
     INPUT,
     OUTPUT,
@@ -297,9 +298,9 @@ async def test_episodes_at_once_share_nothing(tmp_path: Path, tools: tuple[Manif
         return says(f"{len(messages)} messages about {number}")
 
     class Echo(Outputs):
-        async def call(self, _: str, arguments: Any, *__: Any) -> Reply:
+        async def call(self, _: str, arguments: Any, *__: Any) -> Result:
             await asyncio.sleep(0.001 * (int(arguments["number"]) % 7))
-            return Reply(True, "c", data=orjson.dumps(arguments))
+            return answer(orjson.dumps(arguments))
 
     tasks = tuple(
         Task(id=str(n), category="bond", question=f"About {n}", tools=()) for n in range(150)

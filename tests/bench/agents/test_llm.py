@@ -12,10 +12,11 @@ from anyio import to_thread
 
 from bench.agents.conversation import KEPT_ROUNDS, MOVES_CHARS, read_arguments
 from bench.agents.llm import LlmAgent, LlmOptions
-from bench.client import EmbeddedClient, HttpClient, Reply
+from bench.client import HttpClient
 from bench.models.client import ModelClient
 from bench.runs.driver import Limits
-from gateway import Gateway, GatewaySettings
+from gateway import ErrorCode, Gateway, GatewaySettings, Result
+from gateway.errors import CallError
 from gateway.server.http import serve
 from gateway.trace import JsonLines
 from manifests import Catalog, Manifest
@@ -160,7 +161,7 @@ async def test_an_unknown_tool_is_let_out_and_the_nearest_names_come_back(
     wrong = says(None, ("functions.get_coins", {"uuid": "x"}))
     async with Gateway.open(settings, catalog=catalog) as gateway:
         answers = (wrong, says(None, CALL), says("7"))
-        record, played = await ended(tmp_path, *answers, client=EmbeddedClient(gateway))
+        record, played = await ended(tmp_path, *answers, client=gateway)
     unknown, known = record["tool_calls"]
     assert unknown["tool_name"] == "functions.get_coins"
     assert (unknown["code"], known["ok"]) == ("unknown_tool", True)
@@ -280,7 +281,7 @@ async def test_a_longer_budget_is_obeyed_and_noted_as_read(tmp_path: Path) -> No
 
 
 async def test_a_failed_call_is_told_with_its_code(tmp_path: Path) -> None:
-    failed = Reply(False, "c", code="timeout", fault="tool", message="no answer in 60 s")
+    failed = Result("t", "c", error=CallError(ErrorCode.TIMEOUT, "no answer in 60 s"))
     _, played = await ended(
         tmp_path, says(None, CALL), says("7"), client=Outputs({"get_coin": failed})
     )
@@ -358,7 +359,7 @@ async def test_in_process_and_over_http_a_model_reads_the_same_of_a_series(
         JsonLines.open(tmp_path / "calls.jsonl") as trace,
         HttpClient.open(url, trace) as far,
     ):
-        for client in (EmbeddedClient(gateway), far):
+        for client in (gateway, far):
             _, played = await ended(tmp_path / str(len(seen)), asked, says("7"), client=client)
             seen.append(played.messages[3]["content"])
     assert seen[0] == seen[1]

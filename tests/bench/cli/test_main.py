@@ -1,7 +1,6 @@
 """`finbench` as a user runs it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import FINBENCH, finbench
+from tests.support.commands import finbench, finbench_begun, finbench_process
 from tests.support.waiting import PATIENCE_S, block_until
-
-
-def finbench_process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "FINPORT_CACHE_DIR": "cache"}
-    return subprocess.run(
-        [*FINBENCH, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 def processes(mark: Path) -> set[str]:
@@ -101,9 +93,8 @@ def test_a_demo_that_is_stopped_leaves_no_process_and_files_that_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setenv("FINPORT_CACHE_DIR", "cache")
-    command = [*FINBENCH, "demo", "--out", "out", "--episodes", "1000000", "--concurrency", "20"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = ("demo", "--out", "out", "--episodes", "1000000", "--concurrency", "20")
+    process = finbench_begun(*command, stderr=subprocess.PIPE)
     episodes = tmp_path / "out" / "episodes.jsonl"
     block_until(lambda: episodes.exists() and episodes.stat().st_size > 10_000)
     process.send_signal(how)
@@ -153,13 +144,12 @@ class Blocking:
 def test_a_second_signal_ends_a_run_whose_agent_blocks_and_resume_goes_on(
     how: str, told: signal.Signals, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FINPORT_CACHE_DIR", "cache")
     (tmp_path / "blocking.py").write_text(BLOCKING)
     agent = ("--agent", "blocking:Blocking", "--top-k", "0", "--upstream", "simulated")
     run = ("run", "starter", *agent, "--episodes", "4", "--concurrency", "1", "--out", "out")
     with monkeypatch.context() as patch:
         patch.setenv("BLOCK", how)
-        process = subprocess.Popen([*FINBENCH, *run], stderr=subprocess.PIPE, text=True)
+        process = finbench_begun(*run, stderr=subprocess.PIPE)
     try:
         block_until((tmp_path / "blocked").exists)
         process.send_signal(told)
@@ -282,14 +272,7 @@ def test_a_full_disk_ends_the_run_with_one_clear_line() -> None:
         "from bench.cli.main import main; main()"
     )
     arguments = ("run", "starter", "--upstream", "simulated", "--episodes", "2000", "--out", "out")
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = finbench_process(*arguments, program=(sys.executable, "-c", code))
     assert done.returncode == 1
     assert done.stderr.startswith("finbench: ")
     assert "File too large" in done.stderr

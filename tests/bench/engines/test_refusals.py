@@ -1,14 +1,13 @@
 """What `--engine ray` refuses, before any process of Ray starts."""
 
 import socketserver
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from tests.support.commands import finbench
+from tests.support.commands import finbench, finbench_process
 
 RUN = ("run", "starter", "--engine", "ray", "--out", "out")
 
@@ -16,13 +15,8 @@ WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from bench.cli.main import
 
 
 def test_without_ray_the_error_names_the_extra() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_RAY, *RUN, "--upstream", "simulated"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = (sys.executable, "-c", WITHOUT_RAY)
+    done = finbench_process(*RUN, "--upstream", "simulated", program=command)
     assert done.returncode == 1
     assert "needs the extra `ray`: pip install 'finport[ray]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ import pytest
 
 from bench.agents.declaration import AgentType
 from bench.agents.registry import AgentSettings
-from bench.engines.errors import EngineError
+from bench.engines.cluster import EngineError
 from bench.engines.work import Work, check_options
 from bench.runs.run import RunPlan
 from bench.suites import load_suite

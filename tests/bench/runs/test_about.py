@@ -1,4 +1,6 @@
-"""Run directories that somebody changed by hand: each command names what is wrong, none breaks."""
+"""Run directories that somebody changed by hand: each command names what is wrong, none breaks.
+`run.json` of an older or a newer release is read, and written again as it was.
+"""
 
 import json
 import os
@@ -11,6 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli.main import main
+from bench.runs.about import RunDirectoryError, RunInfo
+from bench.runs.directory import RunDirectory
 
 RUN = ("run", "starter", "--upstream", "simulated", "--agent", "scripted", "--out", "out")
 
@@ -40,6 +44,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = CliRunner().invoke(main, [*RUN, "--episodes", "8"])
     assert done.exit_code == 0, done.output
     return folder / "out"
+
+
+@pytest.fixture
+def copied(whole: Path) -> Path:
+    """The run as `out` and as `whole` in the working directory."""
+    for folder in ("whole", "out"):
+        shutil.copytree(whole, folder)
+    return Path("out")
 
 
 def texts(file: Path, each: int) -> Iterator[tuple[str, str]]:
@@ -86,46 +98,31 @@ def test_no_content_of_a_file_breaks_a_command(name: str, each: int, whole: Path
             assert any(words in done.output for words in said), (what, command, done.output)
 
 
+def link(path: Path) -> None:
+    if path.name == "run.json":
+        Path("moved").write_text("no JSON")
+    path.symlink_to(Path("moved").absolute())
+
+
 @pytest.mark.parametrize("name", ["run.json", "episodes.jsonl", "calls.jsonl"])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:4]))
-@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_a_folder_or_a_pipe_in_place_of_a_file_is_named(
-    make: Callable[[Path], None], name: str, command: tuple[str, ...], whole: Path
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (os.mkdir, "it is not a regular file"),
+        (os.mkfifo, "it is not a regular file"),
+        (link, "it is a symbolic link, which is not followed"),
+    ],
+)
+def test_what_is_no_file_of_a_run_is_named_and_not_read(
+    make: Callable[[Path], None], why: str, name: str, command: tuple[str, ...], copied: Path
 ) -> None:
-    for folder in ("whole", "out"):
-        shutil.copytree(whole, folder)
-    Path("out", name).unlink()
-    make(Path("out", name))
+    (copied / name).rename("moved")
+    make(copied / name)
     done = CliRunner().invoke(main, command)
     assert isinstance(done.exception, SystemExit | None), done.exception
     assert done.exit_code == 1
-    assert f"{name}: it is not a regular file" in done.output
-
-
-@pytest.mark.parametrize("name", ["run.json", "episodes.jsonl", "calls.jsonl"])
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:4]))
-def test_a_link_in_a_run_that_came_from_elsewhere_is_not_read(
-    name: str, command: tuple[str, ...], whole: Path
-) -> None:
-    for folder in ("whole", "out"):
-        shutil.copytree(whole, folder)
-    Path("out", name).rename("mine")
-    Path("out", name).symlink_to(Path("mine").absolute())
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 1
-    assert f"{name}: it is a symbolic link, which is not followed" in done.output
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:4]))
-def test_nothing_of_what_a_link_leads_to_is_told(command: tuple[str, ...], whole: Path) -> None:
-    for folder in ("whole", "out"):
-        shutil.copytree(whole, folder)
-    Path("mine").write_text("no JSON")
-    Path("out/run.json").unlink()
-    Path("out/run.json").symlink_to(Path("mine").absolute())
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 1
-    assert "run.json: it is a symbolic link, which is not followed" in done.output
+    assert f"{name}: {why}" in done.output
 
 
 def test_a_field_of_the_wrong_type_is_named(whole: Path) -> None:
@@ -159,24 +156,22 @@ RESUME = (*RUN, "--episodes", "9", "--resume")
     ],
 )
 def test_a_link_in_a_run_that_came_from_elsewhere_is_not_written_through(
-    name: str, command: tuple[str, ...], whole: Path
+    name: str, command: tuple[str, ...], copied: Path
 ) -> None:
-    shutil.copytree(whole, "out")
-    held = Path("out", name).read_bytes() if Path("out", name).exists() else b"held"
+    held = (copied / name).read_bytes() if (copied / name).exists() else b"held"
     Path("mine").write_bytes(held)
-    Path("out", name).unlink(missing_ok=True)
-    Path("out", name).symlink_to(Path("mine").absolute())
+    (copied / name).unlink(missing_ok=True)
+    (copied / name).symlink_to(Path("mine").absolute())
     done = CliRunner().invoke(main, command)
     assert done.exit_code == (2 if command[0] == "export" else 1)
     assert Path("mine").read_bytes() == held
     assert f"{name}: it is a symbolic link" in done.stderr
 
 
-def test_a_link_to_a_folder_in_a_run_is_not_written_through(whole: Path) -> None:
-    shutil.copytree(whole, "out")
+def test_a_link_to_a_folder_in_a_run_is_not_written_through(copied: Path) -> None:
     Path("mine").mkdir()
     Path("mine/a.json").write_text("mine")
-    Path("out/folder").symlink_to(Path("mine").absolute())
+    (copied / "folder").symlink_to(Path("mine").absolute())
     for form, out in (("atif", "out/folder"), ("openinference", "out/folder/e.jsonl")):
         command = ("export", "out", "--format", form, "--out", out, "--force")
         done = CliRunner().invoke(main, command)
@@ -193,18 +188,17 @@ def test_a_link_that_the_user_names_elsewhere_is_followed_with_force(whole: Path
     assert (Path("link.html").is_symlink(), Path("page.html").stat().st_size > 0) == (True, True)
 
 
-def test_records_that_are_moved_away_go_through_no_link(whole: Path) -> None:
-    shutil.copytree(whole, "out")
+def test_records_that_are_moved_away_go_through_no_link(copied: Path) -> None:
     Path("mine").write_text("precious")
-    calls = Path("out/calls.jsonl")
+    calls = copied / "calls.jsonl"
     calls.write_text("".join(calls.read_text().splitlines(keepends=True)[3:]))
     names = ("calls.jsonl", "episodes.jsonl")
-    before = [Path("out", name).read_bytes() for name in names]
-    Path("out/abandoned.jsonl").symlink_to(Path("mine").absolute())
+    before = [(copied / name).read_bytes() for name in names]
+    (copied / "abandoned.jsonl").symlink_to(Path("mine").absolute())
     done = CliRunner().invoke(main, [*RESUME, "--accept-changes"])
     assert (done.exit_code, Path("mine").read_text()) == (1, "precious")
     assert "abandoned.jsonl: it is a symbolic link" in done.stderr
-    assert [Path("out", name).read_bytes() for name in names] == before
+    assert [(copied / name).read_bytes() for name in names] == before
 
 
 def test_a_new_run_is_not_written_through_a_link() -> None:
@@ -229,21 +223,19 @@ CHANGED = "the files are not those that the run left: run.json has digest "
 
 
 @pytest.mark.parametrize("command", COMMANDS[:-1], ids=lambda command: " ".join(command[:4]))
-@pytest.mark.parametrize("change", ["doubled", "cut", "empty"])
 def test_files_that_were_changed_after_the_run_are_told(
-    change: str, command: tuple[str, ...], whole: Path
+    command: tuple[str, ...], copied: Path
 ) -> None:
-    for folder in ("whole", "out"):
-        shutil.copytree(whole, folder)
     assert CHANGED not in CliRunner().invoke(main, command).stderr
-    file = Path("out/episodes.jsonl")
+    file = copied / "episodes.jsonl"
     lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join({"doubled": lines * 2, "cut": lines[:-1], "empty": []}[change]))
-    done = CliRunner().invoke(main, command)
-    assert done.stderr.count(f"finbench: out: {CHANGED}") == 1, done.output
-    compared_with_nothing = command[0] == "compare" and change == "empty" and "whole" in command
-    code = {"score": 1, "compare": 2 if compared_with_nothing else 0}.get(command[0], 0)
-    assert done.exit_code == code
+    for left in (lines * 2, lines[:-1], []):
+        file.write_text("".join(left))
+        done = CliRunner().invoke(main, command)
+        assert done.stderr.count(f"finbench: out: {CHANGED}") == 1, done.output
+        compared_with_nothing = command[0] == "compare" and not left and "whole" in command
+        code = {"score": 1, "compare": 2 if compared_with_nothing else 0}.get(command[0], 0)
+        assert done.exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -266,3 +258,60 @@ def test_a_suite_that_is_not_the_runs_is_told(command: tuple[str, ...], whole: P
     assert "out: the run was made for suite starter, and is read as one of mine:Mine" in (
         other.stderr
     ), other.output
+
+
+def run_json(folder: Path, text: str) -> Path:
+    (folder / "run.json").write_text(text)
+    return folder
+
+
+def test_a_file_that_says_little_has_defaults_and_still_says_no_more(tmp_path: Path) -> None:
+    info = RunInfo.read(run_json(tmp_path, '{"suite": "starter", "started_at": 5}'))
+    assert (info.suite, info.started_at) == ("starter", 5.0)
+    assert (info.agent, info.snapshot, info.parts, info.first_errors) == ("", None, 1, {})
+    assert info.content == {"suite": "starter", "started_at": 5}
+
+
+def test_unknown_fields_are_kept_in_their_place(tmp_path: Path) -> None:
+    info = RunInfo.read(run_json(tmp_path, '{"z": [1], "suite": "s", "a": null}'))
+    changed = info.updated({"suite": "t", "parts": 2})
+    assert [*changed.content.items()] == [("z", [1]), ("suite", "t"), ("a", None), ("parts", 2)]
+    assert info.suite == "s"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"seed": "1"}', "not the settings of a run: seed: "),
+        ('{"parts": 0}', "not the settings of a run: parts: "),
+        ('{"suite": null}', "not the settings of a run: suite: "),
+        ('{"limits": {"calls": "many"}}', "not the settings of a run: limits.calls: "),
+        ("[]", "not the settings of a run"),
+        ('{"suite": ', "not JSON: "),
+    ],
+)
+def test_a_wrong_type_in_run_json_is_named(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError) as raised:
+        RunInfo.read(run_json(tmp_path, text))
+    assert str(raised.value).startswith(f"{tmp_path / 'run.json'}: {said}")
+
+
+@pytest.mark.anyio
+async def test_a_run_writes_what_it_was_told_in_that_order(tmp_path: Path) -> None:
+    async with RunDirectory.open(tmp_path / "run", {"suite": "s", "own": {"b": 1}}) as run:
+        run.about = run.about.updated({"upstream": "live"})
+        await run.complete({"took_s": 2})
+    written = (tmp_path / "run" / "run.json").read_text()
+    digest = RunInfo.read(tmp_path / "run").digest
+    assert written.startswith(
+        '{\n  "suite": "s",\n  "own": {\n    "b": 1\n  },\n  "ended": "complete",\n'
+        f'  "upstream": "live",\n  "took_s": 2,\n  "digest": "{digest}",\n  "files": {{\n'
+    )
+
+
+@pytest.mark.anyio
+async def test_what_no_reader_would_take_is_refused_before_a_run_begins(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match=r"^run\.json: not the settings of a run: seed: "):
+        async with RunDirectory.open(tmp_path / "run", {"seed": 2**60}):
+            pass
+    assert not (tmp_path / "run").exists()

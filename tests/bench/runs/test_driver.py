@@ -5,6 +5,8 @@ import contextlib
 import json
 import re
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from bench.agents import Episode, ErrorRates, ModelError, ScriptedAgent, ToolCall, Turn
-from bench.client import EmbeddedClient, HttpClient
+from bench.client import HttpClient
 from bench.record import Ending, EpisodeRecord, FailedJudgement, Judgement, ModelCallRecord
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.driver import Driver, Limits
@@ -37,14 +39,40 @@ SUITE = load_suite("starter")
 CALL = Turn(calls=(ToolCall("t", {}),))
 
 
+def driver_for(directory: RunDirectory, agent: Any, **options: Any) -> Driver:
+    client = options.pop("client", None) or Loopback()
+    return Driver(SUITE, agent, client, directory, **{"concurrency": 10, **options})
+
+
 async def run(
-    folder: Path, agent: Any, episodes: int, limits: Limits | None = None, concurrency: int = 10
+    folder: Path, agent: Any, episodes: int, limits: Limits | None = None, **options: Any
 ) -> tuple[Driver, list[dict[str, Any]]]:
     async with RunDirectory.open(folder, {}) as directory:
-        driver = Driver(SUITE, agent, Loopback(), directory, concurrency=concurrency, limits=limits)
+        driver = driver_for(directory, agent, limits=limits, **options)
         await driver.run(episodes)
     lines = (folder / "episodes.jsonl").read_text().splitlines()
     return driver, [json.loads(line) for line in lines]
+
+
+@asynccontextmanager
+async def embedded(
+    folder: Path, catalog: Catalog, **settings: Any
+) -> AsyncIterator[tuple[RunDirectory, Gateway]]:
+    """A run directory and a gateway over the simulated upstream that records in it."""
+    given = GatewaySettings(upstream="simulated", cache_dir=folder.parent / "c", **settings)
+    async with (
+        RunDirectory.open(folder, {"suite": "starter"}) as directory,
+        Gateway.open(given, catalog=catalog, trace=directory.calls) as gateway,
+    ):
+        yield directory, gateway
+
+
+def episodes_of(folder: Path) -> list[EpisodeRecord]:
+    return [episode for episode, _ in Run.open(folder).episodes()]
+
+
+def judgements(folder: Path) -> dict[str, Judgement | None]:
+    return {record.id: record.judgement for record in episodes_of(folder)}
 
 
 async def test_every_episode_is_recorded_once(tmp_path: Path) -> None:
@@ -130,16 +158,8 @@ async def test_an_agent_knows_what_is_left_and_what_it_is_offered(
         async def judge(self, record: EpisodeRecord) -> Judgement:
             return Judgement(self.name, "free_text", scores=[len(record.tool_calls) / 4])
 
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        driver = Driver(
-            *(SUITE, Made(act), Loopback(), directory),
-            concurrency=1,
-            limits=Limits(rounds=2),
-            offer=offer,
-            judge=Marks(),
-        )
-        await driver.run(1)
-    (record,) = (r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord))
+    await run(tmp_path / "run", Made(act), 1, Limits(rounds=2), offer=offer, judge=Marks())
+    (record,) = episodes_of(tmp_path / "run")
     assert seen == [(left, [offered[0].name]) for left in (2, 1, 0)]
     assert record.candidate_tools == [offered[0].name]
     assert record.labelled_tools == [call.name for call in SUITE.tasks[0].tools]
@@ -254,7 +274,7 @@ async def test_nonsense_of_an_agent_costs_its_own_episode_only(said: str, tmp_pa
     (spoilt,) = (record for record in records if record["ending"] != "answer")
     assert (spoilt["id"], spoilt["ending"]) == ("starter_1", "agent_error")
     assert said in spoilt["error"]
-    assert driver.first_errors == {"agent_error": spoilt["error"]}
+    assert driver.tally.first_errors == {"agent_error": spoilt["error"]}
 
 
 async def test_an_agent_that_cancels_its_own_task_costs_no_other_episode(tmp_path: Path) -> None:
@@ -271,12 +291,8 @@ async def test_an_agent_that_cancels_its_own_task_costs_no_other_episode(tmp_pat
             await asyncio.sleep(0)
             return Judgement(self.name, "none")
 
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=1, judge=Waiting())
-        await driver.run(5)
-    assert [
-        r.ending for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)
-    ] == ["answer"] * 5
+    _, records = await run(tmp_path / "run", Made(act), 5, concurrency=1, judge=Waiting())
+    assert [record["ending"] for record in records] == ["answer"] * 5
 
 
 async def test_an_agent_that_makes_an_error_of_being_stopped_leaves_no_record(
@@ -294,13 +310,13 @@ async def test_an_agent_that_makes_an_error_of_being_stopped_leaves_no_record(
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         directory.calls.put(recorded_call())
-        driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=1)
+        driver = driver_for(directory, Made(act), concurrency=1)
         running = asyncio.create_task(driver.run(3))
         await begun.wait()
         running.cancel()
         await asyncio.wait([running])
         assert running.cancelled()
-    assert not [r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)]
+    assert not episodes_of(tmp_path / "run")
 
 
 async def test_arguments_are_bounded_and_an_episode_records_no_more_than_some_megabytes(
@@ -320,16 +336,10 @@ async def test_arguments_are_bounded_and_an_episode_records_no_more_than_some_me
         told.extend(reply.text() for reply in episode.history[0].replies)
         return Turn(answer="x")
 
-    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path / "c")
-    async with (
-        RunDirectory.open(tmp_path / "run", {}) as directory,
-        Gateway.open(settings, catalog=catalog, trace=directory.calls) as gateway,
-    ):
-        client = EmbeddedClient(gateway)
-        driver = Driver(SUITE, Made(act), client, directory, concurrency=2)
-        await driver.run(6)
+    async with embedded(tmp_path / "run", catalog) as (directory, gateway):
+        await driver_for(directory, Made(act), client=gateway, concurrency=2).run(6)
     assert sum(file.stat().st_size for file in _files(tmp_path / "run")) < 6 * 9 * 2**20
-    records = [r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)]
+    records = episodes_of(tmp_path / "run")
     (record,) = (r for r in records if r.id == "starter_0")
     assert {call.code for call in record.tool_calls} == {"invalid_arguments"}
     assert "the arguments have at most 1048576 bytes as JSON, these have over 16777" in told[0]
@@ -370,11 +380,6 @@ async def test_an_agent_can_not_give_itself_rounds(tmp_path: Path) -> None:
     )
 
 
-def judgements(folder: Path) -> dict[str, Judgement | None]:
-    episodes = (r for r in Run.open(folder).records() if isinstance(r, EpisodeRecord))
-    return {record.id: record.judgement for record in episodes}
-
-
 async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -395,10 +400,8 @@ async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
                     return Judgement(self.name, "x" * 2_000_000)
             return Judgement(self.name, "none")
 
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        agent = Made(_giving(Turn(answer="x")))
-        driver = Driver(SUITE, agent, Loopback(), directory, concurrency=1, judge=Broken())
-        await driver.run(7)
+    agent = Made(_giving(Turn(answer="x")))
+    driver, _ = await run(tmp_path / "run", agent, 7, concurrency=1, judge=Broken())
     judged = judgements(tmp_path / "run")
     failed = [one for one in judged.values() if isinstance(one, FailedJudgement)]
     assert len(judged) == 7
@@ -411,8 +414,9 @@ async def test_a_judge_that_fails_costs_its_judgements_only_and_is_logged_once(
     ]
     assert {one.invalid for one in failed} == {1}
     assert judged["starter_6"] == Judgement("broken", "none")
-    assert (driver.judged, driver.failed_judgements) == (5, 5), "two had nothing to score"
-    assert driver.first_errors == {"judge": failed[0].error}
+    tally = driver.tally
+    assert (tally.judged, tally.failed_judgements) == (5, 5), "two had nothing to score"
+    assert tally.first_errors == {"judge": failed[0].error}
     (line,) = [r.getMessage() for r in caplog.records if "the judge failed" in r.getMessage()]
     assert f"the judge failed on starter_1.0: {failed[0].error}; further" in line
 
@@ -433,10 +437,8 @@ class Hanging:
 
 
 async def test_a_judge_that_hangs_costs_its_judgement_only(tmp_path: Path) -> None:
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        agent = Made(_giving(Turn(answer="x")))
-        parts = SUITE, agent, Loopback(), directory
-        await Driver(*parts, concurrency=3, judge=Hanging(), judge_s=0.05).run(3)
+    agent = Made(_giving(Turn(answer="x")))
+    await run(tmp_path / "run", agent, 3, judge=Hanging(), judge_s=0.05)
     judged = judgements(tmp_path / "run")
     assert judged.pop("starter_0") == Judgement("hanging", "none", [1.0])
     expected = FailedJudgement("hanging", "none", invalid=1, error="limit: 0.05 s have passed")
@@ -452,7 +454,7 @@ async def test_an_episode_that_waits_for_its_judge_is_recorded_when_the_run_is_e
     judge = Hanging()
     async with RunDirectory.open(tmp_path / "run", about) as directory:
         agent = Made(_giving(Turn(answer="x")))
-        driver = Driver(SUITE, agent, Loopback(), directory, concurrency=2, judge=judge)
+        driver = driver_for(directory, agent, concurrency=2, judge=judge)
         running = asyncio.create_task(driver.run(2))
         await judge.hangs.wait()
         running.cancel()
@@ -479,7 +481,7 @@ async def test_agents_that_block_the_event_loop_get_no_turn_once_the_run_is_told
         return Turn(answer="x")
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=20)
+        driver = driver_for(directory, Made(act), concurrency=20)
         running = asyncio.create_task(driver.run(20))
         await asyncio.wait([running])
         assert running.cancelled()
@@ -494,9 +496,7 @@ async def test_few_starts_a_second_are_few(tmp_path: Path) -> None:
         started.append(time.monotonic())
         return Turn(answer="x")
 
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        few = Driver(SUITE, Made(act), Loopback(), directory, concurrency=3, starts_per_s=5)
-        await few.run(3)
+    await run(tmp_path / "run", Made(act), 3, starts_per_s=5)
     assert started[2] - began > 0.38
 
 
@@ -511,9 +511,8 @@ async def test_calls_that_can_not_be_made_are_recorded_and_answered(tmp_path: Pa
         return Turn(calls=(ToolCall("t\ud800", {}, problem="the arguments are not JSON"), not_json))
 
     client = Loopback()
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        await Driver(SUITE, Made(act), client, directory, concurrency=1).run(1)
-    (record,) = (r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord))
+    await run(tmp_path / "run", Made(act), 1, client=client)
+    (record,) = episodes_of(tmp_path / "run")
     assert record.ending == "answer"
     assert record.execution_result == "? done"
     refused, sent = record.tool_calls
@@ -524,17 +523,11 @@ async def test_calls_that_can_not_be_made_are_recorded_and_answered(tmp_path: Pa
 
 
 async def test_calls_that_are_cut_off_are_in_both_records(catalog: Catalog, tmp_path: Path) -> None:
-    settings = GatewaySettings(
-        upstream="simulated", cache_dir=tmp_path / "c", simulated_hang_rate=1.0
-    )
     agent = ScriptedAgent([], rates=ErrorRates(0, 0, 0))
-    async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
-        async with opened as gateway:
-            limits = Limits(wall_s=2.0)
-            client = EmbeddedClient(gateway)
-            driver = Driver(SUITE, agent, client, directory, concurrency=20, limits=limits)
-            await driver.run(20)
+    opened = embedded(tmp_path / "run", catalog, simulated_hang_rate=1.0)
+    async with opened as (directory, gateway):
+        options = {"client": gateway, "concurrency": 20, "limits": Limits(wall_s=2.0)}
+        await driver_for(directory, agent, **options).run(20)
     result = directory.metrics.result()
     assert (result["TIR"], result["TESR"], result["episode_errors"]) == (1.0, 0.0, 20)
     assert result["traffic"]["errors"] == {"cancelled": 20}
@@ -554,9 +547,8 @@ async def test_no_credential_of_an_agent_enters_a_run_directory(
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         async with HttpClient.open(served.url, directory.calls) as client:
-            await Driver(SUITE, Made(act), client, directory, concurrency=1).run(1)
-        embedded = EmbeddedClient(served.local.gateway)
-        await Driver(SUITE, Made(act), embedded, directory, concurrency=1).run(1)
+            await driver_for(directory, Made(act), client=client).run(1)
+        await driver_for(directory, Made(act), client=served.local.gateway).run(1)
     text = "".join(file.read_text() for file in _files(tmp_path / "run"))
     assert "[redacted]" in text
     assert "planted" not in text
@@ -587,10 +579,9 @@ async def test_one_slow_episode_delays_no_other(tmp_path: Path) -> None:
         return Turn(answer="done")
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        driver = Driver(SUITE, Made(act), Loopback(), directory, concurrency=10)
+        driver = driver_for(directory, Made(act))
         await driver.run(72)
-    lines = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["episode"] == "starter_0.0"
+    assert episodes_of(tmp_path / "run")[-1].episode == "starter_0.0"
 
 
 async def test_the_scripted_agent_plays_the_same_again_and_errs_at_its_rates() -> None:
@@ -623,14 +614,10 @@ async def test_the_scripted_agent_plays_the_same_again_and_errs_at_its_rates() -
 async def test_scores_from_the_files_equal_those_of_the_stream(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    settings = GatewaySettings(upstream="simulated", cache_dir=tmp_path / "c", akshare_workers=1)
     folder = tmp_path / "run"
     agent = ScriptedAgent([m.name for m in catalog])
-    async with RunDirectory.open(folder, {"suite": "starter"}) as directory:
-        opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
-        async with opened as gateway:
-            client = EmbeddedClient(gateway)
-            await Driver(SUITE, agent, client, directory, concurrency=50).run(144)
+    async with embedded(folder, catalog, akshare_workers=1) as (directory, gateway):
+        await driver_for(directory, agent, client=gateway, concurrency=50).run(144)
     streamed = json.loads((folder / "metrics.json").read_bytes())
     again = RunMetrics(LabelledTasks)
     for record in Run.open(folder).records():
@@ -645,21 +632,15 @@ async def test_scores_from_the_files_equal_those_of_the_stream(
 async def test_over_http_a_call_leaves_the_same_record_as_in_process(
     served: ServedGateway, tmp_path: Path
 ) -> None:
+    context, hist = CallContext(episode="e1", step=1), {"symbol": "600519"}
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         async with HttpClient.open(served.url, directory.calls) as client:
-            good = await client.call("get_coin", {"uuid": "x"}, CallContext(episode="e1", step=1))
-            bad = await client.call(
-                "no/such?tool", {"apikey": "planted"}, CallContext(episode="e1", step=2)
-            )
-            table = await client.call(
-                "stock_zh_a_hist", {"symbol": "600519"}, CallContext(episode="e1", step=4)
-            )
-        embedded = EmbeddedClient(served.local.gateway)
-        same = await embedded.call(
-            "stock_zh_a_hist", {"symbol": "600519"}, CallContext(episode="e1", step=5)
-        )
+            good = await client.call("get_coin", {"uuid": "x"}, context)
+            bad = await client.call("no/such?tool", {"apikey": "planted"}, replace(context, step=2))
+            table = await client.call("stock_zh_a_hist", hist, replace(context, step=4))
+        same = await served.local.gateway.call("stock_zh_a_hist", hist, replace(context, step=5))
         async with HttpClient.open("http://127.0.0.1:1", directory.calls) as client:
-            lost = await client.call("get_coin", {"uuid": "x"}, CallContext(episode="e1", step=3))
+            lost = await client.call("get_coin", {"uuid": "x"}, replace(context, step=3))
     assert (good.ok, good.source) == (True, "live")
     assert table.data == same.data, "to the byte, so that agents read the same"
     assert (bad.code, bad.fault) == ("unknown_tool", "agent")
@@ -688,7 +669,7 @@ async def test_metrics_on_disk_never_tell_of_more_than_is_on_disk(tmp_path: Path
         return Turn(answer="x")
 
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
-        await Driver(SUITE, Made(act), Loopback(), directory, concurrency=50).run(720)
+        await driver_for(directory, Made(act), concurrency=50).run(720)
     assert len(told) > 200
     assert all(counted <= lines for counted, lines in told), told
 
@@ -733,11 +714,9 @@ async def test_what_a_transactional_tool_answers_reaches_the_agent_and_no_record
         played.observed[0] = read[0]
         return Turn(answer="done")
 
-    async with RunDirectory.open(tmp_path / "run", {}) as run:
-        opened = Driver(SUITE, Made(act), Loopback(), run, concurrency=1, withheld={"wallet"})
-        await opened.run(1)
+    await run(tmp_path / "run", Made(act), 1, withheld={"wallet"})
     assert '["wallet",' in read[0]
-    (episode,) = [r for r in Run.open(tmp_path / "run").records() if isinstance(r, EpisodeRecord)]
+    (episode,) = episodes_of(tmp_path / "run")
     wallet, coin = episode.tool_calls
     assert wallet.output == wallet.observed == "[answers of transactional tools are not recorded]"
     assert '["coin",' in str(coin.output)

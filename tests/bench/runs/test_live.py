@@ -4,9 +4,9 @@ import io
 import json
 import os
 import pty
-import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from bench.runs.metrics import RunMetrics
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Metric
 from manifests.common.console import PlainConsole
-from tests.support.commands import FINBENCH
+from tests.support.commands import finbench_begun
 from tests.support.records import call, episode, made
 
 pytestmark = pytest.mark.anyio
@@ -27,10 +27,9 @@ class Halfway:
     in_flight = 3
     done = 10
 
-
-async def hosts() -> dict[str, dict[str, Any]]:
-    calm = {"in_flight": 0, "waiting": 0, "breaker": "closed"}
-    return {"calm.example": calm, "broken.example": {**calm, "breaker": "open"}}
+    async def hosts(self) -> dict[str, dict[str, Any]]:
+        calm = {"in_flight": 0, "waiting": 0, "breaker": "closed"}
+        return {"calm.example": calm, "broken.example": {**calm, "breaker": "open"}}
 
 
 def metrics() -> RunMetrics:
@@ -40,14 +39,21 @@ def metrics() -> RunMetrics:
     return counted
 
 
+def view(
+    console: Console, counted: RunMetrics | None = None, unsaved: str | None = None
+) -> tuple[Live, Halfway]:
+    run: Any = SimpleNamespace(metrics=counted or metrics(), unsaved=unsaved)
+    player = Halfway()
+    return Live(run, player, 40, console), player
+
+
 async def test_a_terminal_sees_metrics_with_intervals_errors_hosts_and_time_left() -> None:
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=80, height=40, color_system=None)
-    driver = Halfway()
-    live = Live(metrics(), driver, 40, hosts, console)
+    live, player = view(console)
     with live:
         await live.refresh()
-        driver.done = 20
+        player.done = 20
     text = written.getvalue()
     for shown in (
         *("20/40", "TESR    50.0%", "9.5% to 90.5%", "timeout", "fault of tool"),
@@ -91,7 +97,7 @@ async def test_a_view_that_fails_says_so_once_and_ends_nothing(
     out = Failing(fault)
     monkeypatch.setattr("sys.stdout", out)
     console = Console(file=out, force_terminal=is_terminal)
-    with Live(metrics(), Halfway(), 40, hosts, console) as live:
+    with view(console)[0] as live:
         for _ in range(3):
             await live.refresh()
     monkeypatch.undo()
@@ -99,12 +105,16 @@ async def test_a_view_that_fails_says_so_once_and_ends_nothing(
     assert said.startswith("the live view is off, the run goes on: ")
 
 
-async def test_hosts_that_can_not_be_asked_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_hosts_that_can_not_be_asked_end_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken() -> dict[str, dict[str, Any]]:
         return {"a.example": {}}
 
     console = Console(file=io.StringIO(), force_terminal=True)
-    with Live(metrics(), Halfway(), 40, broken, console) as live:
+    shown, player = view(console)
+    monkeypatch.setattr(player, "hosts", broken)
+    with shown as live:
         live._asked_at = -1e9  # as if it had been long ago
         await live.refresh()
     assert "the live view is off, the run goes on: KeyError" in caplog.text
@@ -117,7 +127,7 @@ async def test_what_can_not_be_saved_is_shown(
     written = io.StringIO()
     console = Console(file=written, force_terminal=is_terminal, color_system=None)
     said = "run.json: No space left on device"
-    with Live(metrics(), Halfway(), 40, hosts, console, unsaved=lambda: said) as live:
+    with view(console, unsaved=said)[0] as live:
         await live.refresh()
     assert f"not saved{'' if not is_terminal else ':'} {said}" in (
         written.getvalue() + capsys.readouterr().out
@@ -135,24 +145,22 @@ async def test_no_name_steers_the_terminal(
     monkeypatch.setattr(counted, "rates", lambda: {name: 0.5, "intervals": {}})
     written = io.StringIO()
     console = PlainConsole(file=written, force_terminal=is_terminal, color_system=None, width=120)
-    with Live(counted, Halfway(), 40, hosts, console) as live:
+    with view(console, counted)[0] as live:
         await live.refresh()
     seen = written.getvalue() + capsys.readouterr().out
     assert r"T\u001b]0;t\u0007\u202eIR" in seen
     assert not any(raw in seen for raw in ("\x1b]", "\x07", "\u202e"))
 
 
-def test_a_terminal_that_goes_away_changes_nothing_of_a_run(tmp_path: Path) -> None:
+def test_a_terminal_that_goes_away_changes_nothing_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = ("run", "starter", "--upstream", "simulated", "--no-call-rate", "1")
     slow = ("--think-s", "0.2", "--concurrency", "30")
     shown, terminal = pty.openpty()
     with (tmp_path / "errors").open("w+") as errors:
-        process = subprocess.Popen(
-            [*FINBENCH, *run, *slow, "--out", "out"],
-            stdout=terminal,
-            stderr=errors,
-            env={**os.environ, "TERM": "xterm", "FINPORT_CACHE_DIR": "cache"},
-        )
+        monkeypatch.setenv("TERM", "xterm")
+        process = finbench_begun(*run, *slow, "--out", "out", stdout=terminal, stderr=errors)
         os.close(terminal)
         assert os.read(shown, 100)
         os.close(shown)
@@ -165,7 +173,7 @@ def test_a_terminal_that_goes_away_changes_nothing_of_a_run(tmp_path: Path) -> N
 
 
 async def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with Live(metrics(), Halfway(), 40, hosts, Console(file=io.StringIO())):
+    with view(Console(file=io.StringIO()))[0]:
         pass
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("episodes 10/40  in flight 3  ")

@@ -17,9 +17,9 @@ import pytest
 from bench.runs.directory import RunDirectory, RunDirectoryError
 from bench.runs.resume import Resuming, settle
 from gateway.trace import TraceError
-from tests.support.commands import FINBENCH, finbench
+from tests.support.commands import finbench, finbench_begun, finbench_process
 from tests.support.records import episode as recorded
-from tests.support.waiting import PATIENCE_S, block_until
+from tests.support.waiting import block_until
 
 SNAPSHOT = ("--snapshot", "s.snap")
 
@@ -46,12 +46,7 @@ def recorded_bytes(out: str) -> int:
 def kill_when_grown(out: str, by: float, *command: str) -> None:
     """Kill a run once its records are so many bytes more than they were, wherever it then is."""
     before = recorded_bytes(out)
-    process = subprocess.Popen(
-        [*FINBENCH, *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-    )
+    process = finbench_begun(*command)
     block_until(lambda: process.poll() is not None or recorded_bytes(out) > before + by)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -69,15 +64,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
     offline = (*common, "--mode", "offline")
     assert finbench(*offline, "--out", "whole").returncode == 0
 
-    slow = (
-        *offline,
-        "--think-s",
-        "0.05",
-        "--concurrency",
-        str(max(episodes // 100, 14)),
-        "--out",
-        "cut",
-    )
+    concurrency = str(max(episodes // 100, 14))
+    slow = (*offline, "--think-s", "0.05", "--concurrency", concurrency, "--out", "cut")
     luck, most = random.Random(episodes), recorded_bytes("whole") / kills
     for number in range(kills):
         again = ("--resume",) if number else ()
@@ -87,9 +75,10 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_never_was(
 
     names = [record["episode"] for record in lines("cut/episodes.jsonl")]
     assert len(names) == len(set(names)) == episodes
-    about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("cut", "whole"))
-    assert about["digest"] == whole["digest"]
-    assert kills // 2 < about["parts"] <= kills + 1, "a part that was killed as it began is none"
+    assert about("cut")["digest"] == about("whole")["digest"]
+    assert kills // 2 < about("cut")["parts"] <= kills + 1, (
+        "a part that was killed as it began is none"
+    )
     assert counted("cut") == counted("whole")
     if Path("cut/abandoned.jsonl").exists():
         print(f"{kills} kills, {len(lines('cut/abandoned.jsonl'))} records abandoned")  # noqa: T201
@@ -106,14 +95,7 @@ main()
 
 def on_a_full_disk(most: int, *command: str) -> subprocess.CompletedProcess[str]:
     """The command where no file grows over `most` bytes; it ends by itself."""
-    return subprocess.run(
-        [sys.executable, "-c", LIMITED, str(most), *command],
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return finbench_process(*command, program=(sys.executable, "-c", LIMITED, str(most)))
 
 
 def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
@@ -131,7 +113,7 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
     some = on_a_full_disk(40_000, *offline)
     assert some.returncode != 0
     assert "what was finished is in out, --resume goes on" in some.stderr
-    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+    assert about("out")["ended"] == "interrupted"
 
     finished = {name: whole_lines(f"out/{name}.jsonl") for name in ("calls", "episodes")}
     less = on_a_full_disk(10_000, *offline, "--resume")
@@ -143,8 +125,8 @@ def test_a_run_on_a_full_disk_goes_on_once_there_is_room() -> None:
 
     done = finbench(*offline, "--resume")
     assert done.returncode == 0, done.stderr
-    about, whole = (json.loads(Path(out, "run.json").read_text()) for out in ("out", "whole"))
-    assert (about["ended"], about["digest"]) == ("complete", whole["digest"])
+    assert about("out")["ended"] == "complete"
+    assert about("out")["digest"] == about("whole")["digest"]
     assert not list(Path("out").glob("*.part"))
 
 
@@ -255,7 +237,7 @@ def test_a_run_that_can_not_be_saved_at_its_end_says_so_and_how_to_go_on(
     assert failed.returncode == 1
     said = "out/run.json: No space left on device; what was finished is in out, --resume goes on"
     assert said in failed.stderr
-    assert json.loads(Path("out/run.json").read_text())["ended"] == "interrupted"
+    assert about("out")["ended"] == "interrupted"
     done = finbench(*run, "--out", "out", "--resume")
     assert done.returncode == 0, done.stderr
     assert "72 episodes, 72 of them before" in done.stdout
@@ -293,7 +275,7 @@ def test_settings_that_would_not_compare_are_named(tmp_path: Path) -> None:
     refused = finbench(*run, "--resume", "--seed", "3", "--think-s", "0.1")
     assert refused.returncode == 1
     assert "seed was 0 and is 3; think_s was 0.0 and is 0.1" in refused.stderr
-    assert json.loads(before)["seed"] == json.loads(Path("out/run.json").read_text())["seed"]
+    assert json.loads(before)["seed"] == about("out")["seed"]
     limited = finbench(*run, "--resume", "--max-rounds", "2")
     assert "would not compare: limits.rounds was 5 and is 2\n" in limited.stderr
     more = finbench(*FEW, "--episodes", "12", "--resume")
@@ -332,18 +314,12 @@ async def test_a_run_whose_every_episode_is_owed_again_is_still_a_run(tmp_path: 
 
 def test_a_directory_has_one_owner_and_resume_wants_one() -> None:
     run = ("run", "starter", "--upstream", "simulated", "--think-s", "600", "--out", "out")
-    process = subprocess.Popen(
-        [*FINBENCH, *run],
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "FINPORT_CACHE_DIR": "cache"},
-    )
+    process = finbench_begun(*run)
     try:
         block_until(lambda: Path("out/run.json").exists())
         refused = finbench(*run, "--resume")
-        assert (refused.returncode, refused.stderr) == (
-            1,
-            "finbench: another process writes to out\n",
-        )
+        said = "finbench: another process writes to out\n"
+        assert (refused.returncode, refused.stderr) == (1, said)
     finally:
         process.kill()
         process.wait()
@@ -411,17 +387,8 @@ class Judge:
 """
 
 OWN = (
-    *(
-        "run",
-        "starter",
-        "--upstream",
-        "simulated",
-        "--agent",
-        "sick:Agent",
-        "--judge",
-        "sick:Judge",
-    ),
-    *("--top-k", "0", "--episodes", "6", "--out"),
+    *("run", "starter", "--upstream", "simulated", "--agent", "sick:Agent"),
+    *("--judge", "sick:Judge", "--top-k", "0", "--episodes", "6", "--out"),
 )
 
 

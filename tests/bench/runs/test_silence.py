@@ -71,11 +71,19 @@ def run(*options: str) -> Result:
     return CliRunner(env={"FINPORT_CACHE_DIR": "cache"}).invoke(main, command)
 
 
+def model(url: str) -> tuple[str, ...]:
+    asked = ("--agent", "llm", "--model", "m", "--base-url", f"{url}/v1")
+    return (*asked, "--upstream", "simulated")
+
+
+def judge(url: str) -> tuple[str, ...]:
+    return ("--judge", "llm", "--judge-model", "j", "--judge-base-url", f"{url}/v1")
+
+
 @pytest.mark.parametrize("status", [401, 404])
 def test_a_model_that_never_answered_fails_the_run_and_is_named(status: int) -> None:
     with answering(status) as url:
-        model = ("--agent", "llm", "--model", "m", "--base-url", f"{url}/v1")
-        done = run(*model, "--upstream", "simulated", "--json")
+        done = run(*model(url), "--json")
     assert done.exit_code == 1
     assert json.loads(done.stdout)["usage"]["model_calls"]["failed"] == 3
     assert f"the agent's model at {url}/v1 answered none of 3 requests" in done.stderr
@@ -85,16 +93,14 @@ def test_a_model_that_never_answered_fails_the_run_and_is_named(status: int) -> 
 
 def test_a_model_that_answered_once_fails_no_run_and_the_rest_is_counted() -> None:
     with answering(200, 404) as url:
-        model = ("--agent", "llm", "--model", "m", "--base-url", f"{url}/v1")
-        done = run(*model, "--upstream", "simulated", "--concurrency", "1", "--judge", "none")
+        done = run(*model(url), "--concurrency", "1", "--judge", "none")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "the agent's model: 3 requests in 3 attempts, 2 failed" in done.stdout
 
 
 def test_a_judge_that_never_answered_fails_the_run_and_is_named() -> None:
     with answering(401) as url:
-        judge = ("--judge", "llm", "--judge-model", "j", "--judge-base-url", f"{url}/v1")
-        done = run(*judge, "--upstream", "simulated")
+        done = run(*judge(url), "--upstream", "simulated")
     assert done.exit_code == 1
     assert f"the judge's model at {url}/v1 answered none of" in done.stderr
     assert "answered 401" in done.stderr
@@ -105,8 +111,7 @@ def test_a_judge_that_never_answered_fails_the_run_and_is_named() -> None:
 def test_a_judge_that_answers_no_request_of_score_fails_it() -> None:
     assert run("--upstream", "simulated").exit_code == 0
     with answering(401) as url:
-        judge = ("--judge", "llm", "--judge-model", "j", "--judge-base-url", f"{url}/v1")
-        done = CliRunner().invoke(main, ["score", "out", *judge])
+        done = CliRunner().invoke(main, ["score", "out", *judge(url)])
     assert done.exit_code == 1
     assert f"the judge's model at {url}/v1 answered none of" in done.stderr
 
@@ -125,10 +130,8 @@ def test_a_run_says_if_its_gateway_has_no_streams_of_calls() -> None:
     assert done.exit_code == 0
     assert "each call was a request of its own, which is slower" in done.stderr
     assert "has no streams of calls (status 404)" in done.stderr
-    assert (
-        "(status 404)"
-        in json.loads(Path("out/run.json").read_text())["gateway_calls"]["no_streams"]
-    )
+    about = json.loads(Path("out/run.json").read_text())
+    assert "(status 404)" in about["gateway_calls"]["no_streams"]
 
 
 def test_a_run_that_asked_nobody_is_no_failure() -> None:

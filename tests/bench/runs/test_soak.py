@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bench.agents import ErrorRates, ScriptedAgent
-from bench.client import EmbeddedClient
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver
 from bench.suites import load_suite
@@ -32,9 +31,8 @@ async def test_a_hundred_thousand_episodes_cost_what_the_first_ones_did(
     async with RunDirectory.open(tmp_path / "run", {}) as directory:
         opened = Gateway.open(settings, catalog=catalog, trace=directory.calls)
         async with opened as gateway:
-            client = EmbeddedClient(gateway)
             driver = Driver(
-                suite, agent, client, directory, concurrency=1_000, starts_per_s=1_000_000
+                suite, agent, gateway, directory, concurrency=1_000, starts_per_s=1_000_000
             )
             for _ in range(ROUNDS):
                 before, started = directory.metrics.traffic.latency_ms.count, time.process_time()

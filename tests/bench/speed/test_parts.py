@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from bench.agents import Episode
-from bench.client import Reply
 from bench.processes import server
 from bench.speed.baselines import SERVERS, inspect_ai
 from bench.speed.episodes import ANSWER, CheckedAgent, Stage, scripted_agent
 from bench.speed.harness import MeasurementError
+from tests.support.answers import answer
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +58,7 @@ async def test_another_answer_than_expected_fails_the_measurement(tmp_path: Path
 
 async def test_a_checked_agent_reads_the_newest_reply() -> None:
     agent = CheckedAgent(scripted_agent(), [b"1", b"2"], ANSWER)
-    history: Any = [SimpleNamespace(replies=(Reply(True, "", data=data),)) for data in (b"1", b"1")]
+    history: Any = [SimpleNamespace(replies=(answer(data),)) for data in (b"1", b"1")]
     task: Any = None
     with pytest.raises(MeasurementError, match="a reply is not"):
         await agent.act(Episode(task, 0, history=history))
