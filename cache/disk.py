@@ -264,13 +264,15 @@ class DiskTier:
             "left_out": self.left_out,
         }
 
+    def lacks(self, key: str) -> bool:
+        """Whether it is certain, without a look at the database, that there is no such entry."""
+        return self._index.lacks(key) and key not in self._queued
+
     async def get(self, key: str) -> Entry | None:
         """The cached entry, or None. A row that can't be trusted is dropped and counted."""
         queued = self._queued.get(key)
-        if queued is not None or self._closing:
+        if queued is not None or self._closing or self._index.lacks(key):
             return queued
-        if self._index.lacks(key):
-            return None
         wanted = self._wanted.get(key)
         if wanted is None:
             wanted = self._wanted[key] = asyncio.get_running_loop().create_future()

@@ -16,6 +16,12 @@ class Tier(Protocol):
         """Its counters: entries that wait, that it refused to read, and that it left out."""
         ...
 
+    def lacks(self, key: str) -> bool:
+        """Whether it is certain at once that there is no such entry, so that `get` would be in
+        vain.
+        """
+        ...
+
     async def get(self, key: str) -> Entry | None:
         """The cached entry, or None."""
         ...

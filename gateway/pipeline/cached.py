@@ -60,6 +60,8 @@ class CachedAnswers:
         if kept is not None and self._clock.passed() < kept.fresh_until:
             return kept
         for tier in self._tiers:
+            if tier.lacks(bound.key):
+                continue
             entry = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(loop.time() + TIER_WAIT_S, deadline)):

@@ -89,6 +89,9 @@ class SharedTier:
             "left_out": self.left_out,
         }
 
+    def lacks(self, key: str) -> bool:  # noqa: ARG002 - others may have written it
+        return False
+
     async def get(self, key: str) -> Entry | None:
         """The entry, or None. A frame that can't be trusted is not used, and counted."""
         try:
