@@ -35,6 +35,9 @@ WINDOW = 512
 one upstream host by default (5,000).
 """
 
+AT_ONCE = 16
+"""Answers that a stream hands over in one turn of the event loop: each wakes an episode."""
+
 OUT_BYTES = 256 * 1024
 """Bytes of lines that may wait to be sent on a stream before calls wait in the client."""
 
@@ -437,8 +440,10 @@ class _Stream:
             if not others:
                 continue
             self._answer(b"".join(parts))
-            for line in others[:-1]:
+            for number, line in enumerate(others[:-1], 1):
                 self._answer(line)
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
             parts, size = [others[-1]], len(others[-1])
             self._client.pump()
 

@@ -182,7 +182,7 @@ class Driver:
         self._run = run
         self._concurrency = concurrency
         self._limits = limits or Limits()
-        self._starts = AsyncLimiter(max(starts_per_s / 10, 1), max(0.1, 1 / starts_per_s))
+        self._starts = AsyncLimiter(max(starts_per_s / 100, 1), max(0.01, 1 / starts_per_s))
         self._offer = offer
         self._judging = (
             None if judge is None else Judging(judge, suite.kind_of, suite.scores, judge_s)
@@ -221,6 +221,9 @@ class Driver:
         try:
             async with anyio.create_task_group() as tasks:
                 for _ in range(min(self._concurrency, most)):
+                    await self._starts.acquire()  # here, so that not all wait for it at once
+                    if self.done >= most:
+                        break
                     tasks.start_soon(self._work, take)
         except* TraceError as group:  # an error raised in here would be put into a group again
             failure = str(group.exceptions[0])
@@ -228,10 +231,12 @@ class Driver:
             raise TraceError(failure)
 
     async def _work(self, take: Callable[[], Awaitable[Owed | None]]) -> None:
-        run = self._run
+        run, is_first = self._run, True
         while (given := await take()) is not None:
             task, repeat = given
-            await self._starts.acquire()
+            if not is_first:
+                await self._starts.acquire()
+            is_first = False
             self.in_flight += 1
             if self.in_flight > self.most_in_flight:
                 self.most_in_flight = self.in_flight
