@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import file_digest
@@ -139,9 +139,10 @@ class Releases:
         if size is not None and size > MAX_WHEEL_BYTES:
             raise ReleaseError(f"{PACKAGE} {version} is larger than {MAX_WHEEL_BYTES >> 20} MiB")
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _uninterrupted():
-            folder = TemporaryDirectory(prefix=".fetching-", dir=self.folder)
-        with folder as aside:
+        with ExitStack() as stack:
+            with _uninterrupted():
+                folder = TemporaryDirectory(prefix=".fetching-", dir=self.folder)
+                aside = stack.enter_context(folder)
             _from_index(
                 *("download", "--quiet", "--progress-bar", "off", "--no-deps", "--dest", aside),
                 *("--only-binary", ":all:", "--ignore-requires-python", f"{PACKAGE}=={version}"),

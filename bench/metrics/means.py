@@ -25,7 +25,7 @@ class _Mean(Mergeable):
     """A mean of figures from `low` to `high`."""
 
     def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high
+        self.low, self.high = float(low), float(high)
         self.count = 0
         self.places = ByTask()
 

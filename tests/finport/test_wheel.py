@@ -163,7 +163,8 @@ def test_every_public_name_can_be_imported_and_nothing_is_before(installed: Inst
     code = """if True:
         import finport, sys
         print(*{name.partition(".")[0] for name in sys.modules})
-        assert {*finport.__all__} == {*finport.exports.HOMES} < {*dir(finport)}
+        assert len(finport.__all__) > 60
+        assert {*finport.__all__} < {*dir(finport)}
         for name in finport.__all__:
             assert getattr(finport, name).__name__ == name
         try:

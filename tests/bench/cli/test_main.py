@@ -191,6 +191,8 @@ class Faulty:
             case "starter_3":
                 await asyncio.gather(leave(), asyncio.sleep(0))
             case "starter_4" if "CLOSES" in os.environ:
+                while not os.path.getsize("out/episodes.jsonl"):
+                    await asyncio.sleep(0.01)
                 os.closerange(3, 256)
         return Turn(answer="x")
 """

@@ -83,7 +83,7 @@ async def gate(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> As
             clients_file=file,
             api_keys=(SecretStr("env=planted-client-key-0815"),),
             allowed_origins=("https://app.example",),
-            connections=CONNECTIONS,
+            max_connections=CONNECTIONS,
             access_log=True,
         ) as local,
     ):

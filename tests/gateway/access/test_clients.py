@@ -159,7 +159,8 @@ async def test_a_running_gateway_notices_who_was_added_and_revoked(tmp_path: Pat
     async with Clients.open(own, check_s=CHECK_S) as known:
         assert not known.required
         first, _ = keys.add(own.clients_file, "bob", at_once=2)
-        await until(lambda: known.required)
+        await until(lambda: len(list(known)) == 1)
+        assert known.required
         bob = known.authenticate(first)
         bob.begin()
         second, _ = keys.add(own.clients_file, "carol")
