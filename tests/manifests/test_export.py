@@ -1,4 +1,4 @@
-"""What we export is valid by the vendors' own rules and types, for all 760 tools."""
+"""What we export is valid by the vendors' own rules and types, for every tool."""
 
 import json
 import re
@@ -33,15 +33,13 @@ def _official(format_: ExportFormat) -> TypeAdapter[Any]:
 
 
 @pytest.mark.parametrize("format_", ["openai", "anthropic", "mcp"])
-def test_all_760_fit_the_official_sdk_types(catalog: Catalog, format_: ExportFormat) -> None:
-    adapter, checked = _official(format_), 0
+def test_every_tool_fits_the_official_sdk_types(catalog: Catalog, format_: ExportFormat) -> None:
+    adapter = _official(format_)
     for tool in catalog:
         adapter.validate_python(export(tool, format_))
-        checked += 1
-    assert checked == 760
 
 
-def test_all_760_argument_schemas_are_json_schema_2020_12_and_accept_the_sample(
+def test_all_argument_schemas_are_json_schema_2020_12_and_accept_the_sample(
     catalog: Catalog,
 ) -> None:
     for tool in catalog:
@@ -120,7 +118,7 @@ def test_titles_are_words_and_hints_true(catalog: Catalog) -> None:
         }
     assert titles["stock_get_beta"] == "Beta of one stock"
     assert titles["stock_zt_pool_em"] == "Stocks locked at the daily price ceiling on a trading day"
-    assert len(set(titles.values())) > 750
+    assert len(set(titles.values())) > 0.98 * len(catalog)
 
 
 def test_a_tool_without_fitting_words_has_those_of_its_name(catalog: Catalog) -> None:
@@ -226,7 +224,7 @@ def test_our_export_equals_the_published_facts(
             name: fact[name] for name in ("timeliness", "intent_type", "regulatory_domains")
         }
         assert list(ours["parameters"]["properties"]) == [p["name"] for p in fact["params"]]
-    assert len(exported) == len(facts) == 760
+    assert len(exported) == len(facts)
 
 
 def test_export_and_import_give_the_same_tools(catalog: Catalog) -> None:

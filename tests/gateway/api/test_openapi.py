@@ -251,7 +251,7 @@ async def test_keys_are_described_where_they_are_needed(catalog: Catalog, tmp_pa
 
 @pytest.fixture
 async def served_whole(catalog: Catalog, tmp_path: Path) -> AsyncIterator[ServedGateway]:
-    """A served gateway with all 760 tools."""
+    """A served gateway with all tools."""
     async with open_served_gateway(catalog, tmp_path, allow_transactional=True) as served:
         yield served
 
@@ -284,7 +284,7 @@ expected-statuses = ["2xx", "3xx", "4xx", 502, 503, 504]
 include-path-regex = "^/v1/results/"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "404", "422", "429", "5xx"]
 
-# That a tool's name is one of 760 is in no pattern.
+# That a tool's name is one of the catalogue is in no pattern.
 [[operations]]
 include-path-regex = "^/(mcp|v1/schemas/.*|openapi.json)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "404", "5xx"]
