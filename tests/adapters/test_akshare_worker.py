@@ -551,9 +551,7 @@ async def test_a_first_burst_is_spread_over_the_workers(library: Library) -> Non
         assert sorted(processes.count(p) for p in set(processes)) == [4, 4]
 
 
-async def test_an_empty_answer_after_transport_trouble_is_an_error(
-    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_empty_answer_after_transport_trouble_is_an_error(library: Library) -> None:
     async def handler(_: web.Request) -> web.Response:
         return web.Response(status=statuses.pop())
 
