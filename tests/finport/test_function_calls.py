@@ -111,4 +111,7 @@ async def test_a_scripted_episode(tmp_path: Path) -> None:
             await run(plan, tmp_path / f"run{n}", settings, show=False)
         totals.append(calls)
     calls = Counter({name: n // 100 for name, n in (totals[1] - totals[0]).items()})
+    for name in [*calls]:
+        if "JsonLines._" in name:  # how many records are written together is chance
+            del calls[name]
     check("a scripted episode of three cached calls", +calls)
