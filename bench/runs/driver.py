@@ -70,6 +70,9 @@ log = logging.getLogger("finport")
 SESSION = "session"
 """The argument of an environment's tools, and the field of its answer, that names a session."""
 
+STARTS_AT_ONCE = 64
+"""Episodes that start in one turn of the event loop."""
+
 CLOSING_S = 10.0
 """Seconds for which the end of an episode waits until its session is closed."""
 
@@ -220,8 +223,10 @@ class Driver:
         failure = ""
         try:
             async with anyio.create_task_group() as tasks:
-                for _ in range(min(self._concurrency, most)):
+                for number in range(min(self._concurrency, most)):
                     await self._starts.acquire()  # here, so that not all wait for it at once
+                    if number % STARTS_AT_ONCE == 0:
+                        await asyncio.sleep(0)
                     if self.done >= most:
                         break
                     tasks.start_soon(self._work, take)
