@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from ssl import SSLError
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 from urllib.error import HTTPError, URLError
 
@@ -320,10 +322,17 @@ def _pip(*words: str) -> str:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Ctrl-C waits for the end of the context. What is made in it is then known, and can be removed
-    or killed; a pip that nobody knows would go on and write into the cache.
+    or killed; a pip that nobody knows would go on and write into the cache. The signal is not
+    blocked, since another thread may take it.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[FrameType | None] = []
+    handler = signal.signal(signal.SIGINT, lambda _, frame: came.append(frame))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, handler)
+        if came and callable(handler):
+            handler(signal.SIGINT, came[0])
