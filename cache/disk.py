@@ -266,7 +266,7 @@ class DiskTier:
 
     def lacks(self, key: str) -> bool:
         """Whether it is certain, without a look at the database, that there is no such entry."""
-        return self._index.lacks(key) and key not in self._queued
+        return self._index.lacks(key)  # which knows the queued keys too
 
     async def get(self, key: str) -> Entry | None:
         """The cached entry, or None. A row that can't be trusted is dropped and counted."""

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from bench.own import importable, is_own
+from gateway.cli.options import together
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
@@ -55,17 +56,6 @@ def needs_checkout(package: str) -> None:
 
 def share(name: str, default: float, text: str) -> Callable[[Command], Command]:
     return click.option(name, type=Number(0, 1), default=default, show_default=True, help=text)
-
-
-def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several decorators as one, in the order in which `--help` shows them."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 with_dataset = click.option(

@@ -21,7 +21,6 @@ from bench.cli.options import (
     judging,
     pairs,
     share,
-    together,
     whole,
     with_dataset,
     with_manifests,
@@ -33,6 +32,7 @@ from gateway.cli.options import (
     read_settings,
     run,
     simulation,
+    together,
     told_abort,
 )
 from gateway.compress.budget import LIMITS
