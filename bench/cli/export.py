@@ -11,11 +11,10 @@ from bench.cli.options import (
     catalog_in,
     of_suite,
     suite_in,
-    together,
     whole,
     with_manifests,
 )
-from gateway.cli.options import OutPath, echo_json, force
+from gateway.cli.options import OutPath, echo_json, force, together
 from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
