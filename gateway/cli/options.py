@@ -130,7 +130,7 @@ def _cancelled_by(
     """Let the first of these signals cancel the current task, and a second one end the process. The
     number of the first is put into `ended_by`.
     """
-    task = asyncio.current_task()
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
     def cancel(number: int) -> None:
         ended_by.append(number)
@@ -141,8 +141,8 @@ def _cancelled_by(
             with suppress(OSError):
                 if told and (descriptor == 2 or os.isatty(descriptor)):
                     os.write(descriptor, told)  # `print` can't be entered again by a signal handler
-        if task is not None:
-            task.cancel()
+        if task is not None:  # not here: the handler may interrupt code of asyncio's own
+            loop.call_soon_threadsafe(task.cancel)
 
     with at_first_signal(cancel, *numbers):
         yield
@@ -173,8 +173,8 @@ def at_first_signal(then: Callable[[int], object], *numbers: signal.Signals) -> 
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM end what is done within as Ctrl-C does: by a `KeyboardInterrupt`, within
-    `asyncio.run` once the coroutine has been cancelled.
+    """Let SIGTERM end what is done within as Ctrl-C does: by a `KeyboardInterrupt`, or as `ended`
+    says where that runs a coroutine within.
     """
     told: list[int] = []
 

@@ -1,6 +1,5 @@
 """`finbench drift accuracy`: what `finbench drift diff` finds of planted drift."""
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from bench.cli.options import needs_checkout
-from gateway.cli.options import OutPath, echo_json, exit_code_of, sigterm_interrupts
+from gateway.cli.options import OutPath, echo_json, ended, exit_code_of, sigterm_interrupts
 from manifests.common.terminal import echo
 
 
@@ -57,11 +56,13 @@ def _measured(seed: int, out: Path | None) -> dict[str, Any]:
         before, after = folder / "before.snapshot", folder / "after.snapshot"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            writing = write(world, before, after)
-            try:
-                asyncio.run(writing)
-            finally:
-                writing.close()  # a signal may come before it has begun
+
+            async def writing() -> int:
+                await write(world, before, after)
+                return 0
+
+            if ended(writing):
+                raise KeyboardInterrupt
             echo("comparing them", err=True)
             findings = compare(before, after, Rules(), catalog).findings
             if out is not None:
