@@ -5,6 +5,9 @@ from dataclasses import dataclass
 MORE = "…"
 """Stands where something is left out."""
 
+OF_NUMBERS = "+-0123456789.,"
+"""The characters of numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
@@ -29,8 +32,17 @@ class Compressed:
 
 def cut(text: str, most: int) -> str:
     """A text of at most `most` characters as it is, else its start and `MORE`."""
+    return text if len(text) <= most else text[: border(text, most)] + MORE
+
+
+def border(text: str, most: int) -> int:
+    """Where a text that is cut after at most `most` characters ends: at a space in their second
+    half, else not within a number. It is 0 if they are the start of one.
+    """
     if len(text) <= most:
-        return text
+        return len(text)
+    space = text.rfind(" ", most // 2, most)
+    if space > 0:
+        return space
     head = text[:most]
-    border = head.rfind(" ", most // 2)
-    return (head[:border] if border > 0 else head) + MORE
+    return len(head.rstrip(OF_NUMBERS)) if text[most] in OF_NUMBERS else most

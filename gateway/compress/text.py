@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from gateway.compress.budget import Budget
-from gateway.compress.cut import MORE, cut
+from gateway.compress.cut import MORE, OF_NUMBERS, border, cut
 from gateway.compress.words import words_of
 
 LONGEST = 2**20
@@ -23,7 +23,7 @@ def shorten_text(text: str, budget: Budget, question: str) -> str:
     """
     if budget.fits(text):
         return text
-    sentences = _sentences(text[:LONGEST])
+    sentences = _sentences(text[: border(text, LONGEST)])
     words = [{*words_of(sentence)} for sentence in sentences]
     asked = {*words_of(question)}
     spread = Counter(word for sentence in words for word in sentence & asked)
@@ -66,10 +66,9 @@ def _sentences(text: str) -> list[str]:
 
 def _pieces(sentence: str) -> Iterable[str]:
     while len(sentence) > SENTENCE_CHARS:
-        border = sentence.rfind(" ", SENTENCE_CHARS // 2, SENTENCE_CHARS)
-        border = SENTENCE_CHARS if border < 0 else border
-        yield sentence[:border]
-        sentence = sentence[border:].lstrip()
+        end = border(sentence, SENTENCE_CHARS) or len(sentence) - len(sentence.lstrip(OF_NUMBERS))
+        yield sentence[:end]
+        sentence = sentence[end:].lstrip()
     if sentence:
         yield sentence
 

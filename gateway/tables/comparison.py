@@ -11,9 +11,6 @@ import orjson
 from cache.dates import Date, date_of, is_time_name, span_of
 from gateway.compress.cells import COMPARE, dashed
 
-NUMBER_CHARS = 64
-"""The longest text that is read as a number."""
-
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
 _SCALED = re.compile(r"([+-]?\d+(?:\.\d+)?) ?(万亿|[%％kK千万亿])")
 _SCALES = {"k": 10**3, "千": 10**3, "万": 10**4, "亿": 10**8, "万亿": 10**12}
@@ -51,7 +48,7 @@ class _Number:
     def of(cls, text: str) -> "_Number | None":
         text = text.strip()
         plain = text.removesuffix("%")
-        if len(plain) > NUMBER_CHARS or _NUMBER.fullmatch(plain) is None:
+        if _NUMBER.fullmatch(plain) is None:
             return None
         try:
             return cls(Decimal(plain.replace("_", "")), plain != text)

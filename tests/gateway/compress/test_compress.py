@@ -158,6 +158,16 @@ def test_of_a_document_what_is_named_stays_and_the_rest_is_counted() -> None:
     assert dated["history…"] == "30 more"
 
 
+@pytest.mark.parametrize("budget", [Budget(50), Budget(300), Budget(700, "chars")])
+@pytest.mark.parametrize("before", ["", "x", "Revenue was ", "a sentence, " * 40])
+def test_a_number_that_does_not_fit_is_left_out_not_cut(before: str, budget: Budget) -> None:
+    for number in ("7" * 2_000, "-" + "7" * 700, "1,234" * 300):
+        for value in (f"{before}{number}", {"a": f"{before}{number}"}, [f"{before}{number}"] * 9):
+            made = compress(document(value), budget)
+            found = re.findall(r"-?[\d,]{6,}", made.text)
+            assert {one.strip(",") for one in found} <= {number.strip(",")}
+
+
 def test_of_a_text_the_sentences_that_answer_stay_in_their_order() -> None:
     filler = "Analysts spoke of many other things. " * 80
     text = f"Revenue was $94.9 billion. {filler}The board declared a dividend of $0.25."
