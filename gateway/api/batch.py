@@ -2,8 +2,9 @@
 
 Memory does not grow with the number of calls. A call is read when the queue has room, and executed
 when the buffer of answers has room. A line that is not a call is answered with an error; the other
-calls continue. It counts against the client's limits as a call does. When the client disconnects,
-executions that no other caller waits for are ended.
+calls continue. It counts against the client's limits as a call does, and after many of them the
+gateway reads no more. When the client disconnects, executions that no other caller waits for are
+ended.
 
 A stream is a request that the client keeps open in both directions. It begins without a call, and
 the client may cancel single calls. Empty lines of the client are answered by an empty line, so that
@@ -52,6 +53,9 @@ BREATH = 32
 
 NO_CALLS = 100
 """Lines of one request without a call, after which it waits for a share of the event loop."""
+
+MOST_REFUSED = 1_000
+"""Lines of one request that are answered as no call; then no more are read."""
 
 CANCEL = "cancel"
 """The only name in a line of a stream that cancels the call with the id which is its value."""
@@ -128,6 +132,7 @@ class _Exchange:
     connection: Connection
     at_once: int
     without_call: int = 0
+    refused: int = 0
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     answers: bytearray = field(default_factory=bytearray)
     filled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -161,6 +166,9 @@ class _Exchange:
         number = 0
         try:
             async for line in lines:
+                if self.refused >= MOST_REFUSED:
+                    text = f"{MOST_REFUSED} lines of this request are no calls; no more are read"
+                    raise BadRequest(text)
                 call = await self._taken(line, number + 1)
                 if call is None:
                     continue
@@ -192,10 +200,11 @@ class _Exchange:
 
     async def _answer(self, number: int, line: object) -> None:
         """Execute one call and tell its answer."""
-        id_: str | float = number
+        id_: str | float | None = None
+        place = f"call {number}"
         try:
-            call = _parsed(line, number)
-            id_ = _id(call, number)
+            call = _parsed(line, place)
+            id_ = _id(call, number, place)
             tool, arguments, context = _read(call, number, self.context)
         except RequestRejected as refusal:
             await self._refuse(id_, refusal.error)
@@ -229,6 +238,7 @@ class _Exchange:
 
     async def _refuse(self, id_: str | float | None, error: CallError) -> None:
         """Answer a line that is no call."""
+        self.refused += 1
         try:
             await self._count_line()
         except RequestRejected as refusal:
@@ -294,6 +304,7 @@ class _Stream(_Exchange):
 
     leaving: asyncio.Event = field(kw_only=True)
     under_way: dict[object, _UnderWay] = field(default_factory=dict)
+    lines: int = 0
 
     async def _read(self, lines: AsyncGenerator[object], group: asyncio.TaskGroup) -> None:
         """As for other requests, but no longer than until the gateway drains."""
@@ -310,17 +321,20 @@ class _Stream(_Exchange):
                 self.caller.client.check_known()
             await self._say(b"\n")
             return None
+        self.lines += 1
+        place = f"line {self.lines}"
         try:
-            call = _parsed(line, number)
-            if isinstance(call, dict) and call.keys() == {CANCEL}:
+            call = _parsed(line, place)
+            if isinstance(call, dict) and CANCEL in call:
+                if len(call) > 1:
+                    raise BadRequest(f'{place}: {{"cancel": ID}} stands alone on its line')
                 if not self._cancel(call[CANCEL]):
                     await self._count_line()
                 return None
-            if not isinstance(call, dict) or not (call.get("id") is None or is_id(call["id"])):
-                raise BadRequest(f"{_FORM}; call {number} is not")
+            _id(call, number, place)
             key = _key(call, number)
             if key in self.under_way:
-                raise BadRequest(f"call {number}: a call with the id {key!r} is under way")
+                raise BadRequest(f"{place}: a call with the id {key!r} is under way")
         except BadRequest as refusal:
             await self._refuse(None, refusal.error)
             return None
@@ -352,7 +366,7 @@ class _Stream(_Exchange):
         finally:
             self.under_way.pop(_key(line, number), None)
         error = CallError(ErrorCode.CANCELLED, "the client cancelled this call")
-        await self._say(_problem(_id(line, number), error))
+        await self._say(_problem(_id(line, number, ""), error))
 
     async def _tell(self, id_: str | float, result: Result) -> None:
         """As for other requests, but not of a call that ends with the drain: it was not made."""
@@ -392,12 +406,12 @@ async def _chained(calls: Iterable[object], lines: AsyncGenerator[bytes]) -> Asy
         yield line
 
 
-def _parsed(line: object, number: int) -> object:
+def _parsed(line: object, place: str) -> object:
     """Return the JSON value of a line. Raises `BadRequest`."""
     try:
         return read_json(line) if isinstance(line, bytes) else line
     except orjson.JSONDecodeError as error:
-        raise BadRequest(f"call {number} is no JSON: {error}") from None
+        raise BadRequest(f"{place} is no JSON: {error}") from None
 
 
 def _key(call: object, number: int) -> object:
@@ -406,26 +420,30 @@ def _key(call: object, number: int) -> object:
     return (number,) if id_ is None else id_
 
 
-def _id(call: object, number: int) -> str | float:
-    """Return the call's id if it is valid, else the call's number."""
-    id_ = call.get("id") if isinstance(call, dict) else None
-    return id_ if is_id(id_) else number
+def _id(call: object, number: int, place: str) -> str | float:
+    """Return the call's id, or its number if it has none. Raises `BadRequest`."""
+    if not isinstance(call, dict):
+        raise BadRequest(f"{_FORM}; {place} is not")
+    id_: object = call.get("id")
+    if id_ is None:
+        return number
+    if not is_id(id_):
+        raise BadRequest(f"{place}: an id is a text or a whole number")
+    return id_
 
 
 def _read(
-    call: object, number: int, context: CallContext
+    call: Any, number: int, context: CallContext
 ) -> tuple[str, Mapping[str, Any], CallContext]:
     """Return the tool and the arguments of a call, and its options. Raises `BadRequest`."""
-    if not isinstance(call, dict):
-        raise BadRequest(f"{_FORM}; call {number} is not")
     if not call.keys() <= _KNOWN:
         unknown = next(name for name in call if name not in _KNOWN)
         raise BadRequest(f"call {number}: a call has no {not_among(unknown, _NAMES)}")
     if isinstance(call, Repeating):
         raise BadRequest(f"{_FORM}; call {number} has {call.repeated[0]} more than once")
-    id_, tool, arguments = call.get("id"), call.get("tool"), call.get("arguments", {})
-    if not (id_ is None or is_id(id_)) or not isinstance(tool, str):
-        raise BadRequest(f"{_FORM}, with a text or a whole number as id; call {number} is not")
+    tool, arguments = call.get("tool"), call.get("arguments", {})
+    if not isinstance(tool, str):
+        raise BadRequest(f"{_FORM}; call {number} has no tool with a name")
     if call.get("timeout_s") is not None:
         context = _within(context, call["timeout_s"], number)
     if len(call) > 1 and not _BUDGET.isdisjoint(call):

@@ -51,7 +51,7 @@ async def batch(
         if got.status == 200:
             assert got.content_type == "application/x-ndjson"
             assert text == b"" or text.endswith(b"\n")
-        return got.status, [json.loads(line) for line in text.splitlines()]
+        return got.status, [json.loads(line) for line in text.splitlines() if line]
 
 
 async def test_calls_are_answered_by_their_ids(served: ServedGateway) -> None:
@@ -82,34 +82,44 @@ async def test_a_bad_line_is_told_of_and_the_others_go_on(served: ServedGateway)
     deep = b'{"id": "deep", "tool": "get_coin", "arguments": {"uuid": %b}}\n' % (
         b"[" * 300 + b"]" * 300
     )
+    no_calls = (b"{", b"\xff", b"[]", b"null", b'"get_coin"')
+    no_calls += (b'{"id": [1], "tool": "get_coin"}', b'{"id": true, "tool": "get_coin"}')
+    no_calls += (b'{"id": 1.5, "tool": "get_coin"}',)
     wrong: tuple[tuple[bytes, object, str], ...] = (
-        (b"{\n", 2, "invalid_request"),
-        (b"\xff\n", 3, "invalid_request"),
-        (b"[]\n", 4, "invalid_request"),
-        (b'"get_coin"\n', 5, "invalid_request"),
+        (b"{}\n", 10, "invalid_request"),
         (b'{"id": "x"}\n', "x", "invalid_request"),
         (b'{"id": "y", "tool": 5}\n', "y", "invalid_request"),
         (b'{"id": "z", "tool": "get_coin", "args": {}}\n', "z", "invalid_request"),
-        (b'{"id": [1], "tool": "get_coin"}\n', 9, "invalid_request"),
-        (b'{"id": true, "tool": "get_coin"}\n', 10, "invalid_request"),
-        (b'{"id": 1.5, "tool": "get_coin"}\n', 11, "invalid_request"),
         (b'{"id": "n", "tool": "get_coin", "arguments": [1]}\n', "n", "invalid_request"),
         (b'{"id": "u", "tool": "get_coins"}\n', "u", "unknown_tool"),
         (b'{"id": "m", "tool": "get_coin"}\n', "m", "invalid_arguments"),
         (deep, "deep", "invalid_arguments"),
     )
-    body = lines([coin("a")]) + b"".join(line for line, _, _ in wrong) + lines([coin("b", "end")])
-    status, answers = await batch(served, body)
-    found = {a["id"]: a for a in answers}
-    assert (status, len(answers)) == (200, len(wrong) + 2)
-    assert found[1]["ok"]
-    assert found["end"]["ok"]
+    body = (
+        lines([coin("a")]) + b"\n".join(no_calls) + b"\n" + b"".join(line for line, _, _ in wrong)
+    )
+    status, answers = await batch(served, body + lines([coin("b", n) for n in range(2, 10)]))
+    found = {a["id"]: a for a in answers if a["id"] is not None}
+    assert (status, len(answers)) == (200, 1 + len(no_calls) + len(wrong) + 8)
+    assert all(found[n]["ok"] for n in range(1, 10))  # no line takes the id of a call
     assert {id_: found[id_]["error"]["code"] for _, id_, _ in wrong} == {
         id_: code for _, id_, code in wrong
     }
+    told = [a["error"] for a in answers if a["id"] is None]
+    assert {error["code"] for error in told} == {"invalid_request"}
+    assert all(any(f"call {n}" in e["message"] for e in told) for n in range(2, 10))
     array = b'[{"tool": "get_coin", "arguments": {"uuid": "a"}}, 5, ' + deep + b"]"
     _, answers = await batch(served, array)
-    assert {a["id"]: a["ok"] for a in answers} == {1: True, 2: False, "deep": False}
+    assert {a["id"]: a["ok"] for a in answers} == {1: True, None: False, "deep": False}
+
+
+async def test_after_many_lines_that_are_no_calls_no_more_are_read(served: ServedGateway) -> None:
+    for query, odd in (("", b'{"cancel": "x"}\n'), ("", b"5\n"), ("?stream=true", b"[]\n")):
+        status, answers = await batch(served, odd * 20_000 + lines([coin("a")]), query)
+        assert status == 200
+        assert 1_000 < len(answers) < 1_100
+        assert not any(answer["ok"] for answer in answers)
+        assert any("no more are read" in answer["error"]["message"] for answer in answers)
 
 
 async def test_a_line_too_long_ends_what_is_read(served: ServedGateway) -> None:
@@ -446,6 +456,9 @@ async def test_a_line_of_a_stream_that_is_no_call_takes_no_id_of_a_call(
             assert sorted(a["id"] for a in found if a["ok"]) == [2 * n + 1, 2 * n + 2], line
             (told,) = [a for a in found if not a["ok"]]
             assert (told["id"], told["error"]["code"]) == (None, "invalid_request")
+            assert f"line {3 * n + 2}" in told["error"]["message"]
+        stream.say({"cancel": 4, "id": 4})
+        assert "stands alone on its line" in (await stream.answer())["error"]["message"]
     play(served.local, hang_rate=1.0)
     async with streaming(served.url) as stream:
         stream.say(coin("c"), coin("d", 1))  # the first one is number 1, and has no id
