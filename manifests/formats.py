@@ -106,6 +106,12 @@ def _hong_kong(text: str) -> str:
     return found[1].zfill(5)
 
 
+def _us(text: str) -> str:
+    if not re.fullmatch(r"\d{3}\.[A-Za-z0-9._-]+", text):
+        raise ValueError(f"{short(text)} is no US code of Eastmoney's")
+    return text.upper()
+
+
 def _fund(text: str) -> str:
     """A fund code does not include an exchange, so a prefix or suffix is dropped."""
     return _matched(r"\d{6}", re.sub(r"^(?:sh|sz|of)|\.(?:sh|sz|of)$", "", text, flags=re.I))
@@ -143,6 +149,7 @@ FORMATS = {
         "code with its exchange, such as sh510050", _stock("{exchange}{code}", by_code=False)
     ),
     "hk-code": Format("Hong Kong stock code, such as 00700", _always(_hong_kong)),
+    "us-code": Format("market number, dot and ticker, such as 105.MSFT", _always(_us)),
     "fund-code": Format("six-digit fund code, such as 510300", _always(_fund)),
     "csv": Format("one or more, separated by commas, or an array", _always(_list)),
     "currency-code": Format("currency code of ISO 4217, such as USD", _letters(3)),

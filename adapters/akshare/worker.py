@@ -142,7 +142,8 @@ class Worker:
                 text = "the upstream did not answer in time"
                 return _fault(call, "timeout", text, retryable=True)
             # Its text may hold a path, or a URL with a credential, so it is not sent.
-            return _fault(call, "invalid", f"the function raised {type(error).__name__}")
+            why = "the upstream may not know an argument's value, or answers in a new form"
+            return _fault(call, "invalid", f"the function raised {type(error).__name__}: {why}")
         if call.trouble and (answer.rows == 0 or answer.data in EMPTY_DOCUMENTS):
             return _fault(call, "empty", "the function returned nothing")
         if len(answer.data) > MAX_BYTES:

@@ -82,7 +82,7 @@ async def test_a_bad_line_is_told_of_and_the_others_go_on(served: ServedGateway)
     deep = b'{"id": "deep", "tool": "get_coin", "arguments": {"uuid": %b}}\n' % (
         b"[" * 300 + b"]" * 300
     )
-    no_calls = (b"{", b"\xff", b"[]", b"null", b'"get_coin"')
+    no_calls: tuple[bytes, ...] = (b"{", b"\xff", b"[]", b"null", b'"get_coin"')
     no_calls += (b'{"id": [1], "tool": "get_coin"}', b'{"id": true, "tool": "get_coin"}')
     no_calls += (b'{"id": 1.5, "tool": "get_coin"}',)
     wrong: tuple[tuple[bytes, object, str], ...] = (
