@@ -15,6 +15,7 @@ import click
 
 from adapters.provider import Finding
 from gateway.cli.options import echo_json, print_table, run, upstream
+from manifests.common.terminal import echo
 
 if TYPE_CHECKING:
     from gateway.cli.reachability import Origin
@@ -31,7 +32,7 @@ SPARE_FILES = 1_000
 
 PREFIX = "FINPORT_"
 
-MAX_SHOWN = 600
+MAX_SHOWN = 400
 """Characters of a finding that the table shows."""
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -260,6 +261,9 @@ async def _upstreams(
             tools = catalog.select(source=provider.source)
             hosts = {host for tool in tools for host in tool.binding.hosts}
             origins = _origins(provider.base_url(settings), hosts, tls=provider.tls)
+            count = len(origins)
+            text = f"connecting to {count} {provider.title} hosts, {timeout_s:g} s at most each"
+            echo(text, err=True)
             found.append(await _reached(provider.title, origins, timeout_s))
     return found
 

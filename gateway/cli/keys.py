@@ -81,9 +81,11 @@ def add(
         echo_json({"key": key, **_row(entry, "file")})
         return
     echo(key)
+    changing = "" if transactional else " (none that may change something)"
     echo(
         f"This is the key of {name} (id {entry.id}), shown only this once: "
-        f"{settings.clients_file} holds its hash.\nIt may use {allowed} of {len(catalog)} tools. "
+        f"{settings.clients_file} holds its hash.\nIt may use {allowed} of {len(catalog)} "
+        f"tools{changing}. "
         "Every gateway that reads this file, or shares its Redis, now wants a key of every caller.",
         err=True,
     )

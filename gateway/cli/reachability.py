@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from manifests.common.threads import in_daemon
 
-AT_ONCE = 32
+AT_ONCE = 128
 """Upstream hosts that are tried concurrently."""
 
 PLAIN_PORT = 80

@@ -53,7 +53,8 @@ def tools(words: tuple[str, ...], limit: int, as_json: bool, **tags: str | None)
         return
     for manifest in found[:limit]:
         echo(f"{manifest.name:<44} {manifest.source:<9} {manifest.description}")
-    echo(f"{min(limit, len(found))} of {len(found)} tools")
+    matching = " that match" if query or len(found) < len(catalog) else ""
+    echo(f"{min(limit, len(found))} of {len(found)} tools{matching}")
 
 
 def _check(tags: dict[str, str | None]) -> None:
