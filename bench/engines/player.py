@@ -25,7 +25,7 @@ from bench.own import words_of
 from bench.record import Checkpoint, EpisodeRecord
 from bench.runs.driver import Driver, Owed
 from bench.runs.episode import name_of
-from bench.runs.run import YOUNG, client_of, driver_of, upstream_of
+from bench.runs.run import client_of, driver_of, upstream_of
 from bench.suites.suite import SuiteError
 from bench.wire import WireClient
 from cache import SnapshotError
@@ -194,7 +194,7 @@ class Player:
             )
             self._is_open.set()
             self._cpu_before_s = time.process_time()
-            with calmed_collector(YOUNG):
+            with calmed_collector():
                 await driver.play(self._owed.get, most=plan.concurrency)
 
     def _ended(self) -> None:

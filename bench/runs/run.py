@@ -42,12 +42,6 @@ from manifests import Catalog, Manifest
 from manifests.common.collector import calmed_collector
 from manifests.common.nearest import did_you_mean
 
-YOUNG = 200_000
-"""How many new objects trigger a search for reference cycles. Episodes make no cycles, and a search
-walks through everything in flight: 0.2 s with 10,000 episodes.
-"""
-
-
 RECORDED = "recorded"
 """The upstream of a run whose suite has recorded answers, whatever that of its gateway is."""
 
@@ -193,7 +187,7 @@ async def here(
             async with client_of(plan, settings, catalog, directory.calls) as client:
                 await directory.begin(await upstream_of(client, settings, plan.suite))
                 driver = await driver_of(plan, settings, catalog, agent, judge, client, directory)
-                with calmed_collector(YOUNG):
+                with calmed_collector():
                     yield driver
             if isinstance(client, WireClient):
                 driver.figures["gateway_calls"] = client.counts()

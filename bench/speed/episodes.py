@@ -20,7 +20,6 @@ from bench.client import HttpClient, ToolClient
 from bench.judges.registry import JudgeSettings, judge_named, open_judge
 from bench.runs.directory import RunDirectory
 from bench.runs.driver import Driver
-from bench.runs.run import YOUNG
 from bench.speed.harness import Figures, MeasurementError
 from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.task import LabelledCall, Task
@@ -28,7 +27,7 @@ from bench.wire import WireClient
 from gateway import CallContext, Gateway, GatewaySettings
 from gateway.telemetry.vitals import Vitals
 from manifests import Catalog
-from manifests.common.collector import calm_collector
+from manifests.common.collector import calmed_collector
 from manifests.common.memory import peak_rss_bytes, rss_bytes
 
 TOOL = "stock_zh_a_hist"
@@ -122,14 +121,14 @@ class Stage:
             concurrency=concurrency,
             **{"starts_per_s": STARTS_PER_S, **options},
         )
-        calm_collector(YOUNG)
-        async with Vitals.watch() as vitals:
-            before = rss_bytes()
-            cpu, started = time.process_time(), time.perf_counter()
-            await driver.run(episodes)
-            await self.directory.calls.written()
-            await self.directory.episodes.written()
-            wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
+        with calmed_collector():
+            async with Vitals.watch() as vitals:
+                before = rss_bytes()
+                cpu, started = time.process_time(), time.perf_counter()
+                await driver.run(episodes)
+                await self.directory.calls.written()
+                await self.directory.episodes.written()
+                wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
         sockets, peak, most = _open_sockets(), peak_rss_bytes(), driver.most_in_flight
         self.played += episodes
         return {
