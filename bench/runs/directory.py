@@ -41,6 +41,7 @@ from bench.runs.resume import (
     changed_code,
     changes,
     differences,
+    outside_digests,
     settle,
 )
 from bench.suites.fintoolbench.suite import LabelledTasks
@@ -137,8 +138,9 @@ class RunDirectory:
                 self._streams.append(await parts.enter_async_context(opened))
             self.calls, self.episodes = self._streams
             if self.metrics.suite.moving_tools:
-                opened = JsonLines.open(self.path / CHECKPOINTS)
+                opened = JsonLines.open(self.path / CHECKPOINTS, is_hashed=True)
                 self.checkpoints = await parts.enter_async_context(opened)
+                self._streams.append(self.checkpoints)
             await self.save()
             saver = asyncio.create_task(self._save_repeatedly())
             try:
@@ -169,6 +171,9 @@ class RunDirectory:
             if changed and not resuming.accept_changes:
                 text = f"the run in {self.path} can't go on as it was: {'; '.join(changed)}"
                 raise RunDirectoryError(f"{text}; --accept-changes goes on in spite of it")
+            for name, count in outside_digests(self.path, before).items():
+                text = "%s: %d lines are in no digest; whether they were altered can't be known"
+                log.warning(text, self.path / name, count)
             moving = self.metrics.suite.moving_tools
             for name in (*_STREAMS, *(["checkpoints"] if moving else [])):
                 open(self.path / f"{name}.jsonl", "ab", opener=own_file).close()
@@ -279,9 +284,9 @@ class RunDirectory:
             raise TraceError(str(error)) from error
         await self._written()
         files = {}
-        for name, stream in zip(_STREAMS, self._streams, strict=False):
+        for stream in self._streams:
             size, digest = stream.content
-            files[f"{name}.jsonl"] = {"bytes": size, "digest": digest}
+            files[stream.path.name] = {"bytes": size, "digest": digest}
         run = {**about.content, "files": files}
         for name, value in (("metrics.json", metrics), ("run.json", run)):
             try:

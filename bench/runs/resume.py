@@ -217,6 +217,21 @@ def changes(path: Path, before: RunInfo) -> list[str]:
     return found
 
 
+def outside_digests(path: Path, before: RunInfo) -> dict[str, int]:
+    """By file, how many whole lines no digest in `run.json` covers, as those that were written last
+    before a kill. Raises `OSError`.
+    """
+    found = {}
+    for name in (CALLS, EPISODES, CHECKPOINTS, UNJUDGED):
+        if not (path / name).exists():
+            continue
+        with open_regular(path / name) as file:
+            file.seek(before.files[name].bytes if name in before.files else 0)
+            if lines := sum(text.count(b"\n") for text in iter(lambda: file.read(2**20), b"")):
+                found[name] = lines
+    return found
+
+
 def changed_code(before: RunInfo, now: RunInfo) -> list[str]:
     """The files of the user's own code that are not what they were, one text each."""
     return [

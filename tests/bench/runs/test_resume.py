@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -476,6 +477,25 @@ def test_altered_records_are_refused_and_can_be_accepted() -> None:
     assert done.returncode == 0, done.stderr
     assert [said] == about("out")["accepted"]
     assert finbench(*run, "--resume").returncode == 0, "what was accepted is the run's"
+
+
+def test_lines_that_no_digest_covers_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    run = (*FEW, "--episodes", "8")
+    assert finbench(*run).returncode == 0
+    file = Path("out/episodes.jsonl")
+    *early, altered, last = file.read_bytes().splitlines(keepends=True)
+    covered = b"".join(early)
+    written = {"bytes": len(covered), "digest": blake2b(covered, digest_size=16).hexdigest()}
+    killed = {**about("out"), "ended": "interrupted"}
+    killed["files"]["episodes.jsonl"] = written  # as the last save before a kill leaves it
+    Path("out/run.json").write_text(json.dumps(killed))
+    altered = altered.replace(b'"error":null', b'"error":"it was altered"')
+    file.write_bytes(covered + altered + last + b'{"torn')
+    for _ in range(2):
+        assert finbench(*run, "--resume").returncode == 0
+    said = "out/episodes.jsonl: 2 lines are in no digest; whether they were altered can't be known"
+    assert caplog.messages == [said]
+    assert b"it was altered" in file.read_bytes()
 
 
 @pytest.mark.usefixtures("_own")

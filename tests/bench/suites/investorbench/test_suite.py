@@ -319,6 +319,8 @@ def test_a_run_that_is_killed_twice_lacks_nothing(market: Path, tmp_path: Path) 
     with (tmp_path / "run/checkpoints.jsonl").open("ab") as file:
         file.truncate(file.tell() - 30)
     run(market, tmp_path / "run", "--agent", "momentum", "--resume", "--accept-changes")
+    accepted = json.loads((tmp_path / "run/run.json").read_text())["accepted"]
+    assert any(said.startswith("checkpoints.jsonl lacks 30 of ") for said in accepted)
     assert timeless(tmp_path / "run") == before
 
 
