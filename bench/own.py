@@ -2,6 +2,7 @@
 what went wrong in them.
 """
 
+import ast
 import asyncio
 import importlib
 import inspect
@@ -82,8 +83,8 @@ def is_own(name: str) -> bool:
 
 def code_of(*names: str) -> dict[str, str]:
     """The digests of a user's own code, by file: of the modules that those of `names` are in which
-    are `module:Name`, and of the user's modules beside them that are imported by now. An installed
-    module is left out. Raises `OSError`.
+    are `module:Name`, and of the user's modules beside them that are imported by now or by a
+    statement in one of them, wherever it stands. An installed module is left out. Raises `OSError`.
     """
     files = {file for module in [*sys.modules.values()] if (file := _file_of(module))}
     folders = set()
@@ -91,12 +92,37 @@ def code_of(*names: str) -> dict[str, str]:
         module = name.partition(":")[0]
         if (file := _file_of(sys.modules.get(module))) is not None:
             folders.add(file.parents[module.count(".") + (file.name == "__init__.py")])
-    return {
-        file.relative_to(folder).as_posix(): blake2b(file.read_bytes(), digest_size=8).hexdigest()
-        for folder in sorted(folders)
-        for file in sorted(files)
-        if file.is_relative_to(folder)
-    }
+    found: dict[str, str] = {}
+    for folder in sorted(folders):
+        own: dict[str, str] = {}
+        waiting = [file for file in files if file.is_relative_to(folder)]
+        while waiting:
+            file = waiting.pop()
+            if (name := file.relative_to(folder).as_posix()) not in own:
+                text = file.read_bytes()
+                own[name] = blake2b(text, digest_size=8).hexdigest()
+                waiting += _imported(text, file, folder)
+        found |= sorted(own.items())
+    return found
+
+
+def _imported(text: bytes, file: Path, folder: Path) -> Iterator[Path]:
+    """The files of the user's modules in `folder` that the code `text` in `file` imports."""
+    with suppress(SyntaxError, ValueError, RecursionError, IndexError):  # raised as it is imported
+        for node in ast.walk(ast.parse(text)):
+            base, within = folder, ""
+            if isinstance(node, ast.ImportFrom):
+                base = file.parents[node.level - 1] if node.level else folder
+                within = f"{node.module}." if node.module else ""
+            elif not isinstance(node, ast.Import):
+                continue
+            for alias in node.names:
+                place = base
+                for part in f"{within}{alias.name}".split("."):
+                    place /= part
+                    for one in (place / "__init__.py", place.parent / f"{part}.py"):
+                        if one.is_relative_to(folder) and is_users(str(one)) and one.is_file():
+                            yield one
 
 
 def _file_of(module: object) -> Path | None:

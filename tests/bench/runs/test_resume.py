@@ -499,16 +499,24 @@ def test_lines_that_no_digest_covers_are_counted(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.usefixtures("_own")
-def test_an_agent_that_was_edited_is_named() -> None:
+@pytest.mark.parametrize("edited", ["sick.py", "lazy/__init__.py", "lazy/deep.py"])
+def test_an_agent_that_was_edited_is_named(edited: str) -> None:
+    Path("lazy").mkdir()
+    Path("lazy/__init__.py").write_text("async def late():\n    from . import deep\n")
+    Path("lazy/deep.py").write_text("import json\n")
+    Path("sick.py").write_text(
+        SICK.replace("with open", "import lazy; await lazy.late()\n        with open")
+    )
     assert finbench(*OWN, "out").returncode == 0
-    Path("sick.py").write_text(SICK.replace("version 1", "version 2"))
+    with Path(edited).open("a") as file:
+        file.write("# version 2\n")
     more = (*OWN, "out", "--episodes", "9", "--resume")
     refused = finbench(*more)
     assert refused.returncode == 1
-    assert "can't go on as it was: sick.py was changed; --accept-changes" in refused.stderr
+    assert f"can't go on as it was: {edited} was changed; --accept-changes" in refused.stderr
     done = finbench(*more, "--accept-changes")
     assert done.returncode == 0, done.stderr
-    assert about("out")["accepted"] == ["sick.py was changed"]
+    assert about("out")["accepted"] == [f"{edited} was changed"]
 
 
 @pytest.mark.usefixtures("_own")
