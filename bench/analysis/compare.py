@@ -6,7 +6,7 @@ repeats pass.
 """
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -16,6 +16,7 @@ from sys import intern
 from typing import Any
 
 from bench.analysis.paired import mcnemar, mean_interval
+from bench.metrics.means import Measured
 from bench.record import EpisodeRecord
 from bench.runs.about import RunInfo
 from bench.runs.reader import Run as RunFiles
@@ -51,7 +52,7 @@ class Row:
 
     passed: bool
     infrastructure: bool
-    figures: Mapping[str, float | None]
+    figures: dict[str, float | None]
     reason: str
     series: "array[float] | None"
 
@@ -71,9 +72,19 @@ class Run:
         self.rows: dict[str, dict[int, Row]] = {}
         self.tasks: dict[str, tuple[str, str]] = {}
         self.measures = (*self.suite.measures, *SHARED_MEASURES)
+        marked, unmarked = set[str](), defaultdict[str, list[Row]](list)
         for record, _ in files.episodes():
-            self.rows.setdefault(record.id, {})[record.repeat] = _row(self.suite, record)
+            measured = measure_episode(self.suite, record)
+            row = self.rows.setdefault(record.id, {})[record.repeat] = _row(
+                self.suite, record, measured
+            )
+            marked.update(name for name, of in measured.figures.items() if of is not None)
+            for name in measured.unmarked:
+                unmarked[name].append(row)
             self.tasks.setdefault(record.id, (record.category, _short(record.question)))
+        for name in marked & unmarked.keys():
+            for row in unmarked[name]:
+                row.figures[name] = 0.0
 
 
 class NothingInCommonError(Exception):
@@ -224,8 +235,8 @@ def _settings(a: RunInfo, b: RunInfo) -> list[dict[str, Any]]:
     ]
 
 
-def _row(suite: type[Suite], record: EpisodeRecord) -> Row:
-    final, measured = record.last_round, measure_episode(suite, record)
+def _row(suite: type[Suite], record: EpisodeRecord, measured: Measured) -> Row:
+    final = record.last_round
     rounds = final[0].step if final else 0
     took = (len(record.tool_calls), rounds, record.tokens, record.elapsed_ms / 1e3)
     names = (measure.name for measure in SHARED_MEASURES)

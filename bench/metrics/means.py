@@ -1,7 +1,7 @@
 """Means of the figures of single episodes, with 95 % intervals over tasks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,14 @@ from bench.record import EpisodeRecord, ToolCallRecord
 @dataclass(frozen=True, slots=True)
 class Measured:
     """The figures of one episode. `figures` are by measure or metric, None where it has none.
-    `infrastructure`: only a quota, the gateway or the model's endpoint made it fail.
+    `infrastructure`: only a quota, the gateway or the model's endpoint made it fail. An episode
+    without a figure of the name of one of `unmarked` counts as 0 beside others that have one.
     """
 
     passed: bool
     figures: Mapping[str, float | None]
     infrastructure: bool = False
+    unmarked: Collection[str] = ()
 
 
 class _Mean(Mergeable):

@@ -12,7 +12,14 @@ from bench.record import EpisodeRecord, ToolCallRecord
 from bench.suites.files import read_tasks
 from bench.suites.fintoolbench.answer import answer_kind
 from bench.suites.fintoolbench.llm_judge import LlmJudge
-from bench.suites.fintoolbench.metrics import MATCH, MISMATCH, EpisodeOutcome, FinToolBenchMetrics
+from bench.suites.fintoolbench.metrics import (
+    MARKS,
+    MATCH,
+    MISMATCH,
+    NO_VERDICT,
+    EpisodeOutcome,
+    FinToolBenchMetrics,
+)
 from bench.suites.fintoolbench.rules import RulesJudge
 from bench.suites.suite import Measure, Metric, Suite, Traced, given
 from bench.suites.traces import read_trace, to_public
@@ -143,7 +150,10 @@ class LabelledTasks(Suite):
             "IMR": intent,
             "DMR": domain,
         }
-        return Measured(outcome.passed, figures, outcome.infrastructure)
+        unmarked = [
+            name for name, mark in zip(MARKS, outcome.marks, strict=True) if mark == NO_VERDICT
+        ]
+        return Measured(outcome.passed, figures, outcome.infrastructure, unmarked)
 
     @classmethod
     def kind_of(cls, record: EpisodeRecord) -> str:

@@ -164,7 +164,14 @@ def test_scores_and_marks_count_where_both_were_judged(tmp_path: Path) -> None:
     assert soft["tasks"] == 2
     assert soft["difference"] == pytest.approx(((0.5 - 2.5) / 3 + 0.5) / 2, abs=1e-6)
     assert soft["interval"] == [-1, 1]
-    assert (metrics["TMR"]["tasks"], metrics["TMR"]["only_b"], metrics["TMR"]["p"]) == (2, 1, 1)
+    tmr = metrics["TMR"]
+    assert (tmr["tasks"], tmr["only_b"], tmr["p"]) == (3, 2, 0.5)
+    for side, records in (("a", a), ("b", b)):  # an episode without a verdict is not marked
+        scored = LabelledTasks.new_metrics()
+        for record in records:
+            scored.add(record, record.last_round)
+        rates = scored.rates()
+        assert (rates["TMR"], rates["denominators"]["TMR"]) == (tmr[side], tmr["tasks"])
     assert metrics["IMR"]["tasks"] == 0
 
 
