@@ -75,7 +75,8 @@ class ModelCallRecord:
 
     `purpose` is `act`, `constraints`, `reduce` or `final`; for a judge it is `judge`, with step 0.
     `attempts` counts all tries, also those that failed by time or connection before anything was
-    sent. `finish` is the model's reason to stop; `error` says why there is no answer.
+    sent. `finish` is the model's reason to stop; `error` says why there is no answer. `model` was
+    asked for; `answered_by` is the model that answered, as its endpoint says, None if it does not.
     """
 
     step: Whole
@@ -89,6 +90,7 @@ class ModelCallRecord:
     output_tokens: Whole = 0
     finish: str | None = None
     error: str | None = None
+    answered_by: str | None = None
 
 
 @dataclass

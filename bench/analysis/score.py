@@ -173,7 +173,7 @@ async def judged_again(
     the digest of that run as `judged_again`. Raises `RunDirectoryError` and `TraceError`.
     """
     check_outside(run.path, out)
-    of_judge = ("judge", "judge_s", "judge_repeats", "judge_key")
+    of_judge = ("judge", "judge_s", "judge_repeats", "judge_key", "answered_by")
     about = {name: value for name, value in run.about.content.items() if name not in of_judge}
     about |= {**judge.about(), "judged_again": await to_thread.run_sync(run_digest, run.path)}
     async with RunDirectory.open(out, about, suite=suite) as made:

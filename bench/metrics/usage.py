@@ -14,12 +14,16 @@ from gateway.telemetry.quantile import Quantiles
 TOKENS = ("input", "cached", "output")
 """`cached` are the input tokens that the endpoint had in its cache."""
 
+MODELS = 20
+"""Of how many models that answered, as endpoints call them, the names are kept."""
+
 
 class Requests(Mergeable):
     """Requests to models. Token quantiles are over the episodes that made some."""
 
     def __init__(self) -> None:
         self.purposes: Counter[str] = Counter()
+        self.answered_by: Counter[str] = Counter()
         self.failed = 0
         self.attempts = 0
         self.tokens = [0, 0, 0]
@@ -32,6 +36,10 @@ class Requests(Mergeable):
         took = [0, 0, 0]
         for call in calls:
             self.purposes[call.purpose] += 1
+            if (name := call.answered_by) is not None and (
+                name in self.answered_by or len(self.answered_by) < MODELS
+            ):
+                self.answered_by[name] += 1
             self.failed += call.error is not None
             self.attempts += call.attempts
             took[0] += call.input_tokens
@@ -72,6 +80,12 @@ class Usage(Mergeable):
         self.agent.add(record.model_calls)
         if record.judgement is not None:
             self.judge.add(record.judgement.model_calls)
+
+    @property
+    def answered_by(self) -> dict[str, list[str]]:
+        """The names of the models that answered agents and judges, as far as there are any."""
+        sides = {"agent": self.agent, "judge": self.judge}
+        return {side: sorted(of.answered_by) for side, of in sides.items() if of.answered_by}
 
     def result(self) -> dict[str, Any]:
         """The agents' figures at the top level, the judges' under `judge`."""

@@ -224,6 +224,8 @@ class ModelClient:
             finish = fit_for_message(completion.finish, self._secrets, most=40)
             completion = replace(completion, finish=finish)
         record.finish = completion.finish
+        if completion.model is not None:
+            record.answered_by = fit_for_message(completion.model, self._secrets) or None
         completion = self._masked(completion)
         if all(call.id for call in completion.calls):
             return completion

@@ -41,6 +41,7 @@ class FunctionCall:
 @dataclass(frozen=True, slots=True)
 class Completion:
     """An answer of a model. `finish` is its reason to stop (`stop`, `tool_calls`, `length`, ...).
+    `model` is its name, as the endpoint says; None if it says none.
 
     The id of a call is empty if the endpoint sent none.
     """
@@ -49,6 +50,7 @@ class Completion:
     calls: tuple[FunctionCall, ...] = ()
     refusal: str | None = None
     finish: str | None = None
+    model: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def read_answer(body: bytes | bytearray) -> tuple[Completion, TokenCounts]:
         calls,
         _text(message.get("refusal")) or None,
         _text(choice.get("finish_reason")) or None,
+        _name(said.get("model")),
     )
     return completion, _usage(said.get("usage"))
 
@@ -121,6 +124,7 @@ class StreamedAnswer:
         self._places: dict[str, int] = {}
         self._last_place = -1
         self._finish: str | None = None
+        self._model: str | None = None
         self._usage = TokenCounts()
 
     def feed(self, chunk: bytes) -> None:
@@ -148,7 +152,8 @@ class StreamedAnswer:
             for _, call in sorted(self._calls.items())
         )
         refusal = self._refusal.getvalue() or None
-        return Completion(self._content.getvalue(), calls, refusal, self._finish), self._usage
+        content = self._content.getvalue()
+        return Completion(content, calls, refusal, self._finish, self._model), self._usage
 
     def _take_line(self, line: bytes) -> None:
         if line.startswith(b"data:"):
@@ -166,6 +171,7 @@ class StreamedAnswer:
     def _take_event(self, said: dict[str, Any]) -> None:
         if said.get("usage"):
             self._usage = _usage(said["usage"])
+        self._model = self._model or _name(said.get("model"))
         choice = _first_choice(said)
         if choice is None:
             return
@@ -269,6 +275,10 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise _misshapen("no text where one belongs")
     return value
+
+
+def _name(value: object) -> str | None:
+    return value[:MAX_NAME] if isinstance(value, str) and value else None
 
 
 def _arguments(value: object) -> str:

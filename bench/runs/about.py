@@ -60,6 +60,7 @@ class RunInfo(BaseModel):
     agent_is_simulated: bool = False
     model: str | None = None
     judge: str = ""
+    answered_by: dict[str, list[str]] = {}
     top_k: Whole | None = None
     limits: dict[str, Figure | None] = {}
     gateway: str = ""
@@ -142,7 +143,9 @@ class RunInfo(BaseModel):
 
 
 def simulated(about: RunInfo) -> list[str]:
-    """What was simulated in a run, so that its figures say nothing about it; a clause each."""
+    """What was simulated in a run, so that its figures say nothing about it; a clause each. A
+    simulated model says so itself, by whatever name it is asked for.
+    """
     from bench.models.simulated import MODEL
 
     found = []
@@ -150,8 +153,8 @@ def simulated(about: RunInfo) -> list[str]:
         found.append("answers are simulated, so no figure tells of real tools")
     if about.agent_is_simulated:
         found.append("the agent is scripted, so none tells of a model")
-    if about.model == MODEL:
+    if MODEL in (about.model, *about.answered_by.get("agent", ())):
         found.append("the model is simulated, so none tells of a real one")
-    if about.judge == f"llm:{MODEL}":
+    if about.judge == f"llm:{MODEL}" or MODEL in about.answered_by.get("judge", ()):
         found.append("the judge is simulated")
     return found

@@ -287,7 +287,9 @@ class RunDirectory:
         for stream in self._streams:
             size, digest = stream.content
             files[stream.path.name] = {"bytes": size, "digest": digest}
-        run = {**about.content, "files": files}
+        answered_by = self.metrics.usage.answered_by
+        said = {"answered_by": answered_by} if answered_by else {}
+        run = {**about.content, **said, "files": files}
         for name, value in (("metrics.json", metrics), ("run.json", run)):
             try:
                 await to_thread.run_sync(_replace, self.path / name, _json(value))

@@ -225,6 +225,7 @@ async def test_an_answer_is_read_and_recorded() -> None:
     assert said == Completion("", (CALL,), None, "tool_calls")
     assert (record.input_tokens, record.cached_tokens, record.output_tokens) == (12, 8, 3)
     assert (record.finish, record.error, record.attempts) == ("tool_calls", None, 1)
+    assert record.answered_by == orjson.loads(completion())["model"]
     assert abs(record.at - time.time()) < 60
     assert 0 < record.elapsed_ms < 60_000
 
@@ -360,6 +361,7 @@ async def test_pieces_of_a_stream_are_joined() -> None:
     said, record, _ = await ask(stream(*CALL_EVENTS), options={"stream": True})
     assert said == Completion("", (CALL, FunctionCall("call_2", "b", "{}")), None, "tool_calls")
     assert (record.input_tokens, record.output_tokens, record.attempts) == (7, 2, 1)
+    assert record.answered_by == "m"
 
 
 @pytest.mark.parametrize(

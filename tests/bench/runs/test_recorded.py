@@ -2,7 +2,8 @@
 
 `data/run` is a run of an agent with a model, judged by rules; `data/recorded.snap` holds the
 answers to the first five tasks of `data/suite.jsonl`; `data/figures.json` is what was computed from
-them when they were made. A change of what a run is may add another set, never change this one.
+them when they were made. A change of what a run is may add another set. A figure of this one
+changes only where an error is mended or a record gains a field, and CHANGELOG says so.
 """
 
 import json

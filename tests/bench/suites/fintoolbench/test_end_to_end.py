@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from bench.agents.registry import AgentSettings
 from bench.judges.registry import JudgeSettings, judge_named
@@ -22,10 +23,13 @@ from bench.suites.fintoolbench.suite import LabelledTasks
 from bench.suites.suite import Suite
 from gateway import GatewaySettings
 from manifests import Catalog
+from tests.support.commands import finbench
 
 pytestmark = pytest.mark.anyio
 
-MODEL = "simulated-planner"
+MODEL = "gpt-x"
+"""Asked for by a name that says nothing of it: the simulated model says who it is."""
+
 NO_FAULTS = ModelFaults()
 MANY_FAULTS = ModelFaults(
     bad_json=0.1,
@@ -69,6 +73,10 @@ async def played(
         if isinstance(record, EpisodeRecord):
             records.append(record)
     assert metrics.result() == json.loads((folder / "run/metrics.json").read_bytes())
+    about = json.loads((folder / "run/run.json").read_bytes())
+    assert about["answered_by"] == {side: ["simulated-planner"] for side in ("agent", "judge")}
+    told = await to_thread.run_sync(finbench, "compare", *[str(folder / "run")] * 2)
+    assert "the model is simulated, so none tells of a real one; the judge is sim" in told.stderr
     return records, metrics.result()
 
 
